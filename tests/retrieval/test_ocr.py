@@ -16,7 +16,7 @@ from pypdf.generic import DictionaryObject, NameObject, NumberObject, StreamObje
 from reground.retrieval.documents import SourceFile, read_file
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
-from reground.retrieval.reading import ocr
+from reground.retrieval.reading.pdf import MOST_SCANNED
 from reground.retrieval.reading.result import Circumstances
 from tests.retrieval.corpora import write
 from tests.retrieval.test_documents import pdf
@@ -89,18 +89,19 @@ def test_an_empty_pdf_is_no_scan(programs: Path) -> None:
 
 def test_the_pages_of_a_scan_are_read_in_order(programs: Path) -> None:
     install(programs, "tesseract", READS)
-    pages = scan(image(JPEG, 10, 10, Filter="/DCTDecode"), image(bytes(100), 10, 10), image(bytes(20), 10, 10, 1))
-    assert read(pages).splitlines() == [
-        "page of ffd8 -l eng", "", "page of 5035 -l eng", "", "page of 5034 -l eng",
-    ]  # fmt: skip
-    assert "ffd8 -l jpn" in read(pages, Circumstances(language="ja"))
-    assert read(pages, Circumstances(language="de")).splitlines()[0].strip() == "page of ffd8", "it has no German"
+    pages = scan(image(bytes(100), 10, 10), image(bytes(20), 10, 10, 1))
+    assert read(pages).splitlines() == ["page of 5035 -l eng", "", "page of 5035 -l eng"]
+    assert "5035 -l jpn" in read(pages, Circumstances(language="ja"))
+    assert read(pages, Circumstances(language="de")).splitlines()[0].strip() == "page of 5035", "it has no German"
 
 
-def test_pages_are_drawn_where_pdftoppm_is_installed(programs: Path) -> None:
-    install(programs, "tesseract", READS)
-    install(programs, "pdftoppm", 'for last; do :; done; printf "PN drawn" > "$last.png"')
-    assert read(scan(image(JPEG, 10, 10, Filter="/DCTDecode"))) == "page of 504e -l eng"
+def test_a_page_is_drawn_whole_and_in_bounds(programs: Path) -> None:
+    install(programs, "tesseract", f'[ "$1" = --list-langs ] || cp "$1" "{programs}/page.pgm"')
+    with pytest.raises(Unreadable):
+        read(scan(image(bytes(range(0, 200, 2)), 10, 10)))
+    with Image.open(programs / "page.pgm") as drawn_page:
+        assert (drawn_page.size, drawn_page.mode) == ((3000, 3000), "L")
+        assert (drawn_page.getpixel((10, 10)), drawn_page.getpixel((50, 1300))) == (255, 0)
 
 
 def test_a_pdf_with_text_is_not_recognised(programs: Path) -> None:
@@ -132,10 +133,10 @@ def test_scanned_pages_between_others_are_read_where_they_stand(programs: Path) 
         "1 page of 4 is a picture; install tesseract to have it read",
     )
     assert read_whole(mixed(LARGE, LARGE))[1] == "2 pages of 4 are pictures; install tesseract to have them read"
-    many = mixed(*[LARGE] * (ocr.MOST_PAGES + 1))
+    many = mixed(*[LARGE] * (MOST_SCANNED + 1))
     assert read_whole(many)[1] == "501 pages of 503 are pictures; install tesseract to have them read"
     install(programs, "tesseract", READS)
-    assert read_whole(mixed(LARGE, SMALL)) == ("Before\n\npage of ffd8 -l eng\n\nAfter", "")
+    assert read_whole(mixed(LARGE, SMALL)) == ("Before\n\npage of 5035 -l eng\n\nAfter", "")
 
 
 def test_a_small_picture_alone_on_a_page_is_no_scan(programs: Path) -> None:
@@ -156,7 +157,7 @@ def test_a_scan_of_nothing_holds_no_text(programs: Path, script: str) -> None:
 def test_an_image_that_is_broken_costs_its_page(programs: Path, form: dict[str, str]) -> None:
     install(programs, "tesseract", READS)
     pages = scan(image(b"\0\1broken", 10**4, 10**4, **form), image(JPEG, 10, 10, Filter="/DCTDecode"))
-    assert read(pages).splitlines()[-1] == "page of ffd8 -l eng"
+    assert read(pages).splitlines()[-1] == "page of 5035 -l eng"
 
 
 def test_what_the_tick_raises_ends_a_slow_page_at_once(programs: Path) -> None:

@@ -28,7 +28,7 @@ from pypdf.generic import (
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading import pdf_program
 from reground.retrieval.reading.pdf import Pages, pdf_pages, read_pdf
-from reground.retrieval.reading.result import PLAIN
+from reground.retrieval.reading.result import PLAIN, Circumstances
 from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
 from tests.retrieval.test_documents import pdf
 
@@ -73,12 +73,7 @@ def test_words_are_apart_where_a_font_has_no_space() -> None:
     font = made(Type="/Font", Subtype="/Type0", BaseFont="/L", Encoding="/Identity-H")
     words = [f"<{''.join(f'{ord(letter) - 32:04x}' for letter in word)}>" for word in ("the", "danube", "is", "long")]
     drawing = f"BT /F1 12 Tf 20 200 Td [{' -300 '.join(words)}] TJ ET"
-    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))) == (
-        "",
-        ["the danube is long"],
-        0,
-        False,
-    )
+    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))).texts == ["the danube is long"]
 
 
 def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
@@ -103,15 +98,15 @@ def test_a_pdf_that_swells_costs_itself_alone() -> None:
 
 
 def test_what_the_tick_raises_ends_the_reading() -> None:
-    def stop() -> None:
+    def stop(share: float = 0.0, /) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        pdf_pages(pdf(["Danube"] * 2000), tick=stop)
+        read_pdf(pdf(["Danube"] * 2000), Circumstances(tick=stop))
 
 
 def test_the_first_pages_of_many() -> None:
-    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == ("Rivers", ["One", "Two"], 0, False)
+    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == Pages("Rivers", ["One", "Two"], [0, 0])
 
 
 def broken(pages: list[str], *numbers: int) -> bytes:
@@ -127,7 +122,7 @@ def broken(pages: list[str], *numbers: int) -> bytes:
 
 def test_a_page_that_cannot_be_loaded_costs_itself_alone() -> None:
     content = broken(["One", "Two", "Three"], 1)
-    assert pdf_pages(content) == ("", ["One", "", "Three"], 1, False)
+    assert pdf_pages(content) == Pages("", ["One", "", "Three"], [0, 0, 0], unread=1)
     read = read_pdf(content, PLAIN)
     assert (read.text, read.partly) == ("One\n\nThree", "1 of 3 pages could not be read")
 
@@ -139,10 +134,10 @@ def test_a_pdf_without_a_page_that_can_be_loaded_is_refused() -> None:
 
 def test_a_text_without_end_stops_in_the_program_and_is_said_so() -> None:
     content, program = pdf(["One two", "Three four", "Five"]), str(Path(pdf_program.__file__))
-    command = [sys.executable, "-P", program, str(os.getpid()), "12"]
+    command = [sys.executable, "-P", program, str(os.getpid()), "text", "12"]
     said = json.loads(subprocess.run(command, input=content, capture_output=True, check=True).stdout)
     assert (said["texts"], said["is_cut"]) == (["One two", "Three"], True)
-    assert Pages("", said["texts"], is_cut=True).partly == "only its first 100 million characters were read"
+    assert Pages("", said["texts"], [], is_cut=True).partly == "only its first 100 million characters were read"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

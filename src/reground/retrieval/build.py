@@ -15,7 +15,7 @@ from reground.retrieval.chunking import chunk
 from reground.retrieval.documents import Document, SourceFile, format_of, read_documents, read_file
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filetypes import CODE_SUFFIXES
-from reground.retrieval.reading import ocr
+from reground.retrieval.reading.pdf import could_read
 from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
 from reground.retrieval.storage import FileEntry, Ledger
@@ -359,7 +359,7 @@ def _kind(error: Exception) -> str:
 
 def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
     """Whether the same file may give another text by now."""
-    return entry.reader != format_of(file.typed).version or ocr.could_read(entry.skipped or entry.partly)
+    return entry.reader != format_of(file.typed).version or could_read(entry.skipped or entry.partly)
 
 
 def _reason(error: Exception) -> str:

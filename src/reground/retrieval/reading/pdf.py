@@ -1,39 +1,62 @@
-"""PDF: the text of its pages; that of scanned ones by the recognition of characters, where tesseract is installed."""
+"""PDF: the text of its pages, and that of scanned ones by the program tesseract, where it is installed.
+
+PDFium is native code, and hostile files may crash or swell it. So it reads and draws pages in a process of its own with
+bounds on memory and time (`pdf_program.py`). tesseract has a bound in time for every page and every file. What the tick
+raises ends whatever program works.
+"""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, NamedTuple
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, NamedTuple
 
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.reading import ocr
-from reground.retrieval.reading.programs import TooSlow, run
 from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circumstances, Read
 
-if TYPE_CHECKING:
-    from pypdf import PdfReader
-
-SCANNED = f"is a scanned PDF; {ocr.INSTALL.format('it')}"
+_INSTALL = "install tesseract to have {} read"
+"""What is said of scanned pages where the program is missing."""
 _PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
+_WAIT_SECONDS = 0.05
 _FILE_SECONDS = 600.0
+_PAGE_SECONDS = 60.0
+_LIST_SECONDS = 5.0
 _SCAN_PIXELS = 250_000
 """The least pixels of a scanned page, at some fifty an inch. A smaller picture among pages of text is an ornament."""
+_LONGEST_SIDE = 3000
+"""Pixels of a page's longer side as it is drawn: 250 an inch of A4. It bounds memory whatever size a page claims."""
+MOST_SCANNED = 500
+"""Scanned pages of one file that are read."""
+_MOST_LETTERS = 1_000_000
+"""Characters of one scanned page."""
+_LANGUAGES = {
+    "en": "eng", "de": "deu", "fr": "fra", "es": "spa", "it": "ita", "pt": "por", "nl": "nld", "ru": "rus",
+    "uk": "ukr", "pl": "pol", "cs": "ces", "sv": "swe", "da": "dan", "no": "nor", "fi": "fin", "hu": "hun",
+    "ro": "ron", "el": "ell", "tr": "tur", "ar": "ara", "he": "heb", "hi": "hin", "ta": "tam", "th": "tha",
+    "vi": "vie", "ja": "jpn", "ko": "kor", "zh": "chi_sim",
+}  # fmt: skip
+"""tesseract's names of languages."""
 
 
 class Pages(NamedTuple):
-    """The title of a PDF and the texts of its pages. unread: how many cannot be loaded, and are empty here. is_cut:
-    whether there is more text than is kept of one file."""
+    """The pages of a PDF.
+
+    pictures: of each page without text the pixels of its largest picture, else 0. unread: how many pages cannot be
+    loaded, and are empty here. is_cut: whether there is more text than is kept of one file.
+    """
 
     title: str
     texts: list[str]
+    pictures: list[int]
     unread: int = 0
     is_cut: bool = False
 
@@ -49,97 +72,148 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
 
     Among pages with text, those that are a picture are read too; without tesseract it is said how many they are.
     """
-    found = pdf_pages(content, tick=around.tick)
-    title, pages = found.title, found.texts
-    blank = [number for number, page in enumerate(pages) if not page.strip()]
-    if len(blank) < len(pages):
-        partly = _fill(pages, blank, content, around)  # first, because it writes into the pages
-        return Read(title, _joined(pages), partly=_both(found.partly, partly))
-    reader = _images(content)
-    if not any(_has_image(reader, number) for number in blank[: ocr.MOST_PAGES]):
-        raise Unreadable("holds no text", kind="empty")
-    if not ocr.is_available():
-        raise Unreadable(SCANNED, kind="scanned")
-    recognised, partly = ocr.recognise(content, reader, blank, around)
-    if not any(page.strip() for page in recognised):
-        raise Unreadable(
-            f"is a scanned PDF in which no text was made out{f' ({partly})' if partly else ''}", kind="empty"
-        )
-    return Read(title, _joined(recognised), partly=_both(found.partly, partly))
+    with TemporaryFile() as file:
+        file.write(content)
+        pages = _pages(file, around.tick)
+        texts, partly = pages.texts, ""
+        is_scan = not any(map(str.strip, texts))
+        scanned = [number for number, pixels in enumerate(pages.pictures) if pixels >= (1 if is_scan else _SCAN_PIXELS)]
+        if scanned and _has_tesseract():
+            recognised, partly = _recognised(file, scanned, around)
+            for number, text in zip(scanned, recognised, strict=False):  # at the end of the time some are missing
+                texts[number] = text
+        elif scanned and is_scan:
+            raise Unreadable(f"is a scanned PDF; {_INSTALL.format('it')}", kind="scanned")
+        elif scanned:
+            are, them = ("page of {} is a picture", "it") if len(scanned) == 1 else ("pages of {} are pictures", "them")
+            partly = f"{len(scanned)} {are.format(len(texts))}; {_INSTALL.format(them)}"
+    if scanned and not any(map(str.strip, texts)):
+        why = f" ({partly})" if partly else ""
+        raise Unreadable(f"is a scanned PDF in which no text was made out{why}", kind="empty")
+    return Read(pages.title, "\n\n".join(filter(None, map(str.strip, texts))), partly=_both(pages.partly, partly))
 
 
-def _fill(pages: list[str], blank: Sequence[int], content: bytes, around: Circumstances) -> str:
-    """Write the texts of scanned pages into their places. Returns what was not read."""
-    if not blank:
-        return ""
-    try:
-        reader = _images(content)
-    except Unreadable:  # what draws the text reads more files than what takes images out
-        return ""
-    scanned = []
-    for number in blank:
-        around.tick()
-        if _has_image(reader, number, least=_SCAN_PIXELS):
-            scanned.append(number)
-    if not scanned:
-        return ""
-    if not ocr.is_available():
-        are, them = ("page of {} is a picture", "it") if len(scanned) == 1 else ("pages of {} are pictures", "them")
-        return f"{len(scanned)} {are.format(len(pages))}; {ocr.INSTALL.format(them)}"
-    texts, partly = ocr.recognise(content, reader, scanned, around)
-    for number, text in zip(scanned, texts, strict=False):  # some may be missing at the end of the time
-        pages[number] = text
-    return partly
+def pdf_pages(content: bytes, *, most: int | None = None) -> Pages:
+    """The first `most` pages of a PDF. Raises Unreadable, ImportError without PDFium."""
+    with TemporaryFile() as file:
+        file.write(content)
+        return _pages(file, PLAIN.tick, most)
 
 
-def pdf_pages(content: bytes, *, most: int | None = None, tick: Callable[[], None] = PLAIN.tick) -> Pages:
-    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable, ImportError without PDFium."""
+def could_read(said: str) -> bool:
+    """Whether pages of which it was said that tesseract is missing can be read by now."""
+    return _INSTALL.partition("{}")[0] in said and _has_tesseract()
+
+
+def _has_tesseract() -> bool:
+    return shutil.which("tesseract") is not None
+
+
+def _pages(file: IO[bytes], tick: Callable[[], None], most: int | None = None) -> Pages:
     if find_spec("pypdfium2") is None:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
-    with TemporaryFile() as given, TemporaryFile() as made:
-        given.write(content)
-        given.seek(0)
-        numbers = [os.getpid(), MOST_TEXT, *([] if most is None else [most])]
-        command = [sys.executable, "-P", _PROGRAM, *map(str, numbers)]
+    with TemporaryFile() as out:
         try:
-            places = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
-            status = run(command, tick, seconds=_FILE_SECONDS, stdin=given, stdout=made, env=places)
-        except TooSlow:
+            status = _pdfium(file, out, ["text", MOST_TEXT, *([] if most is None else [most])], tick, _FILE_SECONDS)
+        except _TooSlow:
             raise Unreadable(f"is a PDF that takes more than {_FILE_SECONDS:.0f} seconds") from None
         if status:
             raise Unreadable("is not a readable PDF: it breaks its reader, or needs too much memory")
-        made.seek(0)
-        said = json.load(made)
-    if said.get("is_locked"):
+        out.seek(0)
+        result = json.load(out)
+    if result.get("is_locked"):
         raise Unreadable("is a PDF with a password; save it without one", kind="encrypted")
-    if "why" in said:
-        raise Unreadable(f"is not a readable PDF: {said['why']}")
-    return Pages(**said)
+    if "why" in result:
+        raise Unreadable(f"is not a readable PDF: {result['why']}")
+    return Pages(**result)
 
 
-def _images(content: bytes) -> PdfReader:
-    """The PDF for the library that takes scanned images out of it as they lie there."""
-    from pypdf import PdfReader
+def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Callable[[], None], seconds: float) -> int:
+    """The exit status of `pdf_program.py` with these words of its command line. Raises _TooSlow."""
+    file.seek(0)
+    command = [sys.executable, "-P", _PROGRAM, str(os.getpid()), *map(str, words)]
+    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
+    return _run(command, tick, seconds=seconds, stdin=file, stdout=out, env=paths)
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every flaw that it can read over
+
+def _recognised(file: IO[bytes], numbers: Sequence[int], around: Circumstances) -> tuple[list[str], str]:
+    """The texts of these pages of a PDF, counted from 0, and what was not read, in words."""
+    ends = time.monotonic() + _FILE_SECONDS
+    texts: list[str] = []
+    missed = 0
+    with TemporaryDirectory(prefix="reground-ocr-") as name:
+        for number in numbers[:MOST_SCANNED]:
+            around.tick()
+            if time.monotonic() > ends:
+                break
+            try:
+                texts.append(_text_of_scan(file, number, Path(name), around))
+            except (_TooSlow, OSError):
+                missed += 1
+                texts.append("")
+    few = f"only {len(texts)} of {len(numbers)} scanned pages were read" if len(texts) < len(numbers) else ""
+    return texts, _both(few, f"{missed} scanned pages could not be read in time" if missed else "")
+
+
+def _text_of_scan(file: IO[bytes], number: int, folder: Path, around: Circumstances) -> str:
+    image, result = folder / "page.pgm", folder / "text.txt"
+    with image.open("wb") as out:
+        if _pdfium(file, out, ["draw", number, _LONGEST_SIDE], around.tick, _PAGE_SECONDS):
+            return ""
+    language = _LANGUAGES.get(around.language, "eng")
+    options = ["-l", language] if language in _installed(shutil.which("tesseract")) else []
+    _run(["tesseract", str(image), str(result.with_suffix("")), *options], around.tick, seconds=_PAGE_SECONDS)
+    if not result.exists():
+        return ""
+    with result.open(encoding="utf-8", errors="replace") as lines:
+        text = lines.read(_MOST_LETTERS)
+    result.unlink()
+    return text.replace("\f", "")
+
+
+@cache
+def _installed(program: str | None) -> frozenset[str]:
+    """The languages that tesseract has been given."""
     try:
-        return PdfReader(BytesIO(content))
-    except Exception as error:  # a broken PDF can fail in any way
-        raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None
+        done = subprocess.run(
+            [program or "tesseract", "--list-langs"], capture_output=True, timeout=_LIST_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return frozenset()
+    return frozenset((done.stdout + done.stderr).decode("utf-8", "replace").split())
 
 
-def _has_image(reader: PdfReader, number: int, *, least: int = 1) -> bool:
-    try:
-        return ocr.largest_image(reader.pages[number], least=least) is not None
-    except MemoryError:
-        raise
-    except Exception:  # as above; the other pages may be whole
-        return False
+class _TooSlow(Exception):
+    """A program took longer than it may."""
+
+
+def _run(
+    command: Sequence[str],
+    tick: Callable[[], None],
+    *,
+    seconds: float,
+    stdin: IO[bytes] | int = subprocess.DEVNULL,
+    stdout: IO[bytes] | int = subprocess.DEVNULL,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Run a program to its end, and return its exit status. env: what is added to its environment. Raises _TooSlow, and
+    what the tick raises; the program is killed then."""
+    ends = time.monotonic() + seconds
+    one = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # tesseract's threads wait for each other more than they help
+    one |= env or {}
+    with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, env=one) as program:
+        try:
+            while True:
+                try:
+                    return program.wait(_WAIT_SECONDS)
+                except subprocess.TimeoutExpired:
+                    tick()
+                if time.monotonic() > ends:
+                    raise _TooSlow
+        except BaseException:
+            program.kill()
+            raise
 
 
 def _both(*partly: str) -> str:
     return "; ".join(filter(None, partly))
-
-
-def _joined(pages: list[str]) -> str:
-    return "\n\n".join(page.strip() for page in pages if page.strip())

@@ -1,7 +1,10 @@
-"""The title and the texts of a PDF's pages, as a program: python -P pdf_program.py PARENT LETTERS [PAGES] < in > out
+"""A PDF's texts, or a picture of one page, as a program that reads the PDF from its input:
 
-PARENT: the process that begins it. LETTERS and PAGES: the most characters that are read, of the first pages. PDFium is
-native code, and a hostile file may crash or swell it. It does so here, in a process without consequences, which does
+    python -P pdf_program.py PARENT text LETTERS [PAGES]    title, texts and pictures of the first PAGES, as JSON
+    python -P pdf_program.py PARENT draw PAGE PIXELS        one page, counted from 0, in grey, as a PGM
+
+PARENT: the process that begins it. LETTERS: the most characters that are read. PIXELS: those of the longer side. PDFium
+is native code, and a hostile file may crash or swell it. It does so here, in a process without consequences, which does
 not outlive the one that began it.
 """
 
@@ -16,7 +19,8 @@ import resource
 import signal
 import sys
 
-from pypdfium2 import PdfDocument, PdfiumError
+from pypdfium2 import PdfDocument, PdfImage, PdfiumError, PdfPage
+from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
 _MEMORY = 2 << 30
 """Bytes that the process may ask for."""
@@ -32,44 +36,61 @@ _LEADERS = re.compile(r"(?: ?\.){5,}")
 """The dots of a table of contents, which would fill passages."""
 
 
-def main(letters: int, most: int | None) -> dict[str, object]:
-    """The title and the pages, or what is wrong."""
+def text(letters: int, most: int | None = None) -> None:
+    """Write the title and the pages, or what is wrong."""
     try:
-        document = PdfDocument(sys.stdin.buffer.read())
-        texts, unread, is_cut = _pages(document, letters, most)
-        return {"title": document.get_metadata_value("Title"), "texts": texts, "unread": unread, "is_cut": is_cut}
+        result = _read(PdfDocument(sys.stdin.buffer.read()), letters, most)
     except PdfiumError as error:
-        return {"why": str(error), "is_locked": error.err_code == _PASSWORD}
+        result = {"why": str(error), "is_locked": error.err_code == _PASSWORD}
+    json.dump(result, sys.stdout)
 
 
-def _pages(document: PdfDocument, letters: int, most: int | None) -> tuple[list[str], int, bool]:
-    """The texts, how many pages cannot be loaded, which are empty, and whether there is more. Raises PdfiumError if
-    none can be."""
+def draw(number: int, longest: int) -> None:
+    """Write one page as a picture."""
+    page = PdfDocument(sys.stdin.buffer.read())[number]
+    bitmap = page.render(scale=longest / max(page.get_size()), grayscale=True)
+    pixels = memoryview(bitmap.buffer).cast("B")
+    sys.stdout.buffer.write(b"P5 %d %d 255\n" % (bitmap.width, bitmap.height))
+    for row in range(bitmap.height):
+        sys.stdout.buffer.write(pixels[row * bitmap.stride : row * bitmap.stride + bitmap.width])
+
+
+def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, object]:
+    """The fields of `pdf.Pages`. Raises PdfiumError if no page can be loaded."""
     texts: list[str] = []
+    pictures: list[int] = []
     unread = 0
     for number in range(len(document))[:most]:
         try:
-            texts.append(_page(document, number))
+            page = document[number]
+            texts.append(_text_of(page))
+            pictures.append(0 if texts[-1].strip() else _largest_picture(page))
+            page.close()
         except PdfiumError:
-            texts.append("")
+            texts[number:], pictures[number:] = [""], [0]
             unread += 1
         letters -= len(texts[-1])
         if letters < 0:
             texts[-1] = texts[-1][:letters]
-            return texts, unread, True
+            break
     if texts and unread == len(texts):
         raise PdfiumError("none of its pages can be loaded")
-    return texts, unread, False
+    title = document.get_metadata_value("Title")
+    return {"title": title, "texts": texts, "pictures": pictures, "unread": unread, "is_cut": letters < 0}
 
 
-def _page(document: PdfDocument, number: int) -> str:
-    page = document[number]
+def _text_of(page: PdfPage) -> str:
     letters = page.get_textpage()
-    text: str = letters.get_text_range()
+    content: str = letters.get_text_range()
     letters.close()
-    page.close()
-    text = _DIVIDED.sub("", text.replace("\r\n", "\n")).replace("\ufffe", "-")
-    return _LEADERS.sub(" …", text)
+    content = _DIVIDED.sub("", content.replace("\r\n", "\n")).replace("\ufffe", "-")
+    return _LEADERS.sub(" …", content)
+
+
+def _largest_picture(page: PdfPage) -> int:
+    """The pixels of the largest picture on a page; 0 without one."""
+    sizes = [each.get_px_size() for each in page.get_objects([FPDF_PAGEOBJ_IMAGE]) if isinstance(each, PdfImage)]
+    return max((width * height for width, height in sizes), default=0)
 
 
 def _bind(parent: int) -> None:
@@ -84,6 +105,9 @@ def _bind(parent: int) -> None:
 
 
 if __name__ == "__main__":
-    parent, letters, *most = map(int, sys.argv[1:])
-    _bind(parent)
-    json.dump(main(letters, most[0] if most else None), sys.stdout)
+    _, process, work, *numbers = sys.argv
+    _bind(int(process))
+    if work == "draw":
+        draw(*map(int, numbers))
+    else:
+        text(*map(int, numbers))
