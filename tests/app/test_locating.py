@@ -10,7 +10,7 @@ import reground
 from reground.app.locating import line_of, located
 from reground.core.answers import Answer, Citation, Sentence
 from reground.models.scripted import ScriptedModel
-from tests.retrieval.test_documents import pdf
+from tests.retrieval.files import pdf
 
 TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross it. It is\n2850 km long.\n"
 

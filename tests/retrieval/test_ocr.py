@@ -19,7 +19,7 @@ from reground.retrieval.index import build_index
 from reground.retrieval.reading.pdf import MOST_SCANNED
 from reground.retrieval.reading.result import Circumstances
 from tests.retrieval.corpora import write
-from tests.retrieval.test_documents import pdf
+from tests.retrieval.files import pdf
 
 TESSERACT = shutil.which("tesseract")
 JPEG = b"\xff\xd8\xff\xe0 a picture"

@@ -29,8 +29,8 @@ from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading import pdf_program
 from reground.retrieval.reading.pdf import Pages, pdf_pages, read_pdf
 from reground.retrieval.reading.result import PLAIN, Circumstances
+from tests.retrieval.files import pdf
 from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
-from tests.retrieval.test_documents import pdf
 
 _LETTERS = b"""/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange
 1 beginbfrange <0041> <005A> <0061> endbfrange endcmap"""
@@ -88,6 +88,7 @@ def test_the_dots_of_a_table_of_contents_are_few() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_pdf_that_swells_costs_itself_alone() -> None:
     packer = zlib.compressobj(9)
     bomb = StreamObject()

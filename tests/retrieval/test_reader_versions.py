@@ -13,7 +13,7 @@ import pytest
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings, Kind
 from tests.retrieval.corpora import WordEmbedder, write
-from tests.retrieval.test_documents import pdf
+from tests.retrieval.files import pdf
 
 OLDER = "UPDATE files SET reader = reader - 1 WHERE name LIKE '%.pdf'"
 OTHER_TEXTS = "UPDATE documents SET content = content - 1"

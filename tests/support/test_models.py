@@ -11,7 +11,7 @@ import pytest
 
 import reground
 from reground.app.asking import Result
-from reground.app.supporting import Embedding, Judged, Reading, known
+from reground.app.supporting import Embedding, Judged, Reading
 from reground.core.budget import Budget
 from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError
@@ -77,11 +77,6 @@ def test_a_check_after_another_one_asks_only_what_is_new(docs: Path) -> None:
     assert not other.calls, "verdicts are read again, not asked for again"
 
 
-def test_a_threshold_decides(docs: Path) -> None:
-    assert ask(docs, judging(), support="model", support_threshold=0.99).faithfulness == 0.0
-    assert ask(docs, judging(), support="model", support_threshold=0.9).faithfulness == 0.5
-
-
 def test_when_the_budget_ends_the_answer_stands_unchecked(docs: Path) -> None:
     model = judging()
     result = ask(docs, model, support="model", budget=Budget(calls=3))
@@ -98,14 +93,6 @@ def test_a_model_without_log_probabilities_is_refused_and_the_answer_kept(docs: 
         ask(docs, judging(logprobs=False), support="model")
     result = ask(docs, model := judging())
     assert result.text == SAID and not model.calls
-
-
-def test_a_reply_that_is_neither_yes_nor_no_supports_nothing(docs: Path) -> None:
-    def said(messages: Sequence[Message], sampling: Sampling) -> Reply:
-        text = "Perhaps." if "Does the passage" in messages[-1].content else SAID
-        return Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=-0.1),))
-
-    assert ask(docs, ScriptedModel(said), support="model").faithfulness == 0.0
 
 
 class Flat:
@@ -196,11 +183,6 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_paid(
     with pytest.raises(ConfigurationError, match=why):
         ask(docs, model, **options)
     assert not model.calls
-
-
-def test_a_name_is_a_kind_and_a_place() -> None:
-    assert known("cross-encoder:a/b:c") == ("cross-encoder", "a/b:c")
-    assert known("words") == ("words", "")
 
 
 @pytest.mark.parametrize("reading", [Reading(0.7, 0.1), Reading(1.5, odds=True)])

@@ -1,8 +1,10 @@
-"""Split text into sentences with sentencex (Wikimedia).
+"""Split text into sentences with sentencex (Wikimedia), and find the names in them.
 
-It knows the abbreviations of many languages, initials, quotes and marks. Two rules are added for text that models
-write: the number of a list item belongs to the sentence after it, and no sentence ends inside a word or an address.
-`tests/text/test_sentences.py` has the hard cases and how other libraries handled them.
+The library knows the abbreviations of many languages, initials, quotes and marks. Two rules are added for text that
+models write: the number of a list item belongs to the sentence after it, and no sentence ends inside a word or an
+address. `tests/text/test_sentences.py` has hard cases. Which abbreviations end no sentence depends on the language. It
+is guessed by letters and the commonest words, for a wrong guess costs little. Names are runs of words with capital
+letters, so scripts without them have none.
 """
 
 from __future__ import annotations

@@ -55,7 +55,3 @@ def test_headers_make_a_message(beginning: bytes, suffix: str, tmp_path: Path) -
 def test_a_pipe_and_what_is_gone_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert known_as("pipe", tmp_path / "pipe") == known_as("gone", tmp_path / "gone") == ""
-
-
-def test_what_the_system_refuses_to_look_at_is_no_mail(tmp_path: Path) -> None:
-    assert known_as("x", tmp_path / ("x" * 300)) == ""

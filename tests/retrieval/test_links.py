@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from statistics import mean
 
 import pytest
 
 from reground.core.errors import DataError
-from reground.core.evidence import Pages, Passage, Retriever
-from reground.evaluation.metrics.ranking import recall
-from reground.evaluation.tasks import load_task
-from reground.evaluation.tasks.qa import evidence_of
-from reground.retrieval.index import build_index, open_index
-from reground.retrieval.passages import document_ids
+from reground.core.evidence import Pages, Passage
 from reground.retrieval.rerank import FEATURES, Linked, Weights, read_weights, rerank
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.data import need_data
 
 FILM = Passage(
     id="film", title="The Long Night (film)", text="The Long Night is a drama. Ada Moss directed it in Rome."
@@ -79,24 +72,3 @@ def test_weights_come_from_a_folder(tmp_path: Path) -> None:
         (tmp_path / "links.json").write_text(broken)
         with pytest.raises(DataError, match=r"links\.json: "):
             read_weights(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "more"), [("hotpotqa", 0.12), ("2wikimultihopqa", 0.08), ("musique", 0.02)])
-async def test_the_default_weights_find_more_gold_passages(name: str, more: float, tmp_path: Path) -> None:
-    data = need_data(name, "questions.jsonl").parent.parent
-    task = load_task(name, data)
-    golden = {example.question: evidence_of(task, example) for example in task.examples()}
-    asked = {text: dict.fromkeys(gold, 1) for text, gold in golden.items() if gold and not isinstance(gold, str)}
-    build_index(task.corpus, tmp_path / "index")  # type: ignore[attr-defined]
-    search = open_index(tmp_path / "index")
-
-    async def found(retriever: Retriever) -> float:
-        shares = []
-        for question, gold in list(asked.items())[:150]:
-            passages = await retriever.retrieve(question, k=20)
-            ranking = list(dict.fromkeys(document_ids(passage.id)[-1] for passage in passages))
-            shares.append(recall(ranking, gold, 3))
-        return mean(shares)
-
-    assert await found(rerank(search, "links")) - await found(search) > more

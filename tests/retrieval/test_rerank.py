@@ -137,11 +137,8 @@ async def test_a_server_gets_query_and_passages_as_they_are() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        {"results": []},
         {"results": [{"index": 0, "relevance_score": "high"}]},
         {"results": {"index": 0}},
-        {"error": "no"},
-        [1, 2],
         "text",
         {"results": [{"index": 99, "relevance_score": 1}, {"index": -1, "relevance_score": 1}]},
     ],
@@ -160,29 +157,11 @@ async def test_a_refused_key_ends_the_run() -> None:
             await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
 
 
-async def test_a_reply_without_end_is_cut_off() -> None:
-    async with (server := Reranking()) as url:
-        server.replies = [web.Response(body=b" " * (9 << 20), content_type="application/json")]
-        with pytest.raises(RetrievalError, match="MiB"):
-            await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
-
-
 async def test_a_server_that_comes_back_is_asked_again_and_one_that_is_away_is_told_of() -> None:
     async with (server := Reranking()) as url:
         server.replies = [web.json_response({}, status=503), web.json_response({}, status=503)]
         assert ids(await rerank(Bare(), f"llama-server:{url}", by="score").retrieve("wool", k=1)) == "5"
         assert len(server.asked) == 3
-
-
-async def test_scores_that_are_no_numbers_come_last() -> None:
-    async with (server := Reranking()) as url:
-        text = '{"results": [{"index": 0, "relevance_score": NaN}, {"index": 1, "relevance_score": 1}]}'
-        server.replies = [web.Response(text=text, content_type="application/json")]
-        search = rerank(Bare(), f"llama-server:{url}", depth=2, by="score")
-        try:
-            assert ids(await search.retrieve("wool", k=2)) == "10"
-        except RetrievalError:
-            return  # a parser may refuse NaN: that is a clear error too
 
 
 # Models in this process
