@@ -24,6 +24,7 @@ from pathlib import Path
 import psutil
 
 from reground.core.errors import ConfigurationError, MissingExtra
+from reground.downloads import is_pulled
 from reground.models import pull
 
 START_SECONDS = 120.0
@@ -57,7 +58,7 @@ def weights(model: str, *, binary: str | None) -> Path:
     if binary is None and importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra("llama.cpp's server", "local")
     known = pull.ALIASES.get(model.lower())
-    if known is not None and not pull.is_pulled(known):
+    if known is not None and not is_pulled(known):
         raise ConfigurationError(f"{model} is not here yet: reground models pull {model}")
     if known is None and not Path(model).is_file():
         raise ConfigurationError(f"there is no file {model}")
@@ -111,10 +112,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--context", type=int, default=Settings.context)
     parser.add_argument("--threads", type=int)
     asked = parser.parse_args(arguments)
-    from reground.models import _llama
+    from reground.models import gguf
 
-    engine = _llama.Settings(asked.model, asked.slots, asked.context, asked.threads)
-    server = _llama.library().Server(_llama.parameters_of(engine))
+    engine = gguf.EngineSettings(asked.model, asked.slots, asked.context, asked.threads)
+    server = gguf.library().Server(gguf.parameters_of(engine))
     print(server.listening_address, flush=True)
     threading.Event().wait()
 

@@ -13,7 +13,7 @@ from reground.app.cli.offering import offered_instead
 from reground.app.offers import LOCAL_SERVERS, found_servers, model_listings
 from reground.app.options import DEFAULT_MODEL
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.hub import PullError
+from reground.downloads import PullError
 from reground.models.options import ModelOptions
 from reground.models.pull import ALIASES
 from reground.testing.openai_server import MockOpenAI

@@ -12,7 +12,8 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.core.paths import models_dir
-from reground.models.pull import PullError, bring, is_pulled, pull, pulled
+from reground.downloads import PullError, bring, is_pulled
+from reground.models.pull import pull, pulled
 from tests.models.hub import BODY, KEPT, NAME, hub
 from tests.models.test_pull import WEIGHTS, WHOLE, FakeIndex
 from tests.signals import heed_ctrl_c

