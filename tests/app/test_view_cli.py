@@ -21,7 +21,6 @@ import pytest
 from reground.app.cli import run
 from reground.core.trajectory import write_trajectories
 from tests.signals import heed_ctrl_c
-from tests.training.hand_made import planted
 from tests.view.samples import failed, run_folder
 
 
@@ -92,17 +91,11 @@ async def test_one_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureF
     assert not re.search(r"(?:src|href)=\"(?!data:|#)", page)
 
 
-def test_trees_are_exported_too(tmp_path: Path) -> None:
-    planted(tmp_path / "out", 2)
-    assert run(["view", str(tmp_path / "out"), "--export", str(tmp_path / "page.html")]) == 0
-    assert "It sails on the river Danube." in (tmp_path / "page.html").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize(
     ("place", "why"),
     [
         ("nothing", "nothing: there is no such file or folder"),
-        (".", "holds no run, no trajectories and no search trees"),
+        (".", "holds no run and no trajectories"),
         ("words.txt", "words.txt:1: not a trajectory of version 2"),
     ],
 )

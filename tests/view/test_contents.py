@@ -13,7 +13,6 @@ from reground.core.errors import DataError
 from reground.core.trajectory import append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
 from reground.view.contents import Contents
-from tests.training.hand_made import planted
 from tests.view.samples import config, failed, record, run_folder, told
 
 
@@ -130,28 +129,6 @@ async def test_an_answered_question_s_folder_is_a_trace(tmp_path: Path) -> None:
     assert "ask-2" in several.news()["notices"][0]
 
 
-def test_trees_are_listed_and_opened(tmp_path: Path) -> None:
-    planted(tmp_path / "out", 3)
-    contents = read(Contents(tmp_path / "out"))
-    first = items(contents)[0]
-    assert (first["id"], first["score"], first["visits"]) == ("q0", 0.5, 8)
-    nodes = contents.question(0)["tree"]["nodes"]
-    assert [(node["parent"], node["mean"], node["visits"]) for node in nodes] == [
-        (None, 0.5, 8),
-        (0, 1.0, 4),
-        (0, 0.0, 4),
-    ]
-    assert nodes[1]["priority"] > nodes[2]["priority"]
-    alone = read(Contents(tmp_path / "out" / "trees" / "q1.json"))
-    assert [item["id"] for item in items(alone)] == ["q1"]
-    broken = tmp_path / "out" / "trees" / "q9.json"
-    broken.write_text(json.dumps({"format": "reground.tree", "version": 9}))
-    assert len(items(read(contents))) == 3
-    assert "q9.json: version 9" in contents.news()["sources"][0]["notices"][0]
-    with pytest.raises(DataError, match="version 9"):
-        Contents(broken)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
@@ -190,7 +167,7 @@ async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(t
 
 
 def test_an_empty_folder_is_refused_and_a_broken_run_too(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no run, no trajectories and no search trees"):
+    with pytest.raises(DataError, match="holds no run and no trajectories"):
         Contents(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match=r"config\.json"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ from reground.core.files import replace_lines
 from reground.core.trajectory import append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
 from reground.view.contents import Contents
-from reground.view.page import exported
+from reground.view.server import exported
 from tests.browser import Browsed, browser_page
-from tests.training.hand_made import planted
 from tests.view.samples import HOSTILE, config, failed, hostile, record, run_folder, told
 from tests.view.test_server import viewing
 
@@ -187,7 +185,6 @@ async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
 
 async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> None:
     await run_folder(tmp_path / "runs" / "rat")
-    planted(tmp_path / "critics", 2)
     async with browser_page() as browsed:
         page = browsed.page
         asked: list[str] = []
@@ -200,25 +197,7 @@ async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> No
         await page.keyboard.press("Escape")
         await page.fill("#filter", "(1)")
         assert await page.inner_text("#count") == "1 of 3 questions"
-        await page.goto(export(tmp_path / "critics", tmp_path / "trees.html"))
-        await page.click(".row >> nth=0")
-        await page.wait_for_selector(".tree")
-        assert "It sails on the river Danube." in await page.inner_text(".tree .tree")
         assert all(url.startswith(("file:", "data:")) for url in asked)
-        assert wrong(browsed) == []
-
-
-async def test_a_tree_opens_node_by_node(tmp_path: Path) -> None:
-    planted(tmp_path / "out", 2)
-    async with viewing(tmp_path / "out") as url, browser_page() as browsed:
-        page = browsed.page
-        await page.goto(f"{url}/#/q/1")
-        await page.wait_for_selector(".tree")
-        assert [text[:5] for text in await texts(page, ".tree .number")] == ["0.500", "1.000", "0.000"]
-        await page.click(".tree summary >> nth=0")
-        assert not await page.locator(".tree .tree").is_visible()
-        await page.get_by_role("button", name="most visited").click()
-        await expect(page.locator("summary:focus")).to_contain_text("1.000")
         assert wrong(browsed) == []
 
 
@@ -226,26 +205,23 @@ async def test_a_tree_opens_node_by_node(tmp_path: Path) -> None:
 async def test_everyone_can_use_it(tmp_path: Path, width: int, dark: bool) -> None:
     await run_folder(tmp_path / "runs" / "rat")
     await run_folder(tmp_path / "runs" / "direct", "direct", finished=False)
-    planted(tmp_path / "critics", 1)
     async with browser_page(width=width, dark=dark) as browsed, viewing(tmp_path / "runs") as runs:
         page = browsed.page
-        async with viewing(tmp_path / "critics") as trees:
-            for address, wait in (
-                (runs, ".row"),
-                (f"{runs}/#/q/1", ".steps"),
-                (f"{runs}/#/q/2", ".failure"),
-                (f"{runs}/#/q/1/call/0", ".message"),
-                (f"{trees}/#/q/0", ".tree"),
-            ):
-                await page.goto("about:blank")
-                await page.goto(address)
-                await page.wait_for_selector(wait)
-                assert await browsed.unusable() == [], address
-                assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        for address, wait in (
+            (runs, ".row"),
+            (f"{runs}/#/q/1", ".steps"),
+            (f"{runs}/#/q/2", ".failure"),
+            (f"{runs}/#/q/1/call/0", ".message"),
+        ):
+            await page.goto("about:blank")
+            await page.goto(address)
+            await page.wait_for_selector(wait)
+            assert await browsed.unusable() == [], address
+            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
         assert wrong(browsed) == []
 
 
-async def test_a_thousand_questions_open_soon(tmp_path: Path) -> None:
+async def test_a_thousand_questions_are_shown_in_parts(tmp_path: Path) -> None:
     trajectory = await told()
     with open_run(tmp_path / "run", config(limit=1000)) as folder:
         every = [trajectory.model_copy(update={"id": f"q{n}~0"}) for n in range(1000)]
@@ -254,13 +230,9 @@ async def test_a_thousand_questions_open_soon(tmp_path: Path) -> None:
             folder.append_record(record(each, 1.0))
     async with viewing(tmp_path / "run") as url, browser_page() as browsed:
         page = browsed.page
-        began = time.monotonic()
         await page.goto(url)
         await page.wait_for_selector(".row")
-        first = time.monotonic() - began
         await expect(page.locator("#count")).to_have_text("1000 questions", timeout=20_000)
-        print(f"first questions after {first:.2f} s, all after {time.monotonic() - began:.2f} s")
-        assert time.monotonic() - began < 20  # usually less than one; the machine may be busy
         assert await page.locator(".row").count() == 300
         await page.locator(".row").last.focus()
         await page.keyboard.press("j")

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import json
 
-from reground.core.language import Reply, TokenLogprob
+from reground.core.language import Message, Reply, TokenLogprob
 from reground.core.trajectory import GenerateStep
-from reground.view.page import as_json
-from reground.view.story import story
+from reground.view.server import as_json
+from reground.view.story import marked, story, text_before
 from tests.view.samples import failed, told
 
 
@@ -54,3 +54,80 @@ def test_a_question_that_failed_has_a_story() -> None:
     whole = story(failed("x"))
     assert whole["answer"] is None and whole["steps"] == [] and whole["failure"]["type"] == "ModelError"
     assert json.loads(as_json(whole)) == whole
+
+
+def pieces(text: str, query: str, *quotes: str) -> list[tuple[str, str]]:
+    found = marked(text, query, quotes)
+    assert "".join(piece for piece, _ in found) == text
+    return [(piece, marks) for piece, marks in found if marks]
+
+
+def test_the_words_of_the_query_are_marked_by_their_stems() -> None:
+    text = "Rivers of Austria: the Danube flows there."
+    assert pieces(text, "Which river flowed through the Danube's valley?") == [
+        ("Rivers", "q"),
+        ("Danube", "q"),
+        ("flows", "q"),
+    ]
+
+
+def test_words_that_say_nothing_and_single_letters_are_not_marked() -> None:
+    assert pieces("Which of the two is today's?", "which of the Halley's") == []
+    assert pieces("It took 7 days.", "7") == [("7", "q")]
+
+
+def test_writing_without_spaces_is_marked_by_pairs() -> None:
+    assert pieces("東京の川は隅田川です。", "隅田川") == [("隅", "q"), ("田", "q"), ("川", "q")]
+
+
+def test_a_supporting_sentence_is_found_whatever_its_white_space() -> None:
+    text = "One.\nThe Danube is\n  2850 km long. Two."
+    assert pieces(text, "", "The Danube is 2850 km long.") == [("The Danube is\n  2850 km long.", "s")]
+    assert pieces(text, "Danube", "The Danube is 2850 km long.") == [
+        ("The ", "s"),
+        ("Danube", "qs"),
+        (" is\n  2850 km long.", "s"),
+    ]
+    assert pieces(text, "", "Not in it.", "") == []
+
+
+def test_nothing_to_mark() -> None:
+    assert marked("", "query", ["quote"]) == []
+    assert marked("text", "", []) == [("text", "")]
+
+
+DRAFT = "Vienna lies on the Danube.\n\nThe Danube has 2000 km [1]."
+
+
+def said(content: str, role: str = "user") -> Message:
+    return Message.model_validate({"role": role, "content": content})
+
+
+def test_the_text_before_is_the_part_of_the_prompt_that_replies_wrote() -> None:
+    prompt = (
+        "Question:\nHow long?\n\nText:\nVienna lies on the Danube.\n\nThe Danube has 2000 km [2].\n\nRevise the text."
+    )
+    reply = "Vienna lies on the Danube.\n\nThe Danube has 2850 km."
+    assert text_before([said(prompt)], reply, [DRAFT]) == "Vienna lies on the Danube.\n\nThe Danube has 2000 km [2]."
+
+
+def test_a_label_before_the_text_is_left_out() -> None:
+    prompt = "First answer: Vienna lies on the Danube.\nCorrect it."
+    assert text_before([said(prompt)], "Vienna lies on the river Danube.", [DRAFT]) == "Vienna lies on the Danube."
+
+
+def test_a_turn_of_the_model_counts_too() -> None:
+    messages = [said("Plan."), said(DRAFT, "assistant"), said("Improve it.")]
+    assert text_before(messages, DRAFT.replace("2000", "2850"), [DRAFT]) == DRAFT
+
+
+def test_where_the_prompt_has_no_such_text_the_last_like_reply_is_the_one_before() -> None:
+    earlier = ["He was born in Marton, a village in Yorkshire, in 1728.", "Marton; Yorkshire"]
+    reply = "He was born in Foulby, a village in Yorkshire, in 1693."
+    assert text_before([said("Where was he born?")], reply, earlier) == earlier[0]
+
+
+def test_a_reply_of_another_kind_revises_nothing() -> None:
+    assert text_before([said(f"{DRAFT}\nWrite a query.")], "danube length in km", [DRAFT]) is None
+    assert text_before([said("Is it right?")], "Yes", ["Yes"]) is None
+    assert text_before([said("Draft.")], DRAFT, []) is None

@@ -88,8 +88,7 @@ class View:
     """The options of `view`."""
 
     place: Path = field(kw_only=False, metadata={"argument": True})
-    """A run folder or a folder of runs, a trajectory file (JSONL), or a search tree (JSON) or the folder of a
-    training."""
+    """A run folder or a folder of runs, or a trajectory file (JSONL)."""
 
     host: str = "127.0.0.1"
     """The address to listen at; by default this machine alone can reach it."""

@@ -1,1 +1,1 @@
-"""The viewer: a page on which runs, trajectories and search trees are read, live or as one file."""
+"""The viewer: a page on which runs and trajectories are read, live or as one file."""

@@ -1,22 +1,46 @@
-"""One question as a page tells it: the trajectory with what was marked, changed and spent."""
+"""One question as a page tells it: the trajectory with what was marked, changed and spent.
+
+A trajectory does not name the text that a reply is a new version of. It is looked for in the prompt, and where the
+prompt holds no such text, as when a method asks again with other passages, among the replies before.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from reground.core.answers import Answer, Thought
+from reground.core.language import Message
 from reground.core.trajectory import GenerateStep, RetrieveStep, Step, Trajectory
 from reground.evaluation.results import stages_of, timed
 from reground.text.alignment import changes
-from reground.view.marking import marked
-from reground.view.revisions import text_before
+from reground.text.excerpts import FUNCTION_WORDS
+from reground.text.languages import analyzer, segmenter
+
+QUERY, SUPPORT = "q", "s"
+"""The marks: a word of the query, a sentence that supports the answer."""
+
+_WORD = re.compile(r"\w+")
+_LONGEST = 200
+"""Characters of a word that is looked at. A longer one is data, such as an encoded picture."""
+_LEAST = 0.4
+"""The share of words that a revision keeps, of the longer of both texts. Another kind of reply keeps fewer."""
+_FEW = 8
+"""Words of a reply from which on it may be a version of one that its prompt does not hold. A verdict has fewer."""
+_SHORT = 8
+"""Characters of a line that is known only if it is a whole line of an earlier reply."""
+_MARKER = re.compile(r"\[\d+\]")
 
 
 def story(trajectory: Trajectory) -> dict[str, Any]:
     """A trajectory as JSON values, with more than its own fields.
 
     stages: cost by the name of the step. Each step that costs time has its `seconds`; a reply that revises a text has
-    `changes`, as `text.changes` gives them; a passage has `parts`, as `marking.marked` gives them, instead of a text;
+    `changes`, as `text.alignment.changes` gives them; a passage has `parts`, as `marked` gives them, instead of a text;
     a thought with a draft has `changes`. Tokens' probabilities are left out but for their mean, `logprob`.
     """
     seconds = {id(step): taken for step, taken in timed(trajectory.steps)}
@@ -24,10 +48,10 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
     earlier: list[str] = []
     steps = []
     for step in trajectory.steps:
-        told = _step(step, quotes, earlier)
+        data = _step(step, quotes, earlier)
         if id(step) in seconds:
-            told["seconds"] = seconds[id(step)]
-        steps.append(told)
+            data["seconds"] = seconds[id(step)]
+        steps.append(data)
         if isinstance(step, GenerateStep):
             earlier += [reply.text for reply in step.replies]
     return {
@@ -40,43 +64,148 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
 
 def _quotes(answer: Answer | None) -> dict[str, list[str]]:
     """What supports the answer, by the passage that it is from."""
-    found: dict[str, list[str]] = {}
+    quotes: dict[str, list[str]] = {}
     for sentence in answer.sentences if answer is not None else ():
         for support in sentence.supports:
-            found.setdefault(support.passage_id, []).append(support.quote)
-    return found
+            quotes.setdefault(support.passage_id, []).append(support.quote)
+    return quotes
 
 
 def _step(step: Step, quotes: dict[str, list[str]], earlier: list[str]) -> dict[str, Any]:
     if isinstance(step, GenerateStep):
         return _call(step, earlier)
-    told = step.model_dump(mode="json")
+    data = step.model_dump(mode="json")
     if isinstance(step, RetrieveStep):
-        for shown, passage in zip(told["passages"], step.passages, strict=True):
+        for shown, passage in zip(data["passages"], step.passages, strict=True):
             del shown["text"]
             shown["parts"] = marked(passage.text, step.query, quotes.get(passage.id, ()))
-    return told
+    return data
 
 
 def _call(step: GenerateStep, earlier: list[str]) -> dict[str, Any]:
-    told = step.model_dump(mode="json", exclude={"replies": {"__all__": {"token_logprobs"}}})
-    for shown, reply in zip(told["replies"], step.replies, strict=True):
+    data = step.model_dump(mode="json", exclude={"replies": {"__all__": {"token_logprobs"}}})
+    for shown, reply in zip(data["replies"], step.replies, strict=True):
         shown["logprob"] = reply.mean_logprob
         before = text_before(step.messages, reply.text, earlier)
         if before is not None:
             shown["changes"] = list(changes(before, reply.text.strip()))
-    return told
+    return data
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    told = answer.model_dump(mode="json", exclude={"steps", "sentences"})
-    told["steps"] = [_thought(thought) for thought in answer.steps]
-    told["sentences"] = [{**each.model_dump(mode="json"), "supported": each.supported} for each in answer.sentences]
-    return told
+    data = answer.model_dump(mode="json", exclude={"steps", "sentences"})
+    data["steps"] = [_thought(thought) for thought in answer.steps]
+    data["sentences"] = [{**each.model_dump(mode="json"), "supported": each.supported} for each in answer.sentences]
+    return data
 
 
 def _thought(thought: Thought) -> dict[str, Any]:
-    told = thought.model_dump(mode="json")
+    data = thought.model_dump(mode="json")
     if thought.draft is not None and thought.draft.strip() != thought.text.strip():
-        told["changes"] = list(changes(thought.draft.strip(), thought.text.strip()))
-    return told
+        data["changes"] = list(changes(thought.draft.strip(), thought.text.strip()))
+    return data
+
+
+def marked(text: str, query: str, quotes: Iterable[str]) -> list[tuple[str, str]]:
+    """The text in pieces, each with its marks: "", "q", "s" or "qs".
+
+    Words are compared as a search in English compares them: by their stems and without stop words; in writing without
+    spaces by pairs of characters. quotes: sentences of the text, with any white space.
+    """
+    spans = [(start, end, QUERY) for start, end in _matches(text, _terms(query))]
+    spans += [(start, end, SUPPORT) for quote in quotes for start, end in _placed(text, quote)]
+    edges: dict[int, Counter[str]] = {0: Counter(), len(text): Counter()}
+    for start, end, mark in spans:
+        edges.setdefault(start, Counter())[mark] += 1
+        edges.setdefault(end, Counter())[mark] -= 1
+    held: Counter[str] = Counter()
+    pieces = []
+    for start, end in pairwise(sorted(edges)):
+        held.update(edges[start])
+        pieces.append((text[start:end], "".join(sorted(mark for mark, count in held.items() if count > 0))))
+    return pieces
+
+
+def _matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Where the words are that have one of the wanted terms."""
+    for word in _WORD.finditer(text) if wanted else ():
+        start, characters = word.start(), word.group()
+        if len(characters) > _LONGEST:
+            continue
+        terms = _terms_of_word(characters)
+        if len(terms) <= 1:
+            if terms & wanted:
+                yield word.span()
+            continue
+        for at in range(len(characters) - 1):  # written without spaces
+            if characters[at : at + 2].lower() in wanted:
+                yield start + at, start + at + 2
+
+
+def _terms(text: str) -> frozenset[str]:
+    words = (word for word in _WORD.findall(text) if len(word) <= _LONGEST and word.lower() not in FUNCTION_WORDS)
+    terms = frozenset().union(*map(_terms_of_word, words))
+    return frozenset(term for term in terms if len(term) > 1 or not term.isascii() or term.isdecimal())
+
+
+@cache
+def _english() -> tuple[object, object]:
+    return analyzer("en"), segmenter("en")
+
+
+@cache
+def _terms_of_word(word: str) -> frozenset[str]:
+    analyse, segment = _english()
+    return frozenset(analyse.analyze(segment(word)))  # type: ignore[attr-defined,operator]
+
+
+def _placed(text: str, quote: str) -> Iterator[tuple[int, int]]:
+    """Where a quote is, whose white space was made plain."""
+    words = quote.split()
+    found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
+    if found is not None:
+        yield found.span()
+
+
+def text_before(messages: Sequence[Message], reply: str, earlier: Sequence[str]) -> str | None:
+    """The text that earlier replies wrote and that this reply is a version of; None if there is none."""
+    replies = [_plain(text) for text in earlier]
+    lines = {_plain(line) for text in earlier for line in text.splitlines()}
+    blocks = (block for message in messages for block in _blocks(message.content, replies, lines))
+    kept, best = max(((_kept(block, reply), block) for block in blocks), default=(0.0, ""))
+    if kept >= _LEAST:
+        return best
+    if len(reply.split()) < _FEW:
+        return None
+    return next((text.strip() for text in reversed(earlier) if _kept(text, reply) >= _LEAST), None)
+
+
+def _blocks(content: str, replies: Sequence[str], lines: set[str]) -> Iterator[str]:
+    """Runs of lines that earlier replies wrote."""
+    block: list[str] = []
+    for line in content.splitlines():
+        _, _, behind = line.partition(": ")
+        known = next((part for part in (line, behind) if _known(_plain(part), replies, lines)), None)
+        if known is not None:
+            block.append(known)
+        elif line.strip() and block:
+            yield "\n".join(block).strip()
+            block = []
+        elif block:
+            block.append("")
+    if block:
+        yield "\n".join(block).strip()
+
+
+def _known(line: str, replies: Sequence[str], lines: set[str]) -> bool:
+    return bool(line) and (line in lines or (len(line) >= _SHORT and any(line in text for text in replies)))
+
+
+def _plain(text: str) -> str:
+    """Without citation markers, which a method may renumber, and with plain white space."""
+    return " ".join(_MARKER.sub(" ", text).split())
+
+
+def _kept(before: str, after: str) -> float:
+    old, new = Counter(before.split()), Counter(after.split())
+    return (old & new).total() / max(1, old.total(), new.total())

@@ -45,7 +45,7 @@ def show(
     Example:  reground show trace.jsonl -n 1   ·   reground show runs/rar q12~0   ·   reground show runs/critics q7
     """
     from reground.app.cli.display import show_line, show_trajectory
-    from reground.view.trees import tree_files
+    from reground.app.cli.tree_display import tree_files
 
     console, _ = common.consoles()
     if trees := tree_files(place):

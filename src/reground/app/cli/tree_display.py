@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import set_cell_size
@@ -9,7 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from reground.app.cli.display import plain
-from reground.view.trees import priority, said
+from reground.treesearch.files import FORMAT
+from reground.treesearch.mcts import ucb1
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +23,19 @@ DEPTH = 6
 
 _DEEPEST = 20  # levels that are indented further than the one above
 _LEAST = 20  # columns of a text, however deep it stands
+
+
+_HEAD = 64  # bytes, in which a tree's file says what it is
+
+
+def tree_files(place: Path) -> list[Path]:
+    """The tree files of a path: the file itself, or those of a training's folder."""
+    if place.is_dir():
+        return sorted((place if place.name == "trees" else place / "trees").glob("*.json"))
+    if place.suffix != ".json" or not place.is_file():
+        return []
+    with place.open("rb") as file:
+        return [place] if FORMAT.encode() in file.read(_HEAD) else []
 
 
 def show_tree(console: Console, tree: Tree[Any], *, depth: int | None = DEPTH, full: bool = False) -> None:
@@ -79,3 +94,20 @@ def _cut(text: str, width: int) -> str:
     line = " ".join(text.split())
     fits = Text(line).cell_len <= width
     return line if fits else set_cell_size(line, width - 3).rstrip() + "..."
+
+
+def priority(node: Node[Any], above: int, c: float) -> float:
+    """UCB1 among its siblings: which branch would be tried next. above: the parent's visits. Those never tried are
+    last."""
+    return ucb1(node.value, node.visits, max(above, 1), c) if node.visits else -1e300
+
+
+def said(node: Node[Any]) -> str:
+    """What a state says: an observation's text with a document's title, or the question at the root."""
+    state = node.state
+    if not isinstance(state, dict):
+        return str(state)
+    passage = state.get("passage")
+    title = passage.get("title") if isinstance(passage, dict) else None
+    texts = (title, state.get("question") or state.get("text"))
+    return ": ".join(str(text) for text in texts if text)

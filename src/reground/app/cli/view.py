@@ -1,4 +1,4 @@
-"""`reground view`: runs, trajectories and search trees on a page in the browser, or in one HTML file."""
+"""`reground view`: runs and trajectories on a page in the browser, or in one HTML file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @flattened
 def view(order: View) -> None:
-    """Read runs, trajectories and search trees in the browser, question by question, also while a run goes on.
+    """Read runs and trajectories in the browser, question by question, also while a run goes on.
 
     Example:  reground view runs/rar   ·   reground view trace.jsonl --no-open   ·   reground view runs --export r.html
     """
@@ -36,7 +36,7 @@ def view(order: View) -> None:
 
 def _export(contents: Contents, out: Path, err: Console) -> None:
     from reground.core.files import replace_lines
-    from reground.view.page import exported
+    from reground.view.server import exported
 
     with err.status(f"writing {out}"):
         replace_lines(out, exported(contents))

@@ -135,7 +135,6 @@ function about(item) {
   const source = state.sources[item.source];
   return [
     source.kind === "run" && state.sources.length > 1 ? sourceName(source) : item.method,
-    item.visits !== undefined && plural(item.visits, "visit"),
     item.tokens !== undefined && `${tokens(item.tokens)} tokens`,
     item.seconds !== undefined && seconds(item.seconds),
     item.stopped && `ended by ${item.stopped}`,

@@ -1,7 +1,6 @@
 // One question: the answer and what supports it, what was corrected, what it cost, and every step.
 
 function storyPage(item, told, params) {
-  if (told.tree) return treePage(item, told, params);
   return [
     crumbs(item, params),
     el("h1", { tabindex: "-1", dir: "auto" }, told.question),
