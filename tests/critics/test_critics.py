@@ -10,10 +10,8 @@ from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.critics import KINDS, Critics, by_kind, load, names, own_model, own_models
-from reground.critics.first import FirstCritic
-from reground.critics.fixed import GOALS as SENTENCES
-from reground.critics.fixed import stage_of
-from reground.methods.cr_planner.states import GOALS, SAYS, Goal, Observation, context
+from reground.critics.simple import SENTENCES, FirstCritic, stage_of
+from reground.methods.cr_planner.states import GOALS, Goal, Observation, context
 from reground.models.scripted import ScriptedModel
 from tests.methods.test_cr_planner_states import walked
 
@@ -109,7 +107,7 @@ async def test_a_fixed_critic_knows_the_state_by_its_last_observation(stages: st
     state = walked(*stages)
     seen = context(state, "subgoal", tokens=100)
     assert stage_of(seen) == stage == state.stage
-    pairs = [Pair(context=seen, candidate=SAYS[goal]) for goal in GOALS]
+    pairs = [Pair(context=seen, candidate=SENTENCES[goal]) for goal in GOALS]
     fixed = load(f"fixed:{stage}=RETRIEVE", model=ScriptedModel([]))
     assert list(await fixed.subgoal.score(pairs, Run())) == [0.0, -1.0, 1.0]
     assert list(await fixed.doc.score(pairs, Run())) == [0.0, -1.0, -2.0]
@@ -133,18 +131,14 @@ HOW_TO = Passage(id="p", title="Bread", text="How to bake.\nStep 1: mix flour.\n
 def test_an_observation_that_looks_like_another_one_is_not_taken_for_it(
     goal: Goal, seen: Observation, stage: str
 ) -> None:
-    state = walked("R", "Q").after(Observation(goal, SAYS[goal])).after(seen)
+    state = walked("R", "Q").after(Observation(goal, SENTENCES[goal])).after(seen)
     assert stage_of(context(state, "subgoal", tokens=500)) == stage == state.stage
 
 
 def test_a_document_that_quotes_a_sub_goal_does_not_hide_the_last_one() -> None:
-    quoting = HOW_TO.model_copy(update={"text": f"As planned:\n{SAYS['REASON']}\nStep 1: mix."})
-    state = walked("R", "Q").after(Observation("RETRIEVE", SAYS["RETRIEVE"]))
+    quoting = HOW_TO.model_copy(update={"text": f"As planned:\n{SENTENCES['REASON']}\nStep 1: mix."})
+    state = walked("R", "Q").after(Observation("RETRIEVE", SENTENCES["RETRIEVE"]))
     assert stage_of(context(state.after(Observation("DOC", "", quoting)), "subgoal", tokens=500)) == "DOC"
-
-
-def test_the_fixed_critic_knows_the_planners_sentences() -> None:
-    assert SENTENCES == SAYS
 
 
 async def test_the_first_is_best() -> None:

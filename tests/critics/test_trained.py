@@ -21,8 +21,8 @@ from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, ScoreStep
 from reground.critics import KINDS, Kind, load
-from reground.critics._folder import Manifest
-from reground.critics._scorers import Item, Queue, batches
+from reground.critics.scorers import Item, Queue, batches
+from reground.critics.texts import Manifest
 from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import Observation, State
 from reground.models.scripted import ScriptedModel
@@ -193,7 +193,7 @@ async def test_damaged_weights_are_told_of(folder: Path, tmp_path: Path) -> None
 
 def test_critics_import_no_torch() -> None:
     code = (
-        "import sys, reground.critics, reground.critics.trained, reground.critics.fixed; print('torch' in sys.modules)"
+        "import sys, reground.critics, reground.critics.trained, reground.critics.simple; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr

@@ -27,10 +27,11 @@ from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, GenerateStep, RetrieveStep, ScoreStep, Trajectory
 from reground.critics import load
+from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import PRESETS, CRPlanner
-from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
+from reground.methods.cr_planner.states import NOTHING, Observation, State
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
@@ -394,8 +395,9 @@ async def test_a_ranking_that_is_not_completed_is_concluded_by_a_query_from_all_
 @pytest.mark.parametrize("look", [False, True])
 async def test_a_ranking_that_ends_at_a_query_looks_that_up_and_asks_nothing_more(look: bool) -> None:
     run = Run()
-    state = State(QUESTION).after(Observation("GENQUERY", SAYS["GENQUERY"])).after(Observation("QUERY", "river bed"))
-    state = state.after(Observation("RETRIEVE", SAYS["RETRIEVE"])) if look else state
+    state = State(QUESTION).after(Observation("GENQUERY", SENTENCES["GENQUERY"]))
+    state = state.after(Observation("QUERY", "river bed"))
+    state = state.after(Observation("RETRIEVE", SENTENCES["RETRIEVE"])) if look else state
     answer = await planner(generator(), retriever=documents(30), answer="ranking").finish(state, run)
     assert queries(run) == ["river bed"]
     assert not prompts(run, "search")
@@ -675,7 +677,7 @@ async def test_passages_stay_in_their_fence_in_every_prompt() -> None:
 
 
 def test_an_answer_before_any_rationale_proposes_nothing() -> None:
-    state = State(QUESTION).after(Observation("GENQUERY", SAYS["GENQUERY"])).after(Observation("QUERY", "q"))
+    state = State(QUESTION).after(Observation("GENQUERY", SENTENCES["GENQUERY"])).after(Observation("QUERY", "q"))
     from reground.methods.cr_planner.answer import so_far
 
     assert so_far(planner(generator()), state, Run()) == Answer(text="")

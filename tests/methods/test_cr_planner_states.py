@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
-from reground.methods.cr_planner.states import NOTHING, SAYS, YIELDS, Goal, Observation, State, context, history, legal
+from reground.critics.simple import SENTENCES
+from reground.methods.cr_planner.states import NOTHING, YIELDS, Goal, Observation, State, context, history, legal
 from reground.methods.shared.prompts import QUOTED
 
 SEINE = Passage(id="seine", title="Seine", text="The Seine is 775 km long.")
@@ -20,13 +21,13 @@ def walked(*stages: str) -> State:
     """A state from words such as R (a rationale), Q (a query), D (a document), N (a retrieval that found nothing)."""
     state = State("How long?")
     made = {
-        "R": lambda n: (Observation("REASON", SAYS["REASON"]), Observation("RATIONALE", f"thought {n}")),
-        "Q": lambda n: (Observation("GENQUERY", SAYS["GENQUERY"]), Observation("QUERY", f"query {n}")),
+        "R": lambda n: (Observation("REASON", SENTENCES["REASON"]), Observation("RATIONALE", f"thought {n}")),
+        "Q": lambda n: (Observation("GENQUERY", SENTENCES["GENQUERY"]), Observation("QUERY", f"query {n}")),
         "D": lambda n: (
-            Observation("RETRIEVE", SAYS["RETRIEVE"]),
+            Observation("RETRIEVE", SENTENCES["RETRIEVE"]),
             Observation("DOC", SEINE.text, SEINE.model_copy(update={"id": f"doc{n}"})),
         ),
-        "N": lambda n: (Observation("RETRIEVE", SAYS["RETRIEVE"]), Observation("DOC", NOTHING)),
+        "N": lambda n: (Observation("RETRIEVE", SENTENCES["RETRIEVE"]), Observation("DOC", NOTHING)),
     }
     for number, stage in enumerate(stages, start=1):
         for observation in made[stage](number):
@@ -69,7 +70,7 @@ def test_near_the_end_no_query_is_written_that_nothing_could_follow() -> None:
 
 
 def test_a_sub_goal_that_waits_leaves_no_choice_of_another() -> None:
-    state = State("q").after(Observation("REASON", SAYS["REASON"]))
+    state = State("q").after(Observation("REASON", SENTENCES["REASON"]))
     assert state.goal == "REASON"
     assert legal(state, left=10) == ()
     assert walked("R").goal is None
@@ -93,7 +94,8 @@ def test_the_sub_goal_critic_sees_everything_and_the_passages_as_data() -> None:
     assert '<passage number="1" title="Danube">' in seen
     assert seen.count("</passage>") == 1
     assert QUOTED in seen
-    said = [seen.index(SAYS["REASON"]), seen.index("thought 1"), seen.index(SAYS["GENQUERY"]), seen.index("query 2")]
+    shown = (SENTENCES["REASON"], "thought 1", SENTENCES["GENQUERY"], "query 2")
+    said = [seen.index(each) for each in shown]
     assert said == sorted(said)
     assert QUOTED not in context(walked("R"), "subgoal", tokens=100)
 
@@ -136,7 +138,7 @@ def test_the_sub_goal_critic_sees_every_observation_in_order(stages: str) -> Non
 
 def test_a_sub_goal_that_waits_changes_what_is_seen() -> None:
     state = walked("R", "Q")
-    waiting = [state.after(Observation(goal, SAYS[goal])) for goal in SAYS]
+    waiting = [state.after(Observation(goal, SENTENCES[goal])) for goal in SENTENCES]
     assert len({history(each, tokens=100) for each in (state, *waiting)}) == 4
     assert {history(each, tokens=100, goals=False) for each in waiting} == {history(state, tokens=100, goals=False)}
 

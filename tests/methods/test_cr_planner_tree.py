@@ -17,9 +17,10 @@ from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, RetrieveStep
+from reground.critics.simple import SENTENCES
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.actions import judged
-from reground.methods.cr_planner.states import SAYS, Observation, State, legal
+from reground.methods.cr_planner.states import Observation, State, legal
 from reground.methods.cr_planner.tree import PlannerProblem, decode, encode
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
@@ -171,12 +172,12 @@ async def test_a_simulation_from_a_sub_goal_sees_it(ranking: bool) -> None:
     made = planner(generator(), answer="ranking" if ranking else "form")
     searched = PlannerProblem(planner=made, run=run, reward=lambda answer, run: 0.0)
     state = walked("R", "Q", "D")
-    for place, goal in enumerate((None, *SAYS)):
-        await searched.simulate(state if goal is None else state.after(Observation(goal, SAYS[goal])), (place,), 0)
+    for place, goal in enumerate((None, *SENTENCES)):
+        await searched.simulate(state if goal is None else state.after(Observation(goal, SENTENCES[goal])), (place,), 0)
     parent, *children = [step.messages[-1].content for step in run.steps if isinstance(step, GenerateStep)]
     assert len({parent, *children}) == 4
-    for goal, prompt in zip(SAYS, children, strict=True):
-        assert prompt.count(SAYS[goal]) == parent.count(SAYS[goal]) + 1
+    for goal, prompt in zip(SENTENCES, children, strict=True):
+        assert prompt.count(SENTENCES[goal]) == parent.count(SENTENCES[goal]) + 1
 
 
 async def test_a_ranking_is_simulated_with_the_query_chosen_or_one_written_from_what_was_observed() -> None:

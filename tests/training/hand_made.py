@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from reground.methods.cr_planner.states import SAYS, Goal, Observation, State
+from reground.critics.simple import SENTENCES
+from reground.methods.cr_planner.states import Goal, Observation, State
 from reground.methods.cr_planner.tree import encode
 from reground.treesearch.files import write_tree
 from reground.treesearch.tree import Node, Settings, Tree
@@ -33,7 +34,7 @@ def grown(parent: State, *following: Branch, example: str = "q") -> Tree[State]:
 
 def waiting(parent: State, goal: Goal) -> State:
     """The state in which a sub-goal is to be executed."""
-    return parent.after(Observation(goal, SAYS[goal]))
+    return parent.after(Observation(goal, SENTENCES[goal]))
 
 
 def planted(out: Path, questions: int = 10, *, spelled: bool = False) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.critics._scorers import Item
+from reground.critics.scorers import Item
 from reground.training.critics.evaluate import (
     baselines,
     calibration,

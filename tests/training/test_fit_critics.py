@@ -21,9 +21,8 @@ from transformers import AutoTokenizer
 
 from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
-from reground.critics._folder import read_manifest
-from reground.critics._scorers import open_scorer
-from reground.critics._texts import EmbedderTexts
+from reground.critics.scorers import open_scorer
+from reground.critics.texts import EmbedderTexts, read_manifest
 from reground.training.critics.evaluate import evaluate, mix_table
 from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import make_pairs

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numpy", reason="needs the extra [train]")
 
-from reground.critics._features import features, weighed
+from reground.critics.trained import features, weighed
 from reground.training.critics.fit import features_gaps, mix_of_gaps, mixed_gaps
 from reground.training.rows import Preference
 

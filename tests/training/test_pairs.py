@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
 from reground.critics import KINDS
+from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
+from reground.methods.cr_planner.states import NOTHING, Observation, State
 from reground.training.critics.pairs import (
     gold_passages,
     held_out,
@@ -173,11 +174,11 @@ def test_d_doc_has_the_rationale_and_the_query_right_before() -> None:
 def test_d_subgoal_has_all_previous_observations_of_any_kind() -> None:
     parent = walked(*LONG)
     made = (
-        (Observation("RETRIEVE", SAYS["RETRIEVE"]), 1.0, 1, {"goal": "RETRIEVE"}),
-        (Observation("REASON", SAYS["REASON"]), 0.0, 1, {"goal": "REASON"}),
+        (Observation("RETRIEVE", SENTENCES["RETRIEVE"]), 1.0, 1, {"goal": "RETRIEVE"}),
+        (Observation("REASON", SENTENCES["REASON"]), 0.0, 1, {"goal": "REASON"}),
     )
     found = one(grown(parent, *made))
-    assert (found.kind, found.chosen, found.rejected) == ("subgoal", SAYS["RETRIEVE"], SAYS["REASON"])
+    assert (found.kind, found.chosen, found.rejected) == ("subgoal", SENTENCES["RETRIEVE"], SENTENCES["REASON"])
     assert found.extra["stage"] == "QUERY"
     known = {"rank": 0.25, "QUERY>REASON": -0.5, "QUERY>GENQUERY": 0.0, "QUERY>RETRIEVE": 0.5}
     assert found.extra["chosen"] == {"place": 0, "known": known, "goal": "RETRIEVE"}

@@ -20,11 +20,12 @@ from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.programs import Execution, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
+from reground.critics.simple import SENTENCES
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.task import Example, Score
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
-from reground.methods.cr_planner.states import SAYS, Observation, State
+from reground.methods.cr_planner.states import Observation, State
 from reground.methods.cr_planner.tree import Rollout, encode
 from reground.models.scripted import ScriptedModel
 from reground.training.critics.collect import Grown, Searching, collect_trees, read_trees, rewards
@@ -307,7 +308,7 @@ async def test_a_rollout_that_plans_on_is_another_collection(tmp_path: Path) -> 
 
 
 async def test_a_tree_of_an_earlier_version_is_refused_with_the_reason(tmp_path: Path) -> None:
-    tree = grown(State("q"), (Observation("REASON", SAYS["REASON"]), 1.0, 1))
+    tree = grown(State("q"), (Observation("REASON", SENTENCES["REASON"]), 1.0, 1))
     write_tree(tmp_path / "trees" / "q.json", dataclasses.replace(tree, metadata={"passage_tokens": 9}), encode)
     with pytest.raises(DataError, match=r"an earlier version grew this tree.*delete it to have it grown again"):
         list(read_trees(tmp_path))

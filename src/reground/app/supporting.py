@@ -129,7 +129,7 @@ def open_check(spec: str, threshold: float | None, model: LanguageModel | None, 
 
 
 def _judge(kind: str, place: str, threshold: float | None) -> Judged:
-    from reground.critics._scorers import SCALE
+    from reground.critics.scorers import SCALE
     from reground.retrieval import judges
 
     judge = judges.critic(place) if kind == "critic" else judges.cross_encoder(place, _WINDOW, entailment=True)

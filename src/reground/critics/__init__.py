@@ -29,10 +29,10 @@ from reground.core.language import LanguageModel
 from reground.core.user_code import Entry, entries
 
 CRITICS = {
-    "first": "reground.critics.first",
-    "fixed": "reground.critics.fixed",
+    "first": "reground.critics.simple:FirstCritic",
+    "fixed": "reground.critics.simple:FixedCritic",
     "prompted": "reground.critics.prompted",
-    "random": "reground.critics.random",
+    "random": "reground.critics.simple:RandomCritic",
     "trained": "reground.critics.trained",
 }
 """Where each critic is: a module, or `module:object`, that has `create`."""

@@ -20,9 +20,9 @@ from reground.core.files import files_fingerprint, trouble
 from reground.core.http import check_address
 from reground.core.paths import expanded
 from reground.core.untrusted import clip
-from reground.critics._scorers import Item, Queue, Scorer, require
-from reground.critics._served import ServedCritic
-from reground.critics._texts import head
+from reground.critics.scorers import Item, Queue, Scorer, require
+from reground.critics.texts import head
+from reground.critics.trained import ServedCritic
 from reground.retrieval.passages import passage_text
 
 WINDOW = 128
@@ -132,7 +132,7 @@ class _CrossEncoder:
     def __init__(self, name: str, tokens: int, entailment: bool) -> None:
         from sentence_transformers import CrossEncoder
 
-        from reground.critics._scorers import exact_head, quietly
+        from reground.critics.scorers import exact_head, quietly
 
         try:
             with quietly():
@@ -146,7 +146,7 @@ class _CrossEncoder:
 
     def scores(self, items: Sequence[Item]) -> list[float]:
         """The logits, or the log-odds of entailment."""
-        from reground.critics._scorers import entailed, predicted
+        from reground.critics.scorers import entailed, predicted
 
         with bfloat16():
             if self._label is not None:  # such models read what entails first

@@ -20,11 +20,11 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
 from reground.critics import Kind
+from reground.critics.simple import SENTENCES
 from reground.methods.cr_planner.prompts import END, key, read_step
 from reground.methods.cr_planner.states import (
     GOALS,
     NOTHING,
-    SAYS,
     Goal,
     Observation,
     State,
@@ -73,8 +73,8 @@ def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[O
     for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
         why = None if goal in allowed else "it cannot help here"
         why = "it brought nothing new here" if goal in without else why
-        candidate = Candidate(text=SAYS[goal], discarded=why, data={"goal": goal, "stage": state.stage})
-        found.append(Option(candidate, None if why else state.after(Observation(goal, SAYS[goal]))))
+        candidate = Candidate(text=SENTENCES[goal], discarded=why, data={"goal": goal, "stage": state.stage})
+        found.append(Option(candidate, None if why else state.after(Observation(goal, SENTENCES[goal]))))
     return found
 
 

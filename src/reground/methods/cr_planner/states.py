@@ -21,13 +21,6 @@ Mask = Literal["useful", "paper"]
 GOALS: tuple[Goal, ...] = ("REASON", "GENQUERY", "RETRIEVE")
 YIELDS: dict[Goal, Outcome] = {"REASON": "RATIONALE", "GENQUERY": "QUERY", "RETRIEVE": "DOC"}
 JUDGES: dict[Goal, Kind] = {"REASON": "rationale", "GENQUERY": "query", "RETRIEVE": "doc"}
-SAYS: dict[Goal, str] = {
-    "REASON": "The next step is to reason: write one more step of the reasoning.",
-    "GENQUERY": "The next step is to write a search query for what the reasoning needs.",
-    "RETRIEVE": "The next step is to look up documents with the search query.",
-}
-"""The observation of each sub-goal, always the same sentence (equation 3, f_rule)."""
-
 NOTHING = "Nothing new was found."
 """The observation of a retrieval that found no new document."""
 

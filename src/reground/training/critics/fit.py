@@ -28,10 +28,9 @@ from reground.core.errors import ConfigurationError, DataError, MissingExtra, di
 from reground.core.files import trouble
 from reground.core.language import tokens_of
 from reground.critics import KINDS, Kind
-from reground.critics._features import FEATURES, TEXT
-from reground.critics._folder import FILE, Engine, Manifest, read_manifest
-from reground.critics._scorers import SCALE, Scorer, open_scorer, quietly
-from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
+from reground.critics.scorers import SCALE, Scorer, open_scorer, quietly
+from reground.critics.texts import FILE, EmbedderTexts, EncoderTexts, Engine, LmTokens, Manifest, read_manifest
+from reground.critics.trained import FEATURES, TEXT
 from reground.evaluation.results import write_text
 from reground.models import pull
 from reground.training.critics.pairs import data_fingerprint, gaps, passage_tokens

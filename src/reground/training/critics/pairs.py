@@ -24,8 +24,8 @@ from pydantic import JsonValue
 from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.critics import KINDS, Kind
-from reground.critics._features import features
-from reground.critics._scorers import Item, Scorer
+from reground.critics.scorers import Item, Scorer
+from reground.critics.trained import features
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.qa import QuestionAnswering

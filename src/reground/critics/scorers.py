@@ -21,8 +21,7 @@ from reground.core.critic import Pair
 from reground.core.errors import MissingExtra, ModelError
 from reground.core.files import trouble
 from reground.critics import Kind
-from reground.critics._folder import Engine, Manifest, folder_of
-from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
+from reground.critics.texts import EmbedderTexts, EncoderTexts, Engine, LmTokens, Manifest, folder_of
 
 Item: TypeAlias = tuple[Kind, Pair]
 
