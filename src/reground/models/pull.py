@@ -6,9 +6,10 @@ import asyncio
 import difflib
 import re
 import threading
-from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.paths import expanded, models_dir
 from reground.downloads import Fetch, Progress, PullError, Weights, bring, silent
@@ -74,24 +75,14 @@ async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
     """`pull` in a thread. If cancelled, it returns at once, and the download ends at its next step."""
     report = progress if progress is not None else silent
     cancelled = threading.Event()
-    future: Future[Path] = Future()
 
-    def tell(what: str, done: int, total: int | None) -> None:
+    def step(what: str, done: int, total: int | None) -> None:
         if cancelled.is_set():
             raise PullError("the call was cancelled")
         report(what, done, total)
 
-    def work() -> None:
-        try:
-            future.set_result(pull(alias, progress=tell))
-        except BaseException as error:
-            future.set_exception(error)
-
-    # A daemon thread, because an event loop waits for the threads of its pool when it ends.
-    future.set_running_or_notify_cancel()
-    threading.Thread(target=work, name="reground-pull", daemon=True).start()
     try:
-        return await asyncio.wrap_future(future)
+        return await in_daemon(partial(pull, alias, progress=step), name="reground-pull")
     except asyncio.CancelledError:
         cancelled.set()
         raise

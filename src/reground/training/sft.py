@@ -213,7 +213,7 @@ def _fits(pair: Pair, most: int, *, apart: bool) -> bool:
 
 
 def _whole(tokenizer: Any, row: Demonstration, *, apart: bool) -> Pair:
-    from reground.models._transformers import prompt_text
+    from reground.models.hf import prompt_text
 
     *asked, reply = row.messages
     if reply.role != "assistant":

@@ -17,7 +17,7 @@ from reground.core.journal import fingerprint
 from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
-from reground.models._transformers import prompt_text
+from reground.models.hf import prompt_text
 from reground.training.fitting import Step, arguments, begin, fit, result
 from reground.training.ppo.optimise import BEST, Judge, Judging, Metrics, Optimiser, order_of
 from reground.training.ppo.policy import Policy, ends_of

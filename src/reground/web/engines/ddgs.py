@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
@@ -20,25 +20,15 @@ _TIMEOUT = 10
 _NOTHING = "No results found"
 
 
-class Searcher(Protocol):
-    """What is used of `ddgs.DDGS`."""
-
-    def text(self, query: str, **options: Any) -> list[dict[str, Any]]:
-        """Results with `title`, `href` and `body`."""
-        ...
-
-
 class DdgsEngine:
     """The package as an engine. Its engines block, so a search runs in a thread of its own.
 
-    searcher: makes an object such as `ddgs.DDGS`, whose state is not to be shared between threads.
+    searcher: makes an object such as `ddgs.DDGS`, whose state must not be shared between threads.
     """
 
     may_store = False
 
-    def __init__(
-        self, searcher: Callable[[], Searcher], backend: str = "auto", *, patience: Patience | None = None
-    ) -> None:
+    def __init__(self, searcher: Callable[[], Any], backend: str = "auto", *, patience: Patience | None = None) -> None:
         self.name = "ddgs" if backend == "auto" else f"ddgs:{backend}"
         self._searcher = searcher
         self._backend = backend
@@ -46,11 +36,11 @@ class DdgsEngine:
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first."""
-        asked = shortened(query, 500, 60)
-        if not asked:
+        text = shortened(query, 500, 60)
+        if not text:
             raise EngineError(f"{self.name} was asked for nothing")
         await self._pace.turn()
-        return await in_daemon(partial(self._search, asked, max(1, k)), name=THREAD)
+        return await in_daemon(partial(self._search, text, max(1, k)), name=THREAD)
 
     def _search(self, query: str, k: int) -> Sequence[WebResult]:
         from ddgs.exceptions import DDGSException
