@@ -23,7 +23,7 @@ import pytest
 from reground.app.cli import run
 from reground.core.paths import models_dir
 from reground.testing.openai_server import MockOpenAI
-from tests.models.hub import KEPT, NAME, Hub, hub
+from tests.models.test_downloads import KEPT, NAME, Hub, hub
 from tests.servers import serving
 from tests.training.tiny import tiny_gguf
 

