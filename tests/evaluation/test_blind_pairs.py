@@ -16,7 +16,7 @@ from reground.core.errors import ContextLengthExceeded, DataError, ParseError
 from reground.core.journal import MemoryJournal
 from reground.evaluation.blind_pairs import Pair, Verdict, Vote, page, pairs_of, read_votes
 from reground.evaluation.judging import Answer
-from reground.evaluation.pair_ratings import alpha, model_votes, prompt, rated, rating_tables, read_verdict
+from reground.evaluation.pair_ratings import alpha, model_votes, prompt, rating_tables, read_verdict, skills_after
 from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.browser import browser_page
@@ -174,15 +174,15 @@ def by_hand(drawn: bool) -> tuple[tuple[float, float], tuple[float, float]]:
 
 @pytest.mark.parametrize("drawn", [False, True])
 def test_a_first_game_is_rated_as_by_hand(drawn: bool) -> None:
-    for mine, theirs in zip(rated((25, 25 / 3), (25, 25 / 3), drawn=drawn), by_hand(drawn), strict=True):
+    for mine, theirs in zip(skills_after((25, 25 / 3), (25, 25 / 3), drawn=drawn), by_hand(drawn), strict=True):
         assert mine == pytest.approx(theirs)
 
 
 def test_games_of_unequal_players_are_rated_as_by_the_package_trueskill() -> None:
     """Its version 0.4.5; its settings are those of the papers."""
-    stronger, weaker = rated((30, 2), (20, 5), drawn=True)
+    stronger, weaker = skills_after((30, 2), (20, 5), drawn=True)
     assert [*stronger, *weaker] == pytest.approx([29.373122, 1.937977, 23.912285, 3.901726])
-    one, other = rated((0, 1), (500, 1), drawn=False)
+    one, other = skills_after((0, 1), (500, 1), drawn=False)
     assert 0 < one[0] < other[0] < 500
 
 

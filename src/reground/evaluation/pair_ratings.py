@@ -29,10 +29,10 @@ Skill = tuple[float, float]
 """mu, and sigma for how uncertain it is."""
 
 
-def rated(winner: Skill, loser: Skill, *, drawn: bool) -> tuple[Skill, Skill]:
+def skills_after(winner: Skill, loser: Skill, *, drawn: bool) -> tuple[Skill, Skill]:
     """Both skills after a game: TrueSkill for two players with its authors' settings (Herbrich et al. 2006)."""
     if drawn and winner[0] < loser[0]:
-        stronger, weaker = rated(loser, winner, drawn=True)
+        stronger, weaker = skills_after(loser, winner, drawn=True)
         return weaker, stronger
     variances = (winner[1] ** 2 + _TAU**2, loser[1] ** 2 + _TAU**2)
     c = sqrt(sum(variances) + 2 * _BETA**2)
@@ -73,7 +73,7 @@ def rating_tables(runs: Sequence[str], votes: Sequence[Vote]) -> list[Table]:
                 games[second, first].append((vote.pair.question, _TURNED[vote.verdict]))
                 winner, loser = (second, first) if vote.verdict == "second" else (first, second)
                 drawn = vote.verdict in ("tie", "bad")
-                skills[winner], skills[loser] = rated(skills[winner], skills[loser], drawn=drawn)
+                skills[winner], skills[loser] = skills_after(skills[winner], skills[loser], drawn=drawn)
         for run in sorted(runs, key=lambda run: -skills[run][0]) if games else ():
             played = [game for (one, _), own in games.items() if one == run for game in own]
             ratings.append([who, run, *(f"{value:.2f}" for value in skills[run]), *_cells(played)])

@@ -105,12 +105,12 @@ def _compare(
     console, err = consoles
     pairs = pairs_of(answers)
     questions = len({(pair.question, pair.text) for pair in pairs})
-    told = f"{len(pairs)} pairs of {len(runs)} runs on {questions} questions"
+    summary = f"{len(pairs)} pairs of {len(runs)} runs on {questions} questions"
     if order.dry_run:
-        return common.say(console, f"{told}; each judge is asked {2 * len(pairs)} times")
+        return common.say(console, f"{summary}; each judge is asked {2 * len(pairs)} times")
     if order.page is not None:
         write_text(expanded(order.page), page(pairs, order.seed))
-        return common.say(console, f"{told}; written: {order.page}")
+        return common.say(console, f"{summary}; written: {order.page}")
     votes = read_votes(map(expanded, files), pairs)
 
     async def one(model: LanguageModel, journal: Journal, on_item: Callable[[int], None]) -> tuple[list[Vote], int]:
@@ -121,7 +121,7 @@ def _compare(
         votes += cast
         lacking += unread
     people = len({vote.judge for vote in votes if vote.person})
-    notes = [f"- {told}; {len(votes)} votes, of {people} people and {len(common.listed(order.judges))} models."]
+    notes = [f"- {summary}; {len(votes)} votes, of {people} people and {len(common.listed(order.judges))} models."]
     notes.append("- A tie and two bad answers are a draw, half a win. The interval is a bootstrap over questions.")
     notes += [f"- Models gave no readable verdict on {lacking} pairs."] if lacking else []
     _print(order, "pairs.md", "Blind pairs", rating_tables(runs, votes), notes, console)
