@@ -9,7 +9,7 @@ from yarl import URL
 
 from reground.core.errors import ModelError
 from reground.core.language import Message, Sampling
-from reground.models._about import control_tokens, is_own, places
+from reground.models._server_info import control_tokens, is_private, places
 from reground.models.openai import OpenAIModel, create
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
@@ -64,9 +64,9 @@ async def test_a_server_that_is_not_there_yet_is_asked_when_it_is(unused_tcp_por
 
 def test_only_a_server_of_ones_own_is_asked() -> None:
     own = ("http://127.0.0.1:8080/v1", "https://10.1.2.3/v1", "http://models.example/v1", "https://gpu-box/v1")
-    assert all(is_own(URL(url)) for url in (*own, "https://box.local/v1", "https://[::1]/v1"))
+    assert all(is_private(URL(url)) for url in (*own, "https://box.local/v1", "https://[::1]/v1"))
     assert not any(
-        is_own(URL(url)) for url in ("https://api.openai.com/v1", "https://models.example", "https://1.1.1.1")
+        is_private(URL(url)) for url in ("https://api.openai.com/v1", "https://models.example", "https://1.1.1.1")
     )
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from reground.app import catalogue
 from reground.core.language import Message, Sampling
-from reground.models.openai import MOST_MODELS, PROBE_SECONDS, model_names, words
+from reground.models.openai import MOST_MODELS, PROBE_SECONDS, command_words, model_names
 from reground.models.options import Listing, ModelOptions
 from reground.models.servers import LOCAL, Server
 from reground.testing.openai_server import MockOpenAI
@@ -189,4 +189,4 @@ def test_very_many_models_are_bounded() -> None:
 def test_whatever_json_a_server_sends_there_are_names_to_type_or_none(told: object) -> None:
     for name in model_names(json.dumps(told).encode()) or ():
         assert name.strip() and name.isprintable()
-        assert "\n" not in words(name)
+        assert "\n" not in command_words(name)

@@ -42,7 +42,6 @@ from reground.core.http import (
 )
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.core.untrusted import neutralise
-from reground.models._about import PAGE_SECONDS, About, is_own
 from reground.models._openai_protocol import (
     INTERRUPTED,
     NONE,
@@ -58,6 +57,7 @@ from reground.models._openai_protocol import (
     read_complaint,
     read_replies,
 )
+from reground.models._server_info import PAGE_SECONDS, ServerInfo, is_private
 from reground.models.options import Listing, ModelOptions
 from reground.models.wrappers import rest_of
 
@@ -95,10 +95,10 @@ async def available(options: ModelOptions) -> list[Listing]:
     adapter = OpenAIModel("<model>", options)
     if adapter.base_url.host == URL(DEFAULT_BASE_URL).host and adapter.server.key is None:
         return [Listing(adapter.name, False, f"{options.api_key_env} is not set ({adapter.server.url})")]
-    if not is_own(adapter.base_url):
-        return await one_line(adapter, base_url=options.base_url)
+    if not is_private(adapter.base_url):
+        return await list_provider(adapter, base_url=options.base_url)
     note = f", key from {options.api_key_env}" if adapter.server.key else ", no key"
-    return await each_model(adapter, note=note, base_url=options.base_url)
+    return await list_each_model(adapter, note=note, base_url=options.base_url)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,16 +141,16 @@ class OpenAIModel:
         self._model = model
         self._options = options
         self.price = options.price
-        self.base_url = base_url_of(options)
+        self.base_url = base_url_from(options)
         key = key_in(options.api_key_env)
         self.server = Endpoint(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
-        self._chat = beneath(self.base_url, "chat/completions")
+        self._chat = url_below(self.base_url, "chat/completions")
         self._proxy = proxy_for(str(self.base_url))
         self._dialect = Dialect(without=provider.limits.without, limits=provider.limits)
         self._met = False
         self._granted: int | None = None
-        self._about = About(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
+        self._info = ServerInfo(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
@@ -176,9 +176,9 @@ class OpenAIModel:
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
         self._check(sampling)
-        messages = await self._harmless(messages)
+        messages = await self._without_control_tokens(messages)
         if sampling.grammar is not None:
-            grammar = await self._about.grammar.get() or RESPONSE_FORMAT
+            grammar = await self._info.grammar.get() or RESPONSE_FORMAT
             self._dialect = replace(self._dialect, grammar=grammar)
         replies = await self._complete(messages, sampling)
         if len(replies) < sampling.n:
@@ -195,12 +195,12 @@ class OpenAIModel:
         if sampling.grammar is not None and "grammar" in lacks:
             raise CapabilityError(f"{self.name} cannot keep a reply to a grammar", lacks="grammar")
 
-    async def _harmless(self, messages: Sequence[Message]) -> Sequence[Message]:
+    async def _without_control_tokens(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages without the server's own control tokens, which are requested before the first call.
 
         Records use the method's own messages, so this changes none.
         """
-        special = await self._about.control_tokens.get()
+        special = await self._info.control_tokens.get()
         if not special:
             return messages
         return [Message(role=m.role, content=neutralise(m.content, special)) for m in messages]
@@ -251,7 +251,7 @@ class OpenAIModel:
             if self._learn(dialect, complaint):
                 continue
             if status == 404:
-                raise await self._unknown(complaint)
+                raise await self._unknown_model(complaint)
             raise self.server.refusal(complaint, sampling)
 
     def _parsed(self, reply: bytes) -> Any:
@@ -295,7 +295,7 @@ class OpenAIModel:
             kind = TransientModelError if error.passing else ModelError
             raise kind(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._lost(error) from None
+            raise self._connection_error(error) from None
 
     async def _open(self) -> aiohttp.ClientSession:
         for owner in [owner for owner in self._sessions if owner.is_closed()]:
@@ -305,18 +305,18 @@ class OpenAIModel:
 
     def _session(self, key: Mapping[str, str]) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=most_connections(self._options.connections)),
+            connector=aiohttp.TCPConnector(limit=connection_limit(self._options.connections)),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": "application/json", "Accept-Encoding": ENCODING, **key},
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=CONNECT_SECONDS),
         )
 
-    def _lost(self, error: Exception) -> ModelError:
+    def _connection_error(self, error: Exception) -> ModelError:
         """The error for a failed connection."""
         url = self.server.url
-        if self._proxy is not None and (at_proxy := lost_at_proxy(error, self.base_url)) is not None:
-            return at_proxy
+        if self._proxy is not None and (failure := proxy_error(error, self.base_url)) is not None:
+            return failure
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
         if isinstance(error, aiohttp.ClientConnectorDNSError):
@@ -336,11 +336,11 @@ class OpenAIModel:
 
     async def offered(self, seconds: float = LISTING_SECONDS) -> list[str]:
         """The models that the server lists, if it lists any. Raises ModelError if it does not answer in time."""
-        return await self.listed(seconds) or []
+        return await self.list_models(seconds) or []
 
-    async def listed(self, seconds: float) -> list[str] | None:
+    async def list_models(self, seconds: float) -> list[str] | None:
         """The same; None if it answers with something else than such a list."""
-        place = beneath(self.base_url, "models")
+        place = url_below(self.base_url, "models")
         try:
             if self._provider.listing_headers is not None and self.server.key is not None:
                 async with self._session(self._provider.listing_headers(self.server.key)) as session:
@@ -352,14 +352,14 @@ class OpenAIModel:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, TimeoutError):
                 raise ModelError(f"{self.server.url} did not answer within {seconds:g} s") from None
-            raise self._lost(error) from None
+            raise self._connection_error(error) from None
         if status in (404, 405):
             return None
         if status != 200:
             raise self.server.refusal(read_complaint(status, headers, body), Sampling())
         return model_names(body, self._provider.listing_prefix)
 
-    async def _unknown(self, complaint: Complaint) -> ModelError:
+    async def _unknown_model(self, complaint: Complaint) -> ModelError:
         try:
             models = await self.offered()
         except ModelError:
@@ -378,7 +378,7 @@ def _status_of(error: Any) -> int:
     return code if isinstance(code, int) and 400 <= code < 600 else 500
 
 
-def base_url_of(options: ModelOptions) -> URL:
+def base_url_from(options: ModelOptions) -> URL:
     """The address of the options, else of OPENAI_BASE_URL, else OpenAI's. Raises ConfigurationError."""
     text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
     if options.base_url is None:
@@ -393,12 +393,12 @@ def base_url_of(options: ModelOptions) -> URL:
     return url
 
 
-def beneath(base: URL, path: str) -> URL:
+def url_below(base: URL, path: str) -> URL:
     """A path below the base URL, with the base URL's query."""
     return base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
 
 
-def most_connections(wanted: int) -> int:
+def connection_limit(wanted: int) -> int:
     """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
     try:
         import resource
@@ -408,7 +408,7 @@ def most_connections(wanted: int) -> int:
     return wanted if soft < 0 else max(8, min(wanted, soft - 64))
 
 
-def lost_at_proxy(error: Exception, url: URL) -> ModelError | None:
+def proxy_error(error: Exception, url: URL) -> ModelError | None:
     """The error for a connection to this server that failed at the environment's proxy; None if it failed elsewhere."""
     name = proxy_name(url.scheme)
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -443,7 +443,7 @@ def model_names(body: bytes, prefix: str = "") -> list[str] | None:
     return sorted(name for name in fit if name.strip())[:MOST_MODELS]
 
 
-def words(model: str, base_url: str | None = None) -> str:
+def command_words(model: str, base_url: str | None = None) -> str:
     """What to type for this model."""
     return shlex.join(["--model", model, *(("--base-url", base_url) if base_url else ())])
 
@@ -454,7 +454,7 @@ def some(models: Sequence[str], most: int = 8) -> str:
     return ", ".join(models[:most]) + more
 
 
-async def each_model(
+async def list_each_model(
     adapter: OpenAIModel,
     *,
     empty: str = "has no model yet",
@@ -469,10 +469,10 @@ async def each_model(
     """
     unnamed, url = adapter.name, adapter.server.url
     try:
-        models = await adapter.listed(PROBE_SECONDS)
+        models = await adapter.list_models(PROBE_SECONDS)
     except AuthenticationError as error:
         why = f"{url} wants a key, and {adapter.server.key_env} is set" if has_key else str(error)
-        return [Listing(unnamed, has_key, why, words(unnamed, base_url) if has_key else None, url)]
+        return [Listing(unnamed, has_key, why, command_words(unnamed, base_url) if has_key else None, url)]
     except ModelError as error:
         return [Listing(unnamed, False, str(error))]
     finally:
@@ -488,18 +488,18 @@ def _line(provider: str, model: str, url: str, note: str, base_url: str | None) 
     name = f"{provider}/{model}"
     if "embed" in model.lower():
         return Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url)
-    return Listing(name, True, url + note, words(name, base_url), url)
+    return Listing(name, True, url + note, command_words(name, base_url), url)
 
 
-async def one_line(adapter: OpenAIModel, *, base_url: str | None = None) -> list[Listing]:
+async def list_provider(adapter: OpenAIModel, *, base_url: str | None = None) -> list[Listing]:
     """The server of a provider on the internet in one line. Closes the adapter."""
     url, server = adapter.server.url, adapter.server
     try:
-        models = await adapter.listed(LISTING_SECONDS)
+        models = await adapter.list_models(LISTING_SECONDS)
     except ModelError as error:
         return [Listing(adapter.name, False, str(error))]
     finally:
         await adapter.aclose()
     key = f"key from {server.key_env}" if server.key else "no key"
     why = f"{url}, {key}; serves {some(models or []) or 'models it does not list'}"
-    return [Listing(adapter.name, True, why, words(adapter.name, base_url), url)]
+    return [Listing(adapter.name, True, why, command_words(adapter.name, base_url), url)]

@@ -17,7 +17,7 @@ from yarl import URL
 from reground.core.errors import ConfigurationError
 from reground.core.http import check_address
 from reground.models._openai_protocol import Limits
-from reground.models.openai import OpenAIModel, Provider, each_model, one_line
+from reground.models.openai import OpenAIModel, Provider, list_each_model, list_provider
 from reground.models.options import Listing, ModelOptions, Price
 
 
@@ -74,12 +74,12 @@ class Server(Provider):
                 adapter = self.create("<model>", options)
             except ConfigurationError:
                 return [Listing(f"{self.name}/<model>", False, f"{self.key_env} is not set ({self.base_url})")]
-            return await one_line(adapter)
+            return await list_provider(adapter)
         adapter = self.create("<model>", options)
         has_key = adapter.server.key is not None and not self.is_named()
         if has_key:
             adapter.server = replace(adapter.server, key=None)
-        return await each_model(adapter, empty=self.empty, has_key=has_key)
+        return await list_each_model(adapter, empty=self.empty, has_key=has_key)
 
 
 def _has_origin(url: str, home: str) -> bool:

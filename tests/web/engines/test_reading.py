@@ -13,12 +13,12 @@ from reground.web.engines._parsing import (
     MOST_SNIPPET,
     MOST_TITLE,
     complaint,
-    found,
     number,
+    page_text,
     page_url,
+    parse_results,
     plain,
-    shortened,
-    whole,
+    shorten,
 )
 from reground.web.engines.providers import read_searchr1
 from reground.web.results import WebResult
@@ -84,7 +84,7 @@ def test_markup_is_removed_and_text_is_kept(given_, expected):
 )
 def test_what_cannot_be_opened_is_no_page(url):
     assert page_url(url) is None
-    assert found([{"title": "t", "url": url}]) == []
+    assert parse_results([{"title": "t", "url": url}]) == []
 
 
 @pytest.mark.parametrize("url", ["http://a.example", "https://a.example:8443/b?c=d#e", "https://bücher.example/ä"])
@@ -100,17 +100,17 @@ def test_numbers(value, expected):
 
 def test_lengths_and_the_number_of_results_are_bounded():
     item = {"title": "x" * 10**6, "url": "https://a.example", "snippet": "y" * 10**6, "text": "z\n" * 10**6}
-    results = found([item] * 500, content="text")
+    results = parse_results([item] * 500, content="text")
     assert len(results) == MOST_RESULTS
     first = results[0]
     assert (len(first.title), len(first.snippet)) == (MOST_TITLE, MOST_SNIPPET)
     assert len(first.content) <= MOST_CONTENT and "\n" in first.content
-    assert whole("") is None and whole(" \n") is None and whole(3) is None
+    assert page_text("") is None and page_text(" \n") is None and page_text(3) is None
 
 
 @given(st.text(), st.integers(1, 50), st.integers(1, 9))
 def test_a_shortened_query_is_a_beginning(query, letters, words):
-    short = shortened(query, letters, words)
+    short = shorten(query, letters, words)
     assert len(short) <= letters and len(short.split()) <= words
     assert " ".join(query.split()).startswith(short)
 

@@ -19,7 +19,7 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.files import files_fingerprint
 from reground.core.http import Clock
 from reground.core.user_code import Entry, entries, load_file, place_of
-from reground.web.engines._parsing import found, one_line
+from reground.web.engines._parsing import one_line, parse_results
 from reground.web.results import Engine, EngineBusy, EngineError, WebResult
 
 ENGINES = {
@@ -104,7 +104,7 @@ class FunctionEngine:
             else:
                 items = await in_daemon(partial(self._function, query, k), name="reground-engine")
             fields = [each.model_dump() if isinstance(each, WebResult) else each for each in items]
-            return found(fields, content="content", score="score", date="date")[:k]
+            return parse_results(fields, content="content", score="score", date="date")[:k]
         except EngineError:
             raise
         except Exception as error:

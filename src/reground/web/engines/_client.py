@@ -32,7 +32,7 @@ from reground.core.http import (
     redacted,
     retry_after,
 )
-from reground.web.engines._parsing import complaint, shortened
+from reground.web.engines._parsing import complaint, shorten
 from reground.web.results import EngineBusy, EngineError, WebResult
 
 MOST_BYTES = 16 * MIB
@@ -162,7 +162,7 @@ class HttpEngine:
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first; a query that is too long for the provider is cut."""
         provider = self._provider
-        asked = shortened(query, provider.letters, provider.words)
+        asked = shorten(query, provider.letters, provider.words)
         if not asked:
             raise EngineError(f"{self.name} was asked for nothing")
         wanted = provider.ask(asked, max(1, min(k, provider.most)))

@@ -34,7 +34,7 @@ def plain(value: Any, most: int) -> str:
     return " ".join(_CONTROL.sub(" ", html.unescape(text)).split())[:most]
 
 
-def whole(value: Any) -> str | None:
+def page_text(value: Any) -> str | None:
     """A page's text with its lines, without control characters; None if there is none."""
     return _CONTROL.sub(" ", value[:MOST_CONTENT]).strip() or None if isinstance(value, str) else None
 
@@ -61,14 +61,14 @@ def number(value: Any) -> float | None:
         return None
 
 
-def part(data: Any, *path: str) -> Any:
+def at_path(data: Any, *path: str) -> Any:
     """What lies at this path of nested objects; None if nothing does."""
     for name in path:
         data = data.get(name) if isinstance(data, dict) else None
     return data
 
 
-def listed(items: Any) -> list[Any]:
+def as_list(items: Any) -> list[Any]:
     """The first items of a list; none for a missing one. Raises ValueError for anything else."""
     if items is None:
         return []
@@ -77,7 +77,7 @@ def listed(items: Any) -> list[Any]:
     return items[:MOST_RESULTS]
 
 
-def found(
+def parse_results(
     items: Any,
     *,
     title: str = "title",
@@ -100,16 +100,16 @@ def found(
             title=plain(item.get(title), MOST_TITLE),
             url=address,
             snippet=plain(item.get(snippet), MOST_SNIPPET),
-            content=read(item, content, whole),
+            content=read(item, content, page_text),
             score=read(item, score, number),
             date=read(item, date, lambda value: plain(value, _MOST_DATE)) or None,
         )
-        for item in listed(items)
+        for item in as_list(items)
         if isinstance(item, dict) and (address := page_url(item.get(url))) is not None
     ]
 
 
-def shortened(query: str, letters: int, words: int) -> str:
+def shorten(query: str, letters: int, words: int) -> str:
     """The beginning of a query, in one line, of at most this many characters and words."""
     text = " ".join(query.split()[:words])
     if len(text) <= letters:

@@ -10,7 +10,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.core.http import redacted
 from reground.web.engines._client import Pace, Patience
-from reground.web.engines._parsing import found, one_line, shortened
+from reground.web.engines._parsing import one_line, parse_results, shorten
 from reground.web.results import EngineBusy, EngineError, WebResult
 
 THREAD = "ddgs"
@@ -36,7 +36,7 @@ class DdgsEngine:
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first."""
-        text = shortened(query, 500, 60)
+        text = shorten(query, 500, 60)
         if not text:
             raise EngineError(f"{self.name} was asked for nothing")
         await self._pace.turn()
@@ -47,7 +47,7 @@ class DdgsEngine:
 
         try:
             items = self._searcher().text(query, max_results=k, backend=self._backend)
-            return found(items, url="href", snippet="body")[:k]
+            return parse_results(items, url="href", snippet="body")[:k]
         except DDGSException as error:
             said = redacted(one_line(str(error)), None)
             if said.startswith(_NOTHING):  # it says the same of an engine that refused to answer

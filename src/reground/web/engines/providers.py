@@ -18,13 +18,13 @@ from reground.web.engines._parsing import (
     MOST_RESULTS,
     MOST_SNIPPET,
     MOST_TITLE,
-    found,
-    listed,
+    as_list,
+    at_path,
     number,
+    page_text,
     page_url,
-    part,
+    parse_results,
     plain,
-    whole,
 )
 from reground.web.results import EngineBusy, WebResult
 
@@ -60,7 +60,7 @@ BRAVE = Provider(
     path="/res/v1/web/search",
     # web results alone, without marks around the words that match
     ask=lambda query, k: {"q": query, "count": k, "result_filter": "web", "text_decorations": "false"},
-    read=lambda data, base: found(part(data, "web", "results"), snippet="description", date="page_age"),
+    read=lambda data, base: parse_results(at_path(data, "web", "results"), snippet="description", date="page_age"),
     posts=False,
     key_env="BRAVE_API_KEY",
     key_header=("X-Subscription-Token", "{}"),
@@ -76,7 +76,7 @@ BRAVE = Provider(
 
 def _read_exa(data: dict[str, Any], base: str) -> Sequence[WebResult]:
     """Exa sends no snippets, so a page's beginning is its snippet."""
-    results = found(data.get("results"), content="text", score="score", date="publishedDate")
+    results = parse_results(data.get("results"), content="text", score="score", date="publishedDate")
     return [each.model_copy(update={"snippet": plain(each.content, 500)}) for each in results]
 
 
@@ -99,7 +99,7 @@ SERPER = Provider(
     path="/search",
     ask=lambda query, k: {"q": query, "num": k},
     # without boxes and questions that people also ask
-    read=lambda data, base: found(data.get("organic"), url="link", date="date"),
+    read=lambda data, base: parse_results(data.get("organic"), url="link", date="date"),
     key_env="SERPER_API_KEY",
     key_header=("X-API-KEY", "{}"),
     per_minute=300,
@@ -119,7 +119,7 @@ TAVILY = Provider(
         "include_raw_content": "text",
     },
     # `published_date` comes with news only
-    read=lambda data, base: found(
+    read=lambda data, base: parse_results(
         data.get("results"), snippet="content", content="raw_content", score="score", date="published_date"
     ),
     key_env="TAVILY_API_KEY",
@@ -131,7 +131,7 @@ TAVILY = Provider(
 
 def _read_searxng(data: dict[str, Any], base: str) -> Sequence[WebResult]:
     """The results. Raises EngineBusy if there are none because the engines behind the server failed."""
-    results = found(data.get("results"), snippet="content", score="score", date="publishedDate")
+    results = parse_results(data.get("results"), snippet="content", score="score", date="publishedDate")
     failed = data.get("unresponsive_engines")
     if not results and isinstance(failed, list) and failed:
         why = "; ".join(plain(": ".join(map(str, each)), 80) for each in failed[:5] if isinstance(each, list))
@@ -156,8 +156,8 @@ SEARXNG = Provider(
 
 def read_searchr1(data: dict[str, Any], base: str) -> Sequence[WebResult]:
     """The documents, each with an address below the service's, for most have none. Raises ValueError."""
-    lists = listed(data.get("result"))
-    documents = listed(lists[0]) if lists else []
+    lists = as_list(data.get("result"))
+    documents = as_list(lists[0]) if lists else []
     return [result for each in documents if (result := _document(each, base)) is not None]
 
 
@@ -169,8 +169,8 @@ def _document(entry: Any, base: str) -> WebResult | None:
         document = {"contents": document}
     if not isinstance(document, dict):
         return None
-    title, text = document.get("title"), whole(document.get("text"))
-    if text is None and (text := whole(document.get("contents"))) is not None:
+    title, text = document.get("title"), page_text(document.get("text"))
+    if text is None and (text := page_text(document.get("contents"))) is not None:
         # in `contents`, the first line is the title in quotation marks
         first, line, rest = text.partition("\n")
         if line and rest.strip():

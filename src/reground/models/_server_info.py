@@ -24,7 +24,7 @@ PAGE_SECONDS, PAGE_TRIES = 4.0, 6
 """How long a page is waited for, and how often: a busy server answers late."""
 
 
-class Asked(Generic[T]):
+class SharedAnswer(Generic[T]):
     """An answer that is requested once for all concurrent calls. None is no answer yet: the next call asks again."""
 
     def __init__(self, ask: Callable[[], Coroutine[Any, Any, T | None]], *, known: T | None = None) -> None:
@@ -42,19 +42,21 @@ class Asked(Generic[T]):
         return self._answer
 
 
-class About:
+class ServerInfo:
     """What one server tells. Only a server of the user's own is asked.
 
     get: requests a page and gives status, headers and body. It raises BadBody and aiohttp's errors.
     """
 
     def __init__(self, base: URL, get: Callable[[URL], Awaitable[tuple[int, Any, bytes]]]) -> None:
-        own = is_own(base)
+        own = is_private(base)
         self._base = base
         self._get = get
         self._late = 0
-        self.control_tokens: Asked[tuple[str, ...]] = Asked(self._control_tokens, known=None if own else ())
-        self.grammar: Asked[str] = Asked(self._parameter, known=None if own else RESPONSE_FORMAT)
+        self.control_tokens: SharedAnswer[tuple[str, ...]] = SharedAnswer(
+            self._control_tokens, known=None if own else ()
+        )
+        self.grammar: SharedAnswer[str] = SharedAnswer(self._parameter, known=None if own else RESPONSE_FORMAT)
 
     async def _control_tokens(self) -> tuple[str, ...] | None:
         page = await self._first_page(ENDPOINTS)
@@ -99,7 +101,7 @@ _MARKS = frozenset("<>[]|｜")
 _MOST_TOKENS, _MOST_LETTERS = 2000, 100
 
 
-def is_own(url: URL) -> bool:
+def is_private(url: URL) -> bool:
     """Whether the user runs the server: it is not encrypted, or in a private network. Other servers are not asked."""
     host = url.host or ""
     try:
