@@ -31,10 +31,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
-from reground.app.options import Ask
+from reground.app.documents import Source
 from reground.app.options_serving import Serve
 from reground.app.serving.api import application
-from reground.app.serving.engine import Engine, Offer
+from reground.app.serving.engine import Engine
+from reground.app.session import Session, Setup
 from reground.core.evidence import Passage
 from reground.core.language import Message
 from reground.models.scripted import ScriptedModel
@@ -68,9 +69,16 @@ class ForgetfulRetriever(ScriptedRetriever):
 @contextlib.asynccontextmanager
 async def opened(home: Path) -> AsyncIterator[Engine]:
     """An engine with one method over five passages."""
-    offers = [Offer("rag/m@docs", "rag", "openai/m", "docs")]
     model, retriever = Forgetful(lambda messages, sampling: TEXT * 3), ForgetfulRetriever(PASSAGES)
-    engine = Engine(offers, {"openai/m": model}, {"docs": retriever}, Ask(question="", home=home), concurrency=64)
+    setup = Setup(
+        search=Serve(),
+        methods=("rag",),
+        models={"openai/m": model},
+        sources={"docs": Source(retriever)},
+        support="words",
+        home=home,
+    )
+    engine = Engine(Session(setup, {"openai/m": model}, {"docs": retriever}), concurrency=64)
     yield engine
     await engine.aclose()
 

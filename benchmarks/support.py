@@ -26,7 +26,7 @@ from itertools import islice
 from pathlib import Path
 
 from reground.app import catalogue
-from reground.app.supporting import Check, open_check
+from reground.app.support import Check, open_check
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.evaluation.data import data_path, data_root, read_records

@@ -19,7 +19,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 import reground
-from reground.app.asking import Result
+from reground.app.result import Result
 from reground.app.cli.display import cost_line, show_read, show_said, show_steps, show_support
 
 WIDTH = 96  # columns

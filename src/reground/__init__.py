@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reground.app.asking import aask, ask
+    from reground.app.session import aask, ask
     from reground.core.budget import Budget
 
 __version__ = "0.1.0"
@@ -26,4 +26,4 @@ def __getattr__(name: str) -> Any:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("reground.core.budget" if name == "Budget" else "reground.app.asking"), name)
+    return getattr(import_module("reground.core.budget" if name == "Budget" else "reground.app.session"), name)

@@ -8,8 +8,8 @@ from reground.app import catalogue
 from reground.app.cli.commands import cli
 from reground.app.cli.config import setting_text
 from reground.app.cli.flags import parts
-from reground.app.meanings import field_names, meanings
 from reground.app.options import Ask
+from reground.app.signature import field_names, meanings
 
 _INNER = "__"
 _HOW = "Written from the fields' own words by `REGROUND_REWRITE_REFERENCE=1 pytest tests/app/test_options.py`."

@@ -30,6 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     docs.mkdir()
     (docs / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna and is 2850 km long.\n")
     (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe")
+    (tmp_path / "q.jsonl").write_text('{"question": "How long is the Seine?", "answer": "775 km"}\n')
     (docs / "seine.md").write_text("# Seine\n\nThe Seine flows through Paris and is 775 km long.\n")
     yield tmp_path
 
@@ -64,7 +65,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["index", "docs", "--out", "docs/danube.md"], "docs/danube.md"),
         (["methods", "cr_planner+rank"], "did you mean ranking"),
         (["ask", "Why?", "--corpus", "docs", "--retrieval", "bm52"], "'--retrieval': 'bm52' is not one of"),
-        (["eval", "--questions", "nowhere.csv", "--corpus", "nowhere", "--model", "opnai/x"], "did you mean openai"),
+        (["eval", "--questions", "q.jsonl", "--corpus", "docs", "--model", "opnai/x"], "did you mean openai"),
         (["eval", "--questions", "q.jsonl", "--corpus", "nowhere"], "nowhere: there is no such corpus"),
         (["eval", "--task", "x", "--repeats", "0"], "--repeats"),
     ],

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.corpora import cached_index_path, corpus_retriever, default_settings, is_index
+from reground.app.documents import cached_index_path, corpus_retriever, default_settings, is_index
 from reground.core.errors import IndexRefused
 from reground.retrieval.index import build_index
 from reground.retrieval.settings import Progress
 
 FINDS = """
 import asyncio, sys
-from reground.app.corpora import corpus_retriever
+from reground.app.documents import corpus_retriever
 
 async def find():
     retriever = await corpus_retriever(sys.argv[1])

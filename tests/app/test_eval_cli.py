@@ -18,10 +18,10 @@ import pytest
 from rich.console import Console
 
 from reground.app import catalogue
+from reground.app.benchmark import settings_by_method
 from reground.app.cli import run
 from reground.app.cli._common import human_time
 from reground.app.cli.eval_progress import EvalProgress, Work
-from reground.app.evaluating import settings_by_method
 from reground.app.identity import model_settings, resolved
 from reground.app.options import Benchmark
 from reground.core.errors import ConfigurationError
@@ -528,8 +528,8 @@ def test_times_are_told_as_people_do(seconds: float, said: str) -> None:
 
 
 def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_path: Path, monkeypatch) -> None:
-    from reground.app.evaluating import open_bench
-    from reground.retrieval.scripted import ScriptedRetriever
+    from reground.app.benchmark import open_benches
+    from reground.app.session import Quietly
     from tests.evaluation.fakes import SumTask
 
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
@@ -537,13 +537,14 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
     (tmp_path / "docs" / "a.txt").write_text("The Danube flows through Vienna.")
     task = SumTask()
     task.corpus = tmp_path / "docs"
-    bench = asyncio.run(open_bench(task, Benchmark(task="sums"), ["direct", "rag"], {"model": ScriptedModel([])}, {}))
-    assert bench.retriever is not None
-    found = asyncio.run(bench.retriever.retrieve("Danube", k=1))
-    assert "Vienna" in found[0].text
-    none = asyncio.run(open_bench(task, Benchmark(task="sums"), ["direct"], {"model": ScriptedModel([])}, {}))
-    assert none.retriever is None
-    assert ScriptedRetriever([]).name != bench.retriever.name
+    options = Benchmark(task="sums", model="vllm/x")
+
+    async def titles(*methods: str) -> list[str] | None:
+        async with open_benches(options, methods, [task], tmp_path, Quietly()) as (bench,):
+            return bench.retriever and [each.text for each in await bench.retriever.retrieve("Danube", k=1)]
+
+    assert asyncio.run(titles("direct", "rag")) == ["The Danube flows through Vienna."]
+    assert asyncio.run(titles("direct")) is None
 
 
 @pytest.mark.parametrize("format", ["md", "json"])

@@ -18,12 +18,11 @@ from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import Command, everyday, flattened, parts
-from reground.app.keywords import spread
-from reground.app.meanings import field_names, meanings
 from reground.app.options import Ask, Demo, Index, Served, Trees
 from reground.app.options_critics import CriticsCollect, CriticsData, CriticsEval, CriticsFit, TrainCritics
 from reground.app.options_evaluation import Compare, Evaluate, Report
 from reground.app.options_training import Export
+from reground.app.signature import field_names, meanings, spread
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.models.options import Price

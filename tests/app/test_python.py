@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 import reground
-from reground.app.meanings import meanings
 from reground.app.options import Ask
+from reground.app.signature import meanings
 from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError, RegroundError
 from reground.core.evidence import Passage
 from reground.core.language import Grammar, Message, Sampling

@@ -9,7 +9,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from reground.app.corpora import check_reranker, corpus_retriever, default_settings, reranked
+from reground.app.documents import check_reranker, corpus_retriever, default_settings, reranked
 from reground.app.options import Index
 from reground.app.options_documents import Reranking
 from reground.core.errors import ConfigurationError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from benchmarks.support import auroc, best_threshold, in_units
-from reground.app.supporting import open_check
+from reground.app.support import open_check
 
 
 def test_auroc_counts_pairs_and_halves_ties() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import reground
-from reground.app.asking import Result
-from reground.app.supporting import Embedding, Judged, Reading
+from reground.app.result import Result
+from reground.app.support import Embedding, Judged, Reading
 from reground.core.budget import Budget
 from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from reground.app.identity import PARTS
-from reground.app.meanings import meanings
+from reground.app.signature import meanings
 from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Retriever

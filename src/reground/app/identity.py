@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reground.app.meanings import field_names
+from reground.app.signature import field_names
 from reground.core.files import files_fingerprint, function_fingerprint
 from reground.core.journal import fingerprint
 from reground.models.options import weights_of

@@ -1,7 +1,7 @@
 """Every option, defined once for the command line, the configuration file and Python.
 
 Each class holds the options of one subject. A command's order combines several of them. The text under a field is its
-only description: `app.meanings` reads it for the help, for `reground.ask` and for the reference. A field's metadata
+only description: `app.signature` reads it for the help, for `reground.ask` and for the reference. A field's metadata
 says what the command line cannot infer from its name and type (`app.cli.flags.Look`).
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from reground.app.options_documents import Documents, Language, Reranking
+from reground.app.options_documents import Documents, Language, Searching
 from reground.app.options_web import Web
 from reground.core.budget import Budget
 from reground.core.evidence import Passage, Retriever
@@ -72,7 +72,7 @@ class Fresh:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work(ModelName, Language, Reranking):
+class Work(ModelName, Searching):
     """The model, the documents, the settings and the budget."""
 
     corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(

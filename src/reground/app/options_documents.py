@@ -42,7 +42,12 @@ class Reranking:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Documents(Language, Reranking):
+class Searching(Language, Reranking):
+    """How documents are read and searched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents(Searching):
     """The documents of a benchmark, given by path."""
 
     corpus: Path | None = field(default=None, metadata={"short": "-c"})

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL
-from reground.app.options_documents import Language, Reranking
+from reground.app.options_documents import Searching
 from reground.app.options_web import Web
 from reground.core.budget import Budget
 from reground.models.options import ModelOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offering(Language, Reranking, Web):
+class Offering(Searching, Web):
     """Which methods, over which models and documents, are offered, and what one question may cost."""
 
     method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m"})

@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import uvicorn
 
-from reground.app.options import Ask
-from reground.app.options_serving import Serve
+from reground.app.documents import Source
+from reground.app.options_serving import Offering, Serve
 from reground.app.serving.api import application
-from reground.app.serving.engine import Engine, Offer
+from reground.app.serving.engine import Engine
 from reground.app.serving.keys import Keys
-from reground.core.evidence import Passage
+from reground.app.session import Session, Setup
+from reground.core.budget import Budget
+from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -51,6 +53,28 @@ class Slow(ScriptedModel):
         return await super().generate(messages, sampling)
 
 
+def engine_of(
+    home: Path,
+    model: LanguageModel,
+    methods: Sequence[str] = ("direct",),
+    corpora: Mapping[str, Retriever] | None = None,
+    *,
+    budget: Budget | None = None,
+    **how,
+) -> Engine:
+    """Methods over one open model, "m", and open retrievers: direct/m, or rag/m@docs."""
+    setup = Setup(
+        search=Offering(),
+        methods=tuple(methods),
+        models={"openai/m": model},
+        sources={name: Source(retriever) for name, retriever in (corpora or {}).items()},
+        budget=budget,
+        support="words",
+        home=home,
+    )
+    return Engine(Session(setup, {"openai/m": model}, corpora), **how)
+
+
 @dataclass
 class Served:
     """A running server: its address, its engine."""
@@ -71,27 +95,18 @@ def served(
     *,
     methods: Sequence[str] = ("direct", "rag", "rat"),
     keys: Keys | None = None,
-    template: Callable[[Ask], Ask] = lambda ask: ask,
     concurrency: int = 8,
     waiting: int = 64,
     **options,
 ) -> Iterator[Served]:
     """Serve methods over one model, "m", and one corpus, "docs", until the block ends."""
-    offers = [Offer(f"{method}/m@docs", method, "openai/m", "docs") for method in methods]
     retriever = ScriptedRetriever(PASSAGES)
     ready: list[tuple[asyncio.AbstractEventLoop, Engine, uvicorn.Server]] = []
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     order = Serve(port=0, home=home, **options)
 
     async def main() -> None:
-        engine = Engine(
-            offers,
-            {"openai/m": model},
-            {"docs": retriever},
-            template(Ask(question="", home=home)),
-            concurrency=concurrency,
-            waiting=waiting,
-        )
+        engine = engine_of(home, model, methods, {"docs": retriever}, concurrency=concurrency, waiting=waiting)
         app = application(engine, order, keys)
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

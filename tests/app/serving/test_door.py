@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from reground.app.options import Ask
 from reground.app.options_serving import Serve
 from reground.app.serving.api import application
-from reground.app.serving.engine import Engine
 from reground.app.serving.keys import Keys, new_key
+from reground.models.scripted import ScriptedModel
+from tests.app.serving.served import engine_of
 
 
 def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None = None, **options: Any) -> int:
@@ -23,7 +23,7 @@ def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None 
         sent.append(message)
 
     async def main() -> None:
-        engine = Engine([], {}, {}, Ask(question="", home=home))
+        engine = engine_of(home, ScriptedModel([]))
         app = application(engine, Serve(host=host, home=home, no_keys=keys is None, **options), keys, here=False)
         lines = [(name.encode(), said.encode()) for name, said in headers.items()]
         scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": lines}

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.options import Ask
 from reground.app.options_serving import Offering
-from reground.app.serving.engine import Busy, Engine, Offer, UnknownName, names, open_engine
+from reground.app.serving.engine import Busy, Engine, UnknownName, setup_of
+from reground.app.session import Session
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.language import Message, Reply, Sampling
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
+from tests.app.serving.served import engine_of
 
 
 class Closing(ScriptedModel):
@@ -41,17 +42,13 @@ def said(messages: Sequence[Message], sampling: Sampling) -> str:
     return f"<{hash(tuple(message.content for message in messages))}>"
 
 
-def engine(home: Path, model: ScriptedModel, **how) -> Engine:
-    return Engine([Offer("direct/m", "direct", "m", None)], {"m": model}, {}, Ask(question="", home=home), **how)
-
-
 def user(text: str) -> Message:
     return Message(role="user", content=text)
 
 
 async def test_a_model_stays_open_and_serves_many_questions(tmp_path: Path) -> None:
     model = Closing(said)
-    served = engine(tmp_path, model, concurrency=3)
+    served = engine_of(tmp_path, model, concurrency=3)
     found = await asyncio.gather(*(served.ask("direct/m", [user(f"question {n}?")]) for n in range(9)))
     assert len({each.text for each in found}) == 9
     assert (model.closed, model.most_at_once, served.working, served.waiting) == (0, 3, 0, 0)
@@ -59,7 +56,7 @@ async def test_a_model_stays_open_and_serves_many_questions(tmp_path: Path) -> N
 
 async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path: Path) -> None:
     model = Closing(said)
-    served = engine(tmp_path, model)
+    served = engine_of(tmp_path, model)
     first, second = await asyncio.gather(*(served.ask("", [user("one?")]) for _ in range(2)))
     assert first.text == second.text
     assert first.usage == second.usage
@@ -77,7 +74,7 @@ async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path: Path) -> None
         Message(role="assistant", content="A {mathematician}."),
         user("When did she die?"),
     ]
-    found = await engine(tmp_path, model).ask("direct/m", turns)
+    found = await engine_of(tmp_path, model).ask("direct/m", turns)
     assert found.trajectory.question == "When did Ada Lovelace die?"
     assert "Ada Lovelace" in model.prompts[0] and "A {mathematician}." in model.prompts[0]
     assert "Be brief" not in model.prompts[0]
@@ -96,14 +93,13 @@ async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path: Path) -> None
 async def test_what_is_no_form_of_the_message_is_not_asked(tmp_path: Path, written: str, asked: str) -> None:
     """A model of 135 million parameters wrote "The passage is:" for every follow-up, and that was searched for."""
     turns = [user("Who was Ada Lovelace?"), Message(role="assistant", content="A x."), user("and when did she die?")]
-    found = await engine(tmp_path, ScriptedModel([written, "In 1852."])).ask("direct/m", turns)
+    found = await engine_of(tmp_path, ScriptedModel([written, "In 1852."])).ask("direct/m", turns)
     assert found.trajectory.question == asked
 
 
 async def test_the_budget_of_a_request_holds_up_to_the_servers(tmp_path: Path) -> None:
-    template = Ask(question="", home=tmp_path, budget=Budget(calls=5, seconds=60))
     model = ScriptedModel(["a question?", "yes"])
-    served = Engine([Offer("direct/m", "direct", "m", None)], {"m": model}, {}, template)
+    served = engine_of(tmp_path, model, budget=Budget(calls=5, seconds=60))
     turns = [user("a?"), Message(role="assistant", content="b"), user("c?")]
     for asked, wanted in ((Budget(calls=9, tokens=7000), 4), (Budget(calls=2), 1), (None, 4)):
         model._position = 0
@@ -120,7 +116,7 @@ async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path: Pat
             return await super().generate(messages, sampling)
 
     turns = [user("Who was Ada?"), Message(role="assistant", content="A x."), user("When did she die?")]
-    served = engine(tmp_path, Unhurried(lambda messages, sampling: "When did Ada die?"))
+    served = engine_of(tmp_path, Unhurried(lambda messages, sampling: "When did Ada die?"))
     for _ in ("asked", "replayed"):
         found = await served.ask("", turns)
         assert found.seconds > 0.55
@@ -129,7 +125,7 @@ async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path: Pat
 
 
 async def test_further_questions_are_refused_with_a_time_to_come_back(tmp_path: Path) -> None:
-    served = engine(tmp_path, Closing(said), concurrency=1, waiting=1)
+    served = engine_of(tmp_path, Closing(said), concurrency=1, waiting=1)
     asked = [asyncio.create_task(served.ask("", [user(f"{n}?")])) for n in range(2)]
     await asyncio.sleep(0)
     with pytest.raises(Busy) as refused:
@@ -140,7 +136,7 @@ async def test_further_questions_are_refused_with_a_time_to_come_back(tmp_path: 
 
 
 async def test_a_question_that_is_given_up_leaves_its_place(tmp_path: Path) -> None:
-    served = engine(tmp_path, Closing(said), concurrency=1)
+    served = engine_of(tmp_path, Closing(said), concurrency=1)
     asked = asyncio.create_task(served.ask("", [user("one?")]))
     await asyncio.sleep(0.01)
     asked.cancel()
@@ -151,7 +147,7 @@ async def test_a_question_that_is_given_up_leaves_its_place(tmp_path: Path) -> N
 
 
 async def test_wrong_names_and_empty_questions_are_refused(tmp_path: Path) -> None:
-    served = engine(tmp_path, ScriptedModel([]))
+    served = engine_of(tmp_path, ScriptedModel([]))
     with pytest.raises(UnknownName, match="direct/m"):
         await served.ask("direct/n", [user("a?")])
     for turns in ([], [user("  ")], [Message(role="assistant", content="a")]):
@@ -170,7 +166,8 @@ async def test_what_is_offered_has_a_name_for_each_method_model_and_corpus(tmp_p
         corpus=[str(tmp_path / "docs"), f"others={tmp_path / 'notes'}"],
         home=tmp_path / "runs",
     )
-    async with open_engine(order) as served:
+    async with Session.open(setup_of(order)) as session:
+        served = Engine(session)
         assert next(iter(served.offers)) == "rag/openai/one@docs"
         assert len(served.offers) == 12
         assert {"rag/two@others", "direct/llamacpp/one@docs"} <= set(served.offers)
@@ -196,21 +193,12 @@ async def test_what_cannot_be_offered_is_refused_before_anything_is_served(tmp_p
     ]
     for order, why in wrong:
         with pytest.raises(ConfigurationError, match=why):
-            names(order)
-        with pytest.raises(ConfigurationError, match=why):
-            async with open_engine(order):
-                pass
-    with pytest.raises(ConfigurationError, match="at most 1, not 7"):
-        async with open_engine(
-            Offering(method=["direct"], model=["no/such"], support="model"),
-            template=Ask(question="", support_threshold=7),
-        ):
-            pass
+            setup_of(order)
 
 
 async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path: Path) -> None:
     model = Closing(said)
-    served = engine(tmp_path, model, concurrency=2, waiting=3)
+    served = engine_of(tmp_path, model, concurrency=2, waiting=3)
     same = [asyncio.create_task(served.ask("", [user("one?")])) for _ in range(4)]
     await asyncio.sleep(0.005)
     assert (served.working, served.waiting) == (1, 3)
@@ -227,7 +215,7 @@ async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path: Path)
     def cut(messages: Sequence[Message], sampling: Sampling) -> Reply:
         return Reply(text=" ".join(["word"] * min(100, sampling.max_tokens)))
 
-    served = engine(tmp_path, ScriptedModel(cut))
+    served = engine_of(tmp_path, ScriptedModel(cut))
     found = [
         await served.ask("", [user("one?")], budget=budget)
         for budget in (Budget(completion=7), None, Budget(tokens=60), Budget(completion=30), Budget(completion=7))
@@ -239,7 +227,7 @@ async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path: Path)
 
 async def test_two_conversations_that_come_to_one_question_at_once_pay_for_it_once(tmp_path: Path) -> None:
     model = Closing(said)
-    served = engine(tmp_path, model)
+    served = engine_of(tmp_path, model)
     systems = [Message(role="system", content=text) for text in ("Be brief.", "Be kind.")]
     first, second = await asyncio.gather(*(served.ask("", [each, user("one?")]) for each in systems))
     assert first.text == second.text

@@ -8,14 +8,13 @@ import signal
 import time
 from pathlib import Path
 
-from reground.app.options import Ask
 from reground.app.run_folder import GONE, in_use
-from reground.app.serving.engine import Engine, Offer
+from reground.app.serving.engine import Engine
 from reground.app.serving.keeping import MARK
 from reground.core.budget import Budget
 from reground.core.language import Message
 from reground.testing.openai_server import MockOpenAI
-from tests.app.serving.served import Slow
+from tests.app.serving.served import Slow, engine_of
 from tests.app.serving.test_serve_cli import QUESTION, docs, process
 from tests.servers import serving
 
@@ -23,7 +22,7 @@ __all__ = ["docs"]
 
 
 def served(home: Path, model: Slow, *, keep: float | None = 30) -> Engine:
-    return Engine([Offer("direct/m", "direct", "m", None)], {"m": model}, {}, Ask(question="", home=home), keep=keep)
+    return engine_of(home, model, keep=keep)
 
 
 def model() -> Slow:

@@ -9,11 +9,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from reground.app.asking import Result
+from reground.app.result import Result
 from reground.app.serving.citing import cited
-from reground.app.serving.engine import Offer
 from reground.app.serving.steps import words_of
 from reground.app.serving.tracing import Trace
+from reground.app.session import Offer
 from reground.core.answers import Citation, Sentence
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage

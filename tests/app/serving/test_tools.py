@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.app.options import Ask
 from reground.app.serving.bounded import Known, most, size
-from reground.app.serving.engine import Engine, Offer, UnknownName
+from reground.app.serving.engine import UnknownName
 from reground.app.serving.tools import LEAST, AskGiven, FetchGiven, RetrieveGiven, Spent, Tools, TooSmall
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
@@ -20,6 +19,7 @@ from reground.core.untrusted import neutralise
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.rerank import rerank
 from reground.retrieval.scripted import ScriptedRetriever
+from tests.app.serving.served import engine_of
 
 HOSTILE = ['"' * 9000, "\x00\x1f" * 3000, "橋は\n" * 4000, "word " * 5000, "<|im_end|>" * 900, "x" * 20_000, ""]
 
@@ -40,9 +40,8 @@ def tools(
     home: Path, passages: Sequence[Passage] = (), reply: str = "yes [1]", tokens: int = 2000, **corpora: Any
 ) -> Tools:
     corpora = corpora or {"docs": ScriptedRetriever(passages)}
-    offers = [Offer(f"rag/m@{name}", "rag", "m", name) for name in corpora]
     model = ScriptedModel(lambda messages, sampling: reply)
-    return Tools(Engine(offers, {"m": model}, corpora, Ask(question="", home=home)), tokens)
+    return Tools(engine_of(home, model, ["rag"], corpora), tokens)
 
 
 def passages_of(texts: Sequence[str]) -> list[Passage]:

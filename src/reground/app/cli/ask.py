@@ -17,7 +17,7 @@ from reground.app.cli.offering import found_words, is_model_named, offered_inste
 from reground.app.options import Ask, Printed, Quiet
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
+    from reground.app.result import Result
 
 
 @everyday(
@@ -54,23 +54,12 @@ def ask(context: typer.Context, order: Ask, output: Printed, voice: Quiet, confi
 
 
 def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bool = False) -> None:
-    from reground.app import catalogue
-    from reground.app.asking import answer, checked, critic_models
-    from reground.app.cli.preparing import bring_models
     from reground.app.cli.progress import AskProgress
-    from reground.core.errors import ConfigurationError
+    from reground.app.session import answer
 
-    catalogue.method_class(order.method)  # check the name before a model is downloaded
-    searched = (order.corpus, order.web, order.retriever)
-    if not any(each is not None for each in searched) and "retriever" in catalogue.needs(order.method):
-        raise ConfigurationError(f"the method {order.method} needs documents: give --corpus DIR or --web ENGINE")
-    catalogue.check_settings(order.method, order.settings or {})  # and these before all documents are read
-    checked(order)
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:
-        bring_models((order.model, order.rewriter, *critic_models(order.settings or {})), progress.on_pull)
-        watched = replace(order, observer=progress.on_event, on_index=progress.on_index, on_report=progress.on_report)
-        result = asyncio.run(answer(watched))
+        result = asyncio.run(answer(replace(order, observer=progress.on_event), progress))
     if as_json:
         from reground.app.cli.terminal import json_text, say
 

@@ -7,7 +7,6 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import fields
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,10 @@ from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
 from reground.app.cli.offering import is_model_named, offered_instead
 from reground.app.options import Json, Quiet
-from reground.app.options_documents import Language, Reranking
 from reground.app.options_talk import Chat
-from reground.app.options_web import Web
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
-    from reground.app.options_serving import Offering
+    from reground.app.result import Result
     from reground.app.serving.engine import Engine
     from reground.app.serving.transcript import Transcript
     from reground.core.run import Event, Observer
@@ -64,54 +60,22 @@ def chat(context: typer.Context, order: Chat, output: Json, voice: Quiet, config
         raise typer.Exit(code)
 
 
-def _offering(order: Chat) -> Offering:
-    """The one method, model and corpus of a conversation. Raises ConfigurationError for what no question could have."""
-    from reground.app import catalogue
-    from reground.app.inputs import as_budget, as_form, as_options
-    from reground.app.options_serving import Offering
-    from reground.app.supporting import check_support
-    from reground.app.traces import check_trace
-    from reground.core.budget import Budget
-    from reground.models.options import ModelOptions
-
-    as_form(order.form)
-    check_support(order)
-    catalogue.check_rewriter(order.rewriter, [catalogue.named(order.method)])
-    if order.rewriter is not None:
-        catalogue.provider_module(str(order.rewriter))
-    check_trace(order.trace)
-    searched = {each.name: getattr(order, each.name) for kind in (Language, Reranking, Web) for each in fields(kind)}
-    return Offering(
-        method=[order.method],
-        model=[str(order.model)],
-        corpus=None if order.corpus is None else [f"docs={order.corpus}"],
-        settings=order.settings or {},
-        model_options=as_options(order.model_options) or ModelOptions(),
-        budget=as_budget(order.budget) or Budget(),
-        support=order.support,
-        home=order.home,
-        concurrency=1,
-        **searched,
-    )
-
-
 @contextmanager
 def _talk(order: Chat, runner: asyncio.Runner, *, as_json: bool, quiet: bool) -> Iterator[_Talk]:
     """Open the model and the documents, and close them at the end."""
-    from reground.app.cli.preparing import opened_engine
-    from reground.app.options import Ask
-    from reground.app.serving.engine import names
+    from reground.app.cli.preparing import opened_session
+    from reground.app.serving.engine import Engine
     from reground.app.serving.transcript import opened
+    from reground.app.session import setup_of
 
-    offering = _offering(order)
-    names(offering)  # wrong names are refused before a conversation's file is opened
+    setup = setup_of(order)  # wrong names are refused before a conversation's file is opened
     transcript = opened(order.conversation, resume=order.resume)
-    template = Ask(question="", rewriter=order.rewriter, trace=order.trace, support_threshold=order.support_threshold)
     _, err = common.consoles()
     shown = not quiet and not as_json
     stack = AsyncExitStack()
-    opening = opened_engine(offering, err, shown=shown, template=template)
-    engine = runner.run(stack.enter_async_context(opening))
+    session = runner.run(stack.enter_async_context(opened_session(setup, err, shown=shown)))
+    engine = Engine(session, concurrency=1)
+    stack.push_async_callback(engine.aclose)
     try:
         yield _Talk(order, engine, transcript, runner, as_json=as_json, shown=shown)
     finally:
@@ -211,9 +175,7 @@ class _Talk:
 
     def _asked(self, question: str) -> Result | None:
         """Ask, print and keep the answer; None if there is none. Raises KeyboardInterrupt."""
-        from reground.app.asking import placed
         from reground.app.cli.progress import AskProgress
-        from reground.app.corpora import folder_of
         from reground.core.errors import RegroundError
 
         turns = self._transcript.ask(question)
@@ -227,8 +189,6 @@ class _Talk:
             self._failed(question, " ".join(str(error).split()))
             return None
         self._transcript.answer(result)
-        if (folder := folder_of(self._order.corpus)) is not None:
-            result = placed(result, folder)
         self._last = result
         self._print(question, result)
         return result

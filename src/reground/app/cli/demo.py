@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from reground.app.asking import Result
     from reground.app.cli.eval_job import Job
+    from reground.app.result import Result
     from reground.evaluation.runner import Progress
     from reground.evaluation.task import Example
 
@@ -110,13 +110,11 @@ def _ask_one(
 
 def _answered(order: Demo, question: str, method: str, err: Console, *, phrase: bool, quiet: bool) -> Result:
     """Ask one method. phrase: end with a short answer that can be marked, as `eval` has it."""
-    from reground.app.asking import answer
-    from reground.app.cli.preparing import bring_models
     from reground.app.cli.progress import AskProgress
+    from reground.app.session import answer
     from reground.demo import corpus_path
 
     with AskProgress(err, shown=not quiet) as progress:
-        bring_models((order.model,), progress.on_pull)
         asked = Ask(
             question,
             method=method,
@@ -127,10 +125,8 @@ def _answered(order: Demo, question: str, method: str, err: Console, *, phrase: 
             settings=_settings(method),
             fresh=order.fresh,
             observer=progress.on_event,
-            on_index=progress.on_index,
-            on_report=progress.on_report,
         )
-        return asyncio.run(answer(asked))
+        return asyncio.run(answer(asked, progress))
 
 
 def _ask_all(order: Demo, methods: Sequence[str], out: Console, err: Console, *, as_json: bool) -> None:
@@ -164,7 +160,7 @@ def _ask_all(order: Demo, methods: Sequence[str], out: Console, err: Console, *,
 
 def _job(order: Demo, methods: Sequence[str], *, quiet: bool) -> Job:
     from reground.app.cli.eval_job import Job, slug
-    from reground.app.corpora import ANSWERING
+    from reground.app.documents import ANSWERING
     from reground.app.options_evaluation import Compare
     from reground.core.paths import runs_dir
     from reground.demo import corpus_path, questions_path

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from reground.app.asking import Result
+    from reground.app.result import Result
     from reground.evaluation.compare import CompareResult
     from reground.evaluation.results import Record
     from reground.evaluation.runner import Progress, RunResult

@@ -70,10 +70,9 @@ def demonstrate(order: Order, make: Make, *, method: str, name: str, questions: 
 
 
 async def _made(order: Order, make: Make, task: Task, examples: list[Example], err: Console, *, quiet: bool) -> Lessons:
-    from reground.app.asking import close
+    from reground.app.benchmark import corpus_of
     from reground.app.cli.progress import AskProgress
-    from reground.app.corpora import check_reranker, corpus_retriever, reranked
-    from reground.app.evaluating import corpus_of
+    from reground.app.documents import check_reranker, close, corpus_retriever, reranked
 
     def told(done: int) -> None:
         if not quiet and (done % 100 == 0 or done == len(examples)):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
 
-    from reground.app.asking import Result
+    from reground.app.result import Result
     from reground.core.answers import Citation, Thought
     from reground.core.evidence import Skipped
     from reground.core.language import Usage

@@ -96,7 +96,7 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
 
 def _check(claim: Claim, order: Compare, task: Task) -> None:
     """Raise ConfigurationError where documents or a judge are needed and not given."""
-    from reground.app.evaluating import takes
+    from reground.app.benchmark import takes
     from reground.core.errors import ConfigurationError
     from reground.evaluation.tasks.longform import METRIC
 

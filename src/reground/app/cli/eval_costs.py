@@ -52,7 +52,8 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
 
 def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usage | None:
     """What a question of the middle length usually takes; None for a method that needs more than stand-ins."""
-    from reground.app.evaluating import Bench, settings_by_method
+    from reground.app.benchmark import Bench, setup_of
+    from reground.app.session import Session
     from reground.core.errors import RegroundError
     from reground.evaluation.scaling import usual
     from reground.models.scripted import ScriptedModel
@@ -61,12 +62,13 @@ def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usa
     lengths = sorted((example.question for example in examples), key=len)
     if not lengths:
         return None
-    settings = settings_by_method(job.order.settings, job.methods)
     nobody, nothing = ScriptedModel([]), ScriptedRetriever([])
     nowhere: Any = object()  # a dry run executes nothing
     rewriter = nobody if job.order.rewriter else None
     try:
-        bench = Bench(task, nobody, job.order.model_options, settings, nothing, nowhere, rewriter=rewriter)
+        setup = setup_of(job.order, job.methods, [task])
+        session = Session(setup, {job.order.model: nobody}, {task.name: nothing}, rewriter=rewriter, sandbox=nowhere)
+        bench = Bench(task, session)
         return usual(bench.method(cell), lengths[len(lengths) // 2])
     except RegroundError:
         return None

@@ -34,7 +34,7 @@ class Job:
     @property
     def base(self) -> EvalSettings:
         """The settings that the runs of all cells share."""
-        from reground.app.meanings import field_names
+        from reground.app.signature import field_names
         from reground.evaluation.questions import Questions
         from reground.evaluation.runner import EvalSettings
 

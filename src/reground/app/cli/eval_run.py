@@ -19,8 +19,8 @@ from reground.app.cli.eval_job import Job
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reground.app.benchmark import Bench
     from reground.app.cluster.pool import Pool
-    from reground.app.evaluating import Bench
     from reground.app.options_evaluation import Results
     from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured
     from reground.evaluation.report import Report
@@ -30,23 +30,15 @@ if TYPE_CHECKING:
 
 def go(job: Job) -> None:
     """Estimate, ask, run and report. Raises typer.Exit if questions failed or a cell was not run."""
-    from reground.app import catalogue
+    from reground.app.benchmark import setup_of
     from reground.app.cli.eval_costs import confirm, estimate_table, estimates
-    from reground.app.corpora import check_corpus
-    from reground.app.evaluating import settings_by_method
     from reground.evaluation.tasks import load_task
 
     order = job.order
     console, err = common.consoles()
-    for spec in filter(None, (order.model, order.rewriter)):
-        catalogue.check_price(spec, order.model_options, order.budget)
-    catalogue.check_rewriter(order.rewriter, job.methods)
-    for spec in filter(None, (order.model, order.rewriter, order.judge)):
-        catalogue.provider_module(spec)
-    check_corpus(order.corpus)  # wrong names and paths are refused before a model is downloaded
-    settings_by_method(order.settings, job.methods)
     task = load_task(order.task, order.data)
     tasks = [task, *_tuning_task(job, task)]
+    setup_of(order, job.methods, tasks)  # refuses what is wrong before the cost is estimated and asked for
     found = estimates(task, job)
     if order.dry_run:
         console.print(estimate_table(found))

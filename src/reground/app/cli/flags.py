@@ -25,8 +25,7 @@ from typer.core import TyperArgument, TyperCommand
 
 from reground.app.cli._common import consoles
 from reground.app.cli.config import SETTINGS, parse_settings
-from reground.app.inputs import from_mapping
-from reground.app.meanings import field_names, meanings
+from reground.app.signature import field_names, from_mapping, meanings
 from reground.core.paths import expanded
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ def index(order: Index, output: Json, config: ConfigFile = None) -> None:
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
     from reground.app.cli.progress import AskProgress
-    from reground.app.corpora import stoppable
+    from reground.app.documents import stoppable
     from reground.retrieval.index import build_index
     from reground.retrieval.settings import Progress
 
@@ -49,7 +49,7 @@ def index(order: Index, output: Json, config: ConfigFile = None) -> None:
 
 def _settings(order: Index) -> tuple[IndexSettings, Path]:
     """How the index is made and where: as the options say, or without a place the one that `ask` keeps."""
-    from reground.app.corpora import cached_index_path, default_settings, is_index
+    from reground.app.documents import cached_index_path, default_settings, is_index
     from reground.core.errors import ConfigurationError
     from reground.core.paths import expanded
     from reground.retrieval.settings import IndexSettings

@@ -15,12 +15,10 @@ from reground.app.options import Quiet
 from reground.app.options_talk import Mcp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from rich.console import Console
 
     from reground.app.serving.tools import Tools
+    from reground.app.session import Setup
 
 
 @flattened
@@ -44,16 +42,16 @@ def mcp(order: Mcp, voice: Quiet, config: ConfigFile = None) -> None:
 
 async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
     """Serve at once, and open the documents beside it: clients wait a few seconds only for the first reply."""
-    from reground.app.serving.engine import names
+    from reground.app.serving.engine import setup_of
     from reground.app.serving.mcp import over_http, over_stdio, server
 
-    offers, places = names(order)
+    setup = setup_of(order, located=True)
     async with AsyncExitStack() as opened:
-        opening = asyncio.create_task(_open(order, places, opened, err, quiet=quiet))
-        serving = server(lambda: asyncio.shield(opening), offers, [*places])
+        opening = asyncio.create_task(_open(order, setup, opened, err, quiet=quiet))
+        serving = server(lambda: asyncio.shield(opening), [*setup.offers], [*setup.sources])
 
         def say(address: str) -> None:
-            err.print(f"serving {', '.join(offers)} at {address}; Ctrl-C ends it", soft_wrap=True)
+            err.print(f"serving {', '.join(setup.offers)} at {address}; Ctrl-C ends it", soft_wrap=True)
 
         work = over_http(serving, order.port, say) if order.http else over_stdio(serving)
         working = asyncio.create_task(work)
@@ -68,15 +66,13 @@ async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
             await asyncio.gather(working, opening, return_exceptions=True)
 
 
-async def _open(
-    order: Mcp, places: Mapping[str, Path | None], opened: AsyncExitStack, err: Console, *, quiet: bool
-) -> Tools:
-    from reground.app.cli.preparing import opened_engine
-    from reground.app.corpora import folder_of
+async def _open(order: Mcp, setup: Setup, opened: AsyncExitStack, err: Console, *, quiet: bool) -> Tools:
+    from reground.app.cli.preparing import opened_session
+    from reground.app.serving.engine import open_engine
     from reground.app.serving.tools import Tools
 
-    engine = await opened.enter_async_context(opened_engine(order, err, shown=not quiet))
-    return Tools(engine, order.result_tokens, {name: folder_of(place) for name, place in places.items()})
+    session = await opened.enter_async_context(opened_session(setup, err, shown=not quiet))
+    return Tools(await opened.enter_async_context(open_engine(session, order)), order.result_tokens)
 
 
 def register(cli: typer.Typer) -> None:

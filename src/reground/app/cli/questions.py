@@ -97,9 +97,8 @@ async def _proposed(order: Propose, file: ProposalFile, err: Console, *, quiet: 
 
 async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passage]:
     """The passages as `compare --corpus` finds them. Its index is made here, which names the files that are skipped."""
-    from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
-    from reground.app.corpora import corpus_retriever, default_settings, is_index
+    from reground.app.documents import close, corpus_retriever, default_settings, is_index
     from reground.core.concurrency import in_daemon
     from reground.core.errors import ConfigurationError
     from reground.core.paths import expanded

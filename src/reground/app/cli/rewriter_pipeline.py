@@ -37,19 +37,23 @@ async def searching(
     order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
 ) -> RewriteRetrieveRead:
     """The method without a reader. Raises ConfigurationError for a setting that it does not have."""
-    from reground.app.asking import close
+    from reground.app.benchmark import corpus_of, settings_by_method
     from reground.app.catalogue import build_method
     from reground.app.cli.progress import AskProgress
-    from reground.app.evaluating import corpus_of, open_documents, settings_by_method
+    from reground.app.documents import Source, check_reranker, open_source
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.rewriter.reward import NO_READER
 
+    check_reranker(order)
     settings = settings_by_method({"total": order.passages, **order.settings}, [METHOD])[METHOD]
     with AskProgress(err, shown=not quiet) as preparing:
-        retriever = await open_documents(
-            corpus_of(task, order.corpus), order, on_index=preparing.on_index, on_report=preparing.on_report
+        retriever = await open_source(
+            Source(corpus_of(task, order.corpus), usual=None),
+            order,
+            opened,
+            on_index=preparing.on_index,
+            on_report=preparing.on_report,
         )
-    opened.push_async_callback(close, retriever)
     method = build_method(METHOD, model=NO_READER, retriever=retriever, form=task.form, settings=settings)
     assert isinstance(method, RewriteRetrieveRead)
     return method

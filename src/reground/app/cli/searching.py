@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,24 +50,28 @@ def retrieve(order: Retrieve, output: Json, voice: Quiet, config: ConfigFile = N
 
 
 @asynccontextmanager
-async def opened(order: Searched, err: Console, *, quiet: bool, usual: str | None = None) -> AsyncIterator[Retriever]:
-    """What the options say is to be searched. usual: as in `reranked`. Raises ConfigurationError where they say
-    nothing."""
-    from reground.app.asking import close
+async def opened_search(
+    order: Searched, err: Console, *, quiet: bool, usual: str | None = None
+) -> AsyncIterator[Retriever]:
+    """What the options say is to be searched. usual: as in `Source`. Raises ConfigurationError where they
+    say nothing."""
     from reground.app.cli.progress import AskProgress
-    from reground.app.evaluating import open_search
+    from reground.app.documents import Source, check_reranker, names_other, open_source
     from reground.core.errors import ConfigurationError
 
-    with AskProgress(err, shown=not quiet) as progress:
-        retriever = await open_search(
-            order.corpus, order, usual=usual, on_index=progress.on_index, on_report=progress.on_report
-        )
-    if retriever is None:
+    if not names_other(order) and order.corpus is None:
         raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
-    try:
+    check_reranker(order)
+    async with AsyncExitStack() as opened:
+        with AskProgress(err, shown=not quiet) as progress:
+            retriever = await open_source(
+                Source(order.corpus, usual=usual),
+                order,
+                opened,
+                on_index=progress.on_index,
+                on_report=progress.on_report,
+            )
         yield retriever
-    finally:
-        await close(retriever)
 
 
 Found = list[tuple[str, str, "list[Passage]"]]
@@ -76,10 +80,10 @@ Found = list[tuple[str, str, "list[Passage]"]]
 
 async def _found(queries: list[tuple[str, str]], order: Retrieve, err: Console, *, quiet: bool) -> Found:
     from reground.app.cli.display import unread
-    from reground.app.corpora import ANSWERING
+    from reground.app.documents import ANSWERING
 
     room = asyncio.Semaphore(order.concurrency)
-    async with opened(order, err, quiet=quiet, usual=ANSWERING) as retriever:
+    async with opened_search(order, err, quiet=quiet, usual=ANSWERING) as retriever:
 
         async def search(query: str) -> list[Passage]:
             async with room:
@@ -206,7 +210,7 @@ async def _serve(order: ServeRetrieval, err: Console) -> None:
     from reground.app.cli.local_pages import serve_until_interrupted
     from reground.app.retrieval_service import service
 
-    async with opened(order, err, quiet=False) as retriever:
+    async with opened_search(order, err, quiet=False) as retriever:
 
         def ready(url: str) -> None:
             err.print(f"serving {retriever.name} at {url}/retrieve; Ctrl-C ends it", soft_wrap=True)

@@ -50,7 +50,8 @@ def serve(
 
 
 async def _serve(order: Serve, keys: Keys | None, err: Console, *, quiet: bool) -> None:
-    from reground.app.cli.preparing import opened_engine
+    from reground.app.cli.preparing import opened_session
+    from reground.app.serving.engine import open_engine, setup_of
     from reground.core.errors import MissingExtra
 
     try:
@@ -58,7 +59,10 @@ async def _serve(order: Serve, keys: Keys | None, err: Console, *, quiet: bool) 
     except ModuleNotFoundError as error:
         raise MissingExtra("reground serve", "serve") from error
 
-    async with opened_engine(order, err, shown=not quiet) as engine:
+    async with (
+        opened_session(setup_of(order), err, shown=not quiet) as session,
+        open_engine(session, order) as engine,
+    ):
 
         def ready(address: str) -> None:
             asked = f"{len(keys)} keys" if keys is not None else "no keys"

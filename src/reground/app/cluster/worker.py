@@ -17,7 +17,7 @@ from reground.evaluation.runner import FATAL, EvalSettings, solve_here
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reground.app.evaluating import Bench
+    from reground.app.benchmark import Bench
     from reground.core.method import Method
 
 _JUDGES = frozenset({"judge", "judge_weights"})
@@ -108,25 +108,17 @@ class Worker:
         return await asyncio.shield(self._benches[task])
 
     async def _open_bench(self, task: str) -> Bench:
-        from reground.app.cli._common import consoles
-        from reground.app.cli.preparing import open_benches
+        from reground.app.benchmark import open_benches
         from reground.app.options_evaluation import Measuring
+        from reground.app.session import Quietly
         from reground.evaluation.tasks import load_task
 
         order = self._spec.order
         if isinstance(order, Measuring):
             order = changed(order, judge=None)  # answers are rated where the run folder is
-        _, unused = consoles()  # nothing is shown where nobody looks
-        parts = await open_benches(
-            order,
-            [load_task(task, order.data)],
-            self._spec.methods,
-            self._spec.folder,
-            unused,
-            self._opened,
-            quiet=True,
-        )
-        return parts[0]
+        opening = open_benches(order, self._spec.methods, [load_task(task, order.data)], self._spec.folder, Quietly())
+        (bench,) = await self._opened.enter_async_context(opening)
+        return bench
 
 
 def identity_of(settings: EvalSettings) -> dict[str, object]:

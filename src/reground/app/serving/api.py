@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from reground.app.options_serving import Serve
-    from reground.app.serving.engine import Engine, Offer
+    from reground.app.serving.engine import Engine
     from reground.app.serving.keys import Keys
+    from reground.app.session import Offer
 
 
 _Answer = Callable[["Scope", "Receive", "Send"], Awaitable[None]]

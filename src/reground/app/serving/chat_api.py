@@ -12,7 +12,7 @@ from reground.app.serving.requests import ChatRequest
 from reground.app.serving.steps import words_of
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
+    from reground.app.result import Result
     from reground.app.serving.citing import Cited
     from reground.app.serving.work import Work
 

@@ -14,7 +14,7 @@ from reground.core.citations import marker_runs
 from reground.text.sentences import sentences
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
+    from reground.app.result import Result
     from reground.core.answers import Citation
 
 

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from reground.app.asking import Result
     from reground.app.options_serving import Serve
-    from reground.app.serving.engine import Engine, Offer
+    from reground.app.result import Result
+    from reground.app.serving.engine import Engine
     from reground.app.serving.metrics import Metrics
+    from reground.app.session import Offer
     from reground.core.budget import Budget
     from reground.core.run import Event, Observer
 

@@ -9,7 +9,7 @@ from reground.app.serving.citing import Cited, cited
 from reground.app.serving.keeping import WITHIN
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
+    from reground.app.result import Result
 
 
 def report(result: Result) -> dict[str, Any]:

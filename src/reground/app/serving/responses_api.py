@@ -12,7 +12,7 @@ from reground.app.serving.requests import ResponsesRequest
 from reground.app.serving.steps import words_of
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
+    from reground.app.result import Result
     from reground.app.serving.work import Work
 
 Item = dict[str, Any]

@@ -7,18 +7,15 @@ id, by which `fetch` opens the whole of it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reground.app.asking import Result, placed
+from reground.app.result import Result
 from reground.app.serving.bounded import Known, Orders, most, short
 from reground.app.serving.engine import Engine
 from reground.core.answers import Citation
 from reground.core.budget import Budget
-from reground.core.concurrency import in_daemon
 from reground.core.errors import RegroundError
 from reground.core.evidence import Pages, Passage
 from reground.core.language import Message, storable_text
@@ -148,12 +145,12 @@ class TooSmall(RegroundError):
 class Tools:
     """The tools over an engine.
 
-    tokens: the bound of a result where a call names none. places: the folders or files of the documents, by name.
+    tokens: the bound of a result where a call names none.
     """
 
-    def __init__(self, engine: Engine, tokens: int = 2000, places: Mapping[str, Path | None] | None = None) -> None:
+    def __init__(self, engine: Engine, tokens: int = 2000) -> None:
         self._engine, self._tokens = engine, max(LEAST, tokens)
-        self._places, self._known, self._orders = places or {}, Known(), Orders()
+        self._known, self._orders = Known(), Orders()
 
     async def ask(self, given: AskGiven, observer: Observer | None = None) -> Asked:
         """Answer a question from the documents. Raises RegroundError."""
@@ -167,8 +164,6 @@ class Tools:
         for step in result.trajectory.steps:
             for passage in step.passages if isinstance(step, RetrieveStep) else ():
                 self._known.keep(offer.corpus, passage)
-        if (place := self._places.get(offer.corpus or "")) is not None:
-            result = await in_daemon(partial(placed, result, place), name="places")
         return self._asked(result, offer.name, given.max_tokens or self._tokens)
 
     def _asked(self, result: Result, offer: str, tokens: int) -> Asked:

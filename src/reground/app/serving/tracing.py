@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from reground.core.trajectory import GenerateStep, RetrieveStep
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
-    from reground.app.serving.engine import Offer
+    from reground.app.result import Result
+    from reground.app.session import Offer
     from reground.core.run import Event
 
 try:

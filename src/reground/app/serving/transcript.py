@@ -13,7 +13,7 @@ from reground.core.language import Message, Text, Usage, Value
 from reground.core.paths import conversations_dir, expanded
 
 if TYPE_CHECKING:
-    from reground.app.asking import Result
+    from reground.app.result import Result
 
 
 class Line(Value):

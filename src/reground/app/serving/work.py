@@ -13,7 +13,7 @@ from reground.app.serving.refusals import Gone
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
-    from reground.app.asking import Result
+    from reground.app.result import Result
     from reground.core.run import Event, Observer
 
 Receive = Callable[[], Awaitable["MutableMapping[str, Any]"]]

@@ -7,13 +7,13 @@ scales of their own; `Reading` turns them into this one.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reground.app.corpora import folder_of
 from reground.core.answers import TEXT
 from reground.core.concurrency import in_daemon
 from reground.core.critic import Critic, Pair
@@ -25,7 +25,6 @@ from reground.core.untrusted import fence
 from reground.support.check import CANDIDATES
 
 if TYPE_CHECKING:
-    from reground.app.options import Ask
     from reground.core.answers import Answer
     from reground.core.method import Method, Solved
     from reground.retrieval.embedders import Embedder
@@ -100,10 +99,9 @@ def known(spec: str) -> tuple[str, str]:
     return kind, place
 
 
-def check_support(order: Ask) -> None:
+def check_support(spec: str, threshold: float | None) -> None:
     """Refuse an unknown check and a threshold that it cannot have. Raises ConfigurationError."""
-    kind, _ = known(order.support)
-    threshold = order.support_threshold
+    kind, _ = known(spec)
     if threshold is not None and kind in {"words", "none"}:
         raise ConfigurationError(f"support_threshold is for checks with a model, not for --support {kind}")
     if threshold is not None and not -1 <= threshold <= 1:
@@ -222,10 +220,20 @@ def _fenced(context: str) -> str:
     return fence([Passage(id="", title=title, text=text)])
 
 
-async def with_support(solved: Solved, method: Method, order: Ask, check: Check | None, run: Run) -> Solved:
+async def with_support(
+    solved: Solved,
+    method: Method,
+    run: Run,
+    *,
+    spec: str,
+    check: Check | None,
+    language: str | None,
+    folder: Path | None,
+) -> Solved:
     """The same with the sentences of the answer tied to those of the passages, and these to places in files.
 
-    Raises ConfigurationError where the check cannot be made.
+    spec: the name of the check. language: of the documents, where the retriever does not know it. folder: the folder
+    or file that was searched. Raises ConfigurationError where the check cannot be made.
     """
     from reground.app.locating import located
     from reground.support.check import checked, compared, states
@@ -233,42 +241,32 @@ async def with_support(solved: Solved, method: Method, order: Ask, check: Check 
     trajectory = solved.trajectory
     if trajectory.answer is None or not states(getattr(method, "form", None) or TEXT):
         return solved
-    answer, steps = trajectory.answer, trajectory.steps
-    language = order.language or getattr(getattr(method, "retriever", None), "language", None) or "en"
+    written, question, steps = trajectory.answer, trajectory.question, trajectory.steps
+    language = language or getattr(getattr(method, "retriever", None), "language", None) or "en"
     if check is None:
-        comparing = partial(compared, answer, trajectory.question, steps, language=language)
-        said = await in_daemon(comparing, name="support")
+        answer = await in_daemon(partial(compared, written, question, steps, language=language), name="support")
     else:
-        said = await _checked(
-            answer,
-            order.support,
-            checked(
-                answer,
-                trajectory.question,
-                steps,
-                run,
-                check=check.scorer,
-                candidates=check.candidates,
-                language=language,
-            ),
+        pending = checked(
+            written, question, steps, run, check=check.scorer, candidates=check.candidates, language=language
         )
-    if (folder := folder_of(order.corpus)) is not None:
-        said = await in_daemon(partial(located, said, folder), name="places")
+        answer = await _with_reasons(pending, spec)
+    if folder is not None:
+        answer = await in_daemon(partial(located, answer, folder), name="places")
     spent = {"steps": run.steps, "usage": run.usage, "seconds": run.meter.elapsed} if check is not None else {}
-    return replace(solved, trajectory=trajectory.model_copy(update={"answer": said, **spent}))
+    return replace(solved, trajectory=trajectory.model_copy(update={"answer": answer, **spent}))
 
 
-async def _checked(answer: Answer, spec: str, work: Any) -> Answer:
+async def _with_reasons(pending: Awaitable[Answer], spec: str) -> Answer:
+    """The checked answer. Raises ConfigurationError, which says what to do with an answer that stays unchecked."""
     kept = "The answer is kept: the same command with --support words shows it and pays for nothing again"
     try:
-        said: Answer = await work
+        return await pending
     except CapabilityError as error:
         raise ConfigurationError(
             f"--support {spec} asks for log-probabilities, which this model does not give ({error}). {kept}"
         ) from error
     except RegroundError as error:
         raise ConfigurationError(f"--support {spec}: {error}. {kept}") from error
-    return said
 
 
 def _logit(share: float) -> float:

@@ -1,21 +1,19 @@
-"""Builds the parts of an evaluation: the task, the model, the documents and the methods at their budgets."""
+"""The parts of an evaluation: a session over a benchmark's documents, and the methods at their budgets."""
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app import catalogue
-from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus_retriever, reranked
-from reground.app.identity import PARTS, identity
-from reground.app.meanings import field_names
-from reground.app.options_web import Web
-from reground.app.searching import other_retriever
+from reground.app.documents import ANSWERING, Source, names_other
+from reground.app.identity import PARTS
+from reground.app.session import Opening, Session, Setup, spare_the_collector
+from reground.app.signature import field_names
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.evaluation.compare import Cell, Configured
@@ -25,7 +23,6 @@ from reground.evaluation.tuning import Candidate
 
 if TYPE_CHECKING:
     from reground.app.options import Benchmark
-    from reground.app.options_documents import Documents
     from reground.core.budget import Budget
     from reground.core.evidence import Retriever
     from reground.core.language import LanguageModel
@@ -34,30 +31,77 @@ if TYPE_CHECKING:
     from reground.core.trajectory import Trajectory
     from reground.evaluation.runner import EvalSettings
     from reground.evaluation.task import Example, Task
-    from reground.models.options import ModelOptions
-    from reground.retrieval.settings import IndexReport, Progress
 
 JUDGE = "judge"
 """The name of the judge's run in its journal."""
 RUNS_CODE = frozenset({"program", "pal"})
+"""The forms of answers that are run."""
+
+
+def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) -> Setup:
+    """What measuring methods on tasks opens: the documents of the options, by default each task's own.
+
+    The user's own questions are searched as those who ask search them; a benchmark's as the options say.
+    Raises ConfigurationError, DataError.
+    """
+    sources = {}
+    for task in tasks if any(takes(name, "retriever") for name in methods) else ():
+        place = None if names_other(options) else options.corpus or getattr(task, "corpus", None)
+        if place is not None or names_other(options):
+            questions = tuple(each.question for each in task.examples()) if place is None else ()
+            usual = ANSWERING if task.name.startswith(f"{MEASURED}:") else None
+            sources[task.name] = Source(place, questions, usual)
+    return Setup(
+        search=options,
+        methods=tuple(methods),
+        models={options.model: options.model},
+        sources=sources,
+        settings=settings_by_method(options.settings, methods),
+        rewriter=getattr(options, "rewriter", None),
+        judge=getattr(options, "judge", None),
+        model_options=options.model_options,
+        budget=options.budget,
+        sandbox=options.sandbox,
+        runs_code=any("sandbox" in catalogue.needs(name) for name in methods)
+        or any(task.form.name in RUNS_CODE for task in tasks),
+    )
+
+
+@asynccontextmanager
+async def open_benches(
+    options: Benchmark, methods: Sequence[str], tasks: Sequence[Task], out: Path, opening: Opening
+) -> AsyncIterator[list[Bench]]:
+    """Open a bench for each task, all in one session. out: the folder of the run, for a judge's ratings."""
+    async with AsyncExitStack() as opened:
+        session = await opened.enter_async_context(Session.open(setup_of(options, methods, tasks), opening))
+        judges = (opened.enter_context(judged(task, session.judge, out)) for task in tasks)
+        benches = [Bench(task, session) for task in judges]
+        spare_the_collector()
+        yield benches
 
 
 @dataclass(frozen=True)
 class Bench:
-    """The parts that all cells of an evaluation share.
-
-    settings: the settings of each method. judge: the name of a model. tuned: the index of the size that tuning chose.
-    """
+    """A task, and what its cells share. tuned: the index of the size that tuning chose."""
 
     task: Task
-    model: LanguageModel
-    options: ModelOptions
-    settings: Mapping[str, Mapping[str, object]]
-    retriever: Retriever | None = None
-    sandbox: Sandbox | None = None
-    judge: str | None = None
-    rewriter: LanguageModel | None = None
+    session: Session
     tuned: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def model(self) -> LanguageModel:
+        """The model that answers."""
+        return next(iter(self.session.models.values()))
+
+    @property
+    def retriever(self) -> Retriever | None:
+        """What is searched."""
+        return self.session.retrievers.get(self.task.name)
+
+    @property
+    def sandbox(self) -> Sandbox | None:
+        """What runs programs, where programs are run."""
+        return self.session.sandbox
 
     def method(self, cell: Cell) -> Method:
         """A cell's method, scaled up to its budget or in the size that tuning chose."""
@@ -77,72 +121,27 @@ class Bench:
 
     def _fixed(self, cell: Cell) -> Mapping[str, object]:
         """The settings that are the same in every size: the preset's and the user's."""
-        return {**catalogue.preset_settings(cell.method), **self.settings.get(cell.method, {})}
+        return {**catalogue.preset_settings(cell.method), **self.session.settings(cell.method, self._place[0])}
 
     def _built(self, cell: Cell) -> Method:
         """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""
-        settings = dict(self.settings.get(cell.method, {}))
         shots = self.task.demonstrations()
-        if shots and "demonstrations" in fields_of(cell.method):
-            settings.setdefault("demonstrations", tuple(shots))
-        return catalogue.build_method(
-            cell.method,
-            model=self.model,
-            retriever=self.retriever,
-            sandbox=self.sandbox,
-            rewriter=self.rewriter,
-            form=self.task.form,
-            settings=settings,
-        )
+        given = {"demonstrations": tuple(shots)} if shots and "demonstrations" in fields_of(cell.method) else {}
+        return self.session.method(cell.method, *self._place, self.task.form, given)
+
+    @property
+    def _place(self) -> tuple[str, str]:
+        """The names of the model and of what is searched."""
+        return next(iter(self.session.models)), self.task.name
 
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
         """A cell's method with the settings of its run; these record the value of every setting."""
         return self._configured(cell, self.method(cell), base, budget)
 
     def _configured(self, cell: Cell, method: Method, base: EvalSettings, budget: Budget) -> Configured:
-        named = identity(
-            cell.method, method, self.model, self.options,
-            retriever=self.retriever, rewriter=self.rewriter, judge=self.judge,
-        )  # fmt: skip
+        named = self.session.identity(cell.method, method, *self._place)
         limits = budget.model_copy(update={"tokens": cell.tokens})
         return Configured(method, dataclasses.replace(base, **named, budget=limits))
-
-
-async def open_bench(
-    task: Task,
-    order: Benchmark,
-    methods: Sequence[str],
-    models: Mapping[str, LanguageModel],
-    settings: Mapping[str, Mapping[str, object]],
-    *,
-    on_index: Callable[[Progress], None] | None = None,
-    on_report: Callable[[IndexReport], None] | None = None,
-) -> Bench:
-    """Open the documents (by default the task's own) and, if code has to run, a sandbox.
-
-    For questions of one's own they are searched as those who ask search them; a benchmark's as the options say.
-
-    models: the models by role (model, judge, rewriter). settings: the settings of each method.
-    """
-    check_corpus(order.corpus)
-    check_reranker(order)
-    documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
-    retriever = None
-    if any(takes(name, "retriever") for name in methods):
-        questions = (each.question for each in task.examples())
-        usual = ANSWERING if task.name.startswith(f"{MEASURED}:") else None
-        retriever = await open_search(
-            documents, order, questions=questions, usual=usual, on_index=on_index, on_report=on_report
-        )
-    isolation = None
-    if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
-        from reground.sandbox import find_sandbox
-
-        isolation = await asyncio.to_thread(find_sandbox, order.sandbox, packages=True)
-    judge = getattr(order, "judge", None)
-    return Bench(
-        task, models["model"], order.model_options, settings, retriever, isolation, judge, models.get("rewriter")
-    )
 
 
 def corpus_of(task: Task, given: Path | None) -> Path:
@@ -151,43 +150,6 @@ def corpus_of(task: Task, given: Path | None) -> Path:
     if documents is None:
         raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
     return documents
-
-
-async def open_search(
-    corpus: Path | None,
-    order: Documents,
-    *,
-    questions: Iterable[str] = (),
-    usual: str | None = None,
-    on_index: Callable[[Progress], None] | None = None,
-    on_report: Callable[[IndexReport], None] | None = None,
-) -> Retriever | None:
-    """What the options say is searched: the web, a retriever of one's own, else the documents; None without any.
-
-    questions: those of a measurement, which must not be found. usual: as in `reranked`.
-    """
-    other = other_retriever(order, questions=questions) if isinstance(order, Web) else None
-    if other is not None:
-        return reranked(other, order)
-    if corpus is None:
-        return None
-    return await open_documents(corpus, order, usual=usual, on_index=on_index, on_report=on_report)
-
-
-async def open_documents(
-    corpus: Path,
-    order: Documents,
-    *,
-    usual: str | None = None,
-    on_index: Callable[[Progress], None] | None = None,
-    on_report: Callable[[IndexReport], None] | None = None,
-) -> Retriever:
-    """Documents that are searched in the language of the options, and reranked as they say. usual: as in `reranked`."""
-    check_reranker(order)
-    found = await corpus_retriever(
-        corpus, on_index, language=order.language, retrieval=order.retrieval, on_report=on_report
-    )
-    return reranked(found, order, usual=usual)
 
 
 @contextmanager

@@ -1,0 +1,448 @@
+"""Opens what is searched: documents, the web, or a retriever of the user's own.
+
+An index is opened as it is. A folder, a file or a list of texts is indexed once into the cache, and brought up to date
+whenever it is opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reground.app.options_web import Web
+from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
+from reground.core.evidence import Passage, Retriever
+from reground.core.paths import expanded, indexes_dir
+from reground.core.user_code import load_file, plugged
+
+if TYPE_CHECKING:
+    from reground.app.options_documents import Reranking, Searching
+    from reground.retrieval.index import IndexRetriever
+    from reground.retrieval.settings import IndexReport, IndexSettings, Preset, Progress
+
+T = TypeVar("T")
+
+BACKGROUND = "reground-index"
+"""The name of the indexing threads."""
+_MOMENT = 0.3
+"""Seconds that cancelled work has to clean up."""
+
+ANSWERING = "links"
+"""What reranks an index by words when somebody asks it. On no corpus that was measured was it worse, and it needs no
+model (docs/reproduction/retrieval.md and win.md). Evaluations rerank as they are told.
+"""
+
+_SOON, _LATE = 0.2, 5.0
+"""First and longest pause, in seconds, between checks of an index that another process builds.
+
+The pause grows because every check reads the folder of the corpus.
+"""
+FROZEN = "frozen:"
+RETRIEVERS = "reground.retrievers"
+"""The entry points of retrievers: modules with `create(argument)`."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is searched under one name.
+
+    place: a path, a list of texts, passages and paths, or an open retriever; None for what the options name instead,
+    the web or a retriever of the user's own. questions: those of a measurement; pages that hold one of them, and hosts
+    where benchmarks lie, are never given. usual: what reranks an index by words where the options say nothing.
+    located: whether the quotes of an answer are looked up in the files.
+    """
+
+    place: object = None
+    questions: tuple[str, ...] = ()
+    usual: str | None = ANSWERING
+    located: bool = True
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder or file on this machine; None for anything else."""
+        return folder_of(self.place)
+
+
+async def open_source(
+    source: Source,
+    options: Searching,
+    opened: AsyncExitStack,
+    *,
+    on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
+) -> Retriever:
+    """Open what is searched, and rerank it as the options say. It is closed with `opened`.
+
+    A retriever that the caller opened stays open, and is reranked only where the options ask for it.
+    """
+    if isinstance(source.place, Retriever):
+        _check_open(options.language, options.retrieval)
+        return reranked(source.place, options, closes=False)
+    if source.place is None:
+        retriever = elsewhere(options, source.questions)
+        assert retriever is not None
+    else:
+        corpus = await as_corpus(source.place)
+        assert corpus is not None
+        retriever = await corpus_retriever(
+            corpus,
+            on_index,
+            language=options.language,
+            retrieval=options.retrieval,
+            on_report=on_report,
+        )
+    retriever = reranked(retriever, options, usual=source.usual)
+    opened.push_async_callback(close, retriever)
+    return retriever
+
+
+async def close(part: object) -> None:
+    """Close a model or a retriever, if it can be closed."""
+    aclose = getattr(part, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
+async def corpus_retriever(
+    corpus: str | Path | Retriever,
+    on_index: Callable[[Progress], None] | None = None,
+    settings: IndexSettings | None = None,
+    *,
+    language: str | None = None,
+    retrieval: str | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
+) -> Retriever:
+    """Return a retriever over `corpus`: a retriever unchanged, an index opened, documents indexed into the cache.
+
+    Every call updates the cached index and reads only what has changed. While another process updates it, this call
+    waits. `language` is the language of the documents, "en" by default; an existing index must have been built with it.
+    `retrieval` is the preset that says how to index, where `settings` do not; an existing index must be of its kind.
+    `on_report` receives the report of the indexing. Raises ConfigurationError if `language` or `retrieval` does not
+    match the corpus.
+    """
+    if not isinstance(corpus, str | Path):
+        _check_open(language, retrieval)
+        return corpus
+    pause = _SOON
+    while True:
+        try:
+            return await stoppable(partial(_open, Path(corpus), settings, language, retrieval, on_report), on_index)
+        except IndexBusy:
+            if on_index is not None:
+                on_index(_waiting())
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LATE)
+
+
+def _check_open(language: str | None, retrieval: str | None) -> None:
+    """Refuse options that an open retriever cannot have. Raises ConfigurationError."""
+    if language is not None:
+        raise ConfigurationError("a language is for documents that are indexed here, not for a retriever")
+    if retrieval is not None:
+        raise ConfigurationError("--retrieval is for documents that are indexed here, not for a retriever")
+
+
+def check_corpus(corpus: object) -> None:
+    """Refuse a path at which nothing is, before a model is downloaded or loaded. Raises DataError."""
+    path = folder_of(corpus)
+    if path is not None and not path.exists():
+        raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
+
+
+def check_reranker(options: Reranking) -> None:
+    """Refuse an unknown preset or kind of reranker before anything is indexed. Raises ConfigurationError."""
+    if options.retrieval is not None:
+        _preset(options.retrieval)
+    if options.rerank is not None:
+        from reground.retrieval.rerank import known
+
+        known(options.rerank)
+
+
+def reranked(retriever: Retriever, options: Reranking, *, closes: bool = True, usual: str | None = None) -> Retriever:
+    """The retriever, with the reranker of the options if there is one. closes: whether closing it closes this one too.
+
+    usual: the reranker of an index by words where the options say nothing of how to search. Raises ConfigurationError
+    for a reranker that does not exist.
+    """
+    spec = options.rerank
+    if spec is None and options.retrieval is not None:
+        spec = _preset(options.retrieval).rerank
+    elif spec is None and usual is not None and _by_words(retriever):
+        spec = usual
+    if spec is None:
+        return retriever
+    from reground.retrieval.rerank import rerank
+
+    return rerank(
+        retriever,
+        spec,
+        depth=options.rerank_depth,
+        tokens=options.rerank_tokens,
+        by=options.rerank_by,
+        closes=closes,
+    )
+
+
+def _by_words(retriever: Retriever) -> bool:
+    from reground.retrieval.index import IndexRetriever
+
+    return isinstance(retriever, IndexRetriever) and retriever.manifest.settings["kind"] == "bm25"
+
+
+def _waiting() -> Progress:
+    from reground.retrieval.settings import Progress
+
+    return Progress(waiting=True)
+
+
+async def stoppable(
+    work: Callable[[Callable[[Progress], None]], T], on_index: Callable[[Progress], None] | None = None
+) -> T:
+    """Run `work` in a thread and return its result. `work` must regularly call its argument with its progress.
+
+    After a cancellation, such as Ctrl-C, the work ends at its next report. This function waits only a moment for that:
+    a longer library call continues in the background, and the next build removes what it has written.
+    """
+    result: Future[T] = Future()
+    stopped = threading.Event()
+
+    def watch(progress: Progress) -> None:
+        if stopped.is_set():
+            raise asyncio.CancelledError
+        if on_index is not None:
+            on_index(progress)
+
+    def run() -> None:
+        result.set_running_or_notify_cancel()
+        try:
+            result.set_result(work(watch))
+        except BaseException as error:
+            result.set_exception(error)
+
+    # A daemon thread, because the loop and the interpreter wait for asyncio's own threads when they end.
+    thread = threading.Thread(target=run, name=BACKGROUND, daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(result)
+    except asyncio.CancelledError:
+        stopped.set()
+        thread.join(_MOMENT)
+        raise
+
+
+def _open(
+    path: Path,
+    settings: IndexSettings | None,
+    language: str | None,
+    retrieval: str | None,
+    on_report: Callable[[IndexReport], None] | None,
+    on_index: Callable[[Progress], None],
+) -> Retriever:
+    from reground.retrieval.index import build_index, open_index
+
+    check_corpus(path)
+    path = expanded(path)
+    if is_index(path):
+        return _suiting(open_index(path), path, language, retrieval)
+    settings = settings if settings is not None else default_settings(retrieval)
+    settings = settings if language is None else replace(settings, language=language)
+    out = cached_index_path(path, settings)
+    report = build_index(path, out, settings, progress=on_index)
+    if on_report is not None:
+        on_report(report)
+    return open_index(out)
+
+
+def _suiting(index: IndexRetriever, place: Path, language: str | None, retrieval: str | None) -> IndexRetriever:
+    """The index, if it is of the language and the kind that are asked for. Raises ConfigurationError."""
+    from reground.text.languages import language_code
+
+    made_with = index.manifest.settings["language"]
+    if language is not None and language_code(language) != made_with:
+        raise ConfigurationError(
+            f"the index {place} was made with the language {made_with}: leave --language out, "
+            f"or make it again with reground index --language {language}"
+        )
+    if retrieval is not None and _preset(retrieval).kind != (kind := index.manifest.settings["kind"]):
+        raise ConfigurationError(
+            f"the index {place} is of the kind {kind}, and --retrieval {retrieval} needs {_preset(retrieval).kind}: "
+            f"give the documents, or make it again with reground index --retrieval {retrieval}"
+        )
+    return index
+
+
+def is_index(corpus: Path) -> bool:
+    """Whether a corpus is an index, and not documents."""
+    from reground.retrieval.storage import holds_index
+
+    return holds_index(expanded(corpus))
+
+
+def folder_of(corpus: object) -> Path | None:
+    """The folder or file that was given as the corpus; None for a retriever or nothing."""
+    return expanded(corpus) if isinstance(corpus, str | Path) else None
+
+
+def default_settings(retrieval: str | None = None) -> IndexSettings:
+    """The settings of a preset, bm25 by default, with chunks so short that a small model can read several of them."""
+    return _preset(retrieval or "bm25").settings()
+
+
+def _preset(name: str) -> Preset:
+    """A preset whose extra is there. Raises ConfigurationError, MissingExtra."""
+    from reground.retrieval.settings import preset
+
+    return preset(name)
+
+
+def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
+    """The folder of a corpus's cached index: one per path and settings."""
+    from reground.retrieval.scan import written
+
+    path = Path(written(corpus.resolve()))  # the writers of an index take only names in Unicode
+    key = hashlib.sha256(f"{path}\n{settings!r}".encode()).hexdigest()[:12]
+    return indexes_dir() / f"{path.stem or 'corpus'}-{key}"
+
+
+async def as_corpus(given: object) -> str | Path | Retriever | None:
+    """Return a path or a retriever unchanged; write a list of texts, passages and paths to one file in the cache.
+
+    Raises ConfigurationError for anything else, and DataError for a path that does not exist.
+    """
+    if given is None or isinstance(given, str | Path | Retriever):
+        return given
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        raise ConfigurationError(
+            f"a corpus is a path, a retriever, or a list of texts, passages and paths, not {type(given).__name__}"
+        )
+    if len(given) == 1 and (path := _path(given[0])) is not None:
+        return path
+    return await asyncio.to_thread(_gather, given)
+
+
+def _gather(given: Sequence[object]) -> Path:
+    records = [record for number, each in enumerate(given, start=1) for record in _records(number, each)]
+    if not records:
+        raise DataError("the corpus is an empty list: give texts, passages or paths")
+    content = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    data = content.encode("utf-8", "replace")
+    path = indexes_dir() / f"given-{hashlib.blake2b(data, digest_size=8).hexdigest()}.jsonl"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{id(records)}.part")
+        part.write_bytes(data)
+        part.replace(path)
+    return path
+
+
+def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
+    if isinstance(each, Passage):
+        yield {"id": each.id, "title": each.title, "text": each.text, "url": each.url}
+    elif (path := _path(each)) is not None:
+        yield from _documents(path)
+    elif isinstance(each, str):
+        yield {"id": f"text-{number}", "title": "", "text": each, "url": None}
+    else:
+        raise ConfigurationError(
+            f"item {number} of the corpus is not a text, a passage or a path but {type(each).__name__}"
+        )
+
+
+def _path(each: object) -> Path | None:
+    """The item as a path; None for a text. One word with a slash or a known suffix counts as a path."""
+    if isinstance(each, Path):
+        return expanded(each)
+    if not isinstance(each, str) or any(c.isspace() for c in each) or len(each) > 1000:
+        return None
+    path = expanded(each)
+    return (
+        path
+        if path.exists() or "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}
+        else None
+    )
+
+
+def _documents(path: Path) -> Iterator[dict[str, str | None]]:
+    from reground.retrieval.documents import read_documents
+    from reground.retrieval.scan import find_files
+
+    for file in find_files(path):
+        for document in read_documents(file):
+            name = f"{path.name}/{document.id}" if path.is_dir() else document.id
+            yield {"id": name, "title": document.title, "text": document.text, "url": document.url}
+
+
+FROZEN = "frozen:"
+GROUP = "reground.retrievers"
+"""The entry points of retrievers: modules with `create(argument)`."""
+
+
+def names_other(options: object) -> bool:
+    """Whether the options name the web or a retriever of the user's own instead of documents.
+
+    Raises ConfigurationError where two things are to be searched.
+    """
+    named = [name for name in ("corpus", "web", "retriever") if getattr(options, name, None) is not None]
+    if len(named) > 1:
+        raise ConfigurationError(f"{' and '.join(f'--{name}' for name in named)}: give one of them")
+    return named in (["web"], ["retriever"])
+
+
+def elsewhere(options: object, questions: Iterable[str] = ()) -> Retriever | None:
+    """The web or the retriever that the options name; None where they name none, so that documents are searched.
+
+    Raises ConfigurationError for an unknown name, a missing key, or where two things are to be searched.
+    """
+    if not isinstance(options, Web) or not names_other(options):
+        return None
+    if options.retriever is not None:
+        return own_retriever(options.retriever)
+    return _web(str(options.web), options, list(questions))
+
+
+def own_retriever(spec: str) -> Retriever:
+    """A retriever from a .py file or of a plug-in. Raises ConfigurationError."""
+    name, _, argument = spec.partition(":")
+    if name.endswith(".py"):
+        made: Any = getattr(load_file(expanded(Path(name)), "retriever"), argument or "RETRIEVER", None)
+        made = made() if inspect.isclass(made) or inspect.isroutine(made) else made
+    else:
+        known = plugged(RETRIEVERS)
+        if name not in known:
+            hint = did_you_mean(name, known) if known else "no plug-in brings one; give FILE.py:NAME"
+            raise ConfigurationError(f"no retriever is called {name!r}; {hint}")
+        made = known[name].load().create(argument)
+    if not isinstance(made, Retriever):
+        raise ConfigurationError(f"{spec} is no retriever: it needs a name, and retrieve(query, k=...)")
+    return made
+
+
+def _web(spec: str, options: Web, measured: list[str]) -> Retriever:
+    if spec.startswith(FROZEN):
+        from reground.web.frozen import FrozenRetriever
+
+        return FrozenRetriever(expanded(spec.removeprefix(FROZEN)))
+    from reground.web.engines import engine
+    from reground.web.fetching import Fetcher, Politeness
+    from reground.web.retriever import Blocklist, WebRetriever
+
+    if FROZEN in spec:
+        raise ConfigurationError("a snapshot is searched alone: --web frozen:FILE")
+    return WebRetriever(
+        engine=engine(spec),
+        fetcher=Fetcher(Politeness(networks=tuple(options.web_network or ()))),
+        mode=options.web_read,
+        words=options.web_words,
+        blocked=Blocklist.of(measured) if measured else Blocklist(),
+    )

@@ -1,0 +1,577 @@
+"""A session: models, documents, the web, critics, a sandbox and checks, opened once, and the questions asked of them.
+
+`ask` is a session with one question; `chat`, `serve` and `mcp` are sessions with many; `eval`, `compare` and a worker
+of Ray are sessions with tasks. What is to be opened stands in a `Setup`, which checks all of it when it is made: so
+wrong names, settings and paths are refused before anything is downloaded, opened or asked, and never checked again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import hashlib
+import importlib.util
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from reground.app import catalogue
+from reground.app.documents import Source, check_corpus, check_reranker, close, names_other, open_source
+from reground.app.identity import identity
+from reground.app.options import Ask
+from reground.app.options_documents import Searching
+from reground.app.result import Result, empty_answer
+from reground.app.run_folder import Hold, alone, in_use
+from reground.app.signature import as_budget, as_form, as_model, as_options, spread
+from reground.app.support import Check, check_support, known, open_check, with_support
+from reground.core.answers import AnswerForm
+from reground.core.budget import Budget
+from reground.core.concurrency import in_daemon
+from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
+from reground.core.evidence import Retriever
+from reground.core.files import replace_lines, without_sum
+from reground.core.journal import SqliteJournal
+from reground.core.language import LanguageModel, storable, storable_text
+from reground.core.method import Method, Solved, solve
+from reground.core.paths import expanded, runs_dir
+from reground.core.run import Run
+from reground.core.trajectory import Failure, append_trajectory, parse_trajectory, write_trajectories
+from reground.critics import load, of_files, own_models
+from reground.models.options import ModelOptions
+
+if TYPE_CHECKING:
+    from reground.core.programs import Sandbox
+    from reground.core.run import Observer
+    from reground.retrieval.settings import IndexReport, Progress
+
+Model = str | LanguageModel
+Settings = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A method over a model and documents, under one name: rar/gpt-4o-mini@docs."""
+
+    name: str
+    method: str
+    model: str
+    corpus: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """What a session opens. Raises ConfigurationError or DataError for what cannot be opened or fits nothing.
+
+    search: how documents are searched. methods: as they are listed (`catalogue.named`). models: by name, to be loaded
+    or open. sources: what is searched, by name. settings: of each method. support, threshold: how the sentences of an
+    answer are checked. trace: a file to which trajectories are appended. sandbox: its kind, where one is needed.
+    runs_code: whether answers are programs, whatever the methods need.
+    """
+
+    search: Searching
+    methods: tuple[str, ...]
+    models: Mapping[str, Model]
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    settings: Mapping[str, Settings] = field(default_factory=dict)
+    rewriter: Model | None = None
+    judge: str | None = None
+    model_options: ModelOptions = field(default_factory=ModelOptions)
+    budget: Budget | None = None
+    support: str = "none"
+    threshold: float | None = None
+    trace: Path | None = None
+    home: Path | None = None
+    sandbox: str = "bubblewrap"
+    runs_code: bool = False
+
+    def __post_init__(self) -> None:
+        check_reranker(self.search)
+        check_support(self.support, self.threshold)
+        catalogue.check_rewriter(self.rewriter, self.methods)
+        for source in self.sources.values():
+            check_corpus(source.place)
+        for method in self.methods:
+            if not self.sources and "retriever" in catalogue.needs(method):
+                raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR or --web ENGINE")
+            catalogue.check_settings(method, self.settings.get(method, {}))
+        for name in self.names_of_models:
+            catalogue.provider_module(name)
+        for model in (*self.models.values(), self.rewriter):
+            if isinstance(model, str):
+                catalogue.check_price(model, self.model_options, self.budget)
+        _check_trace(self.trace)
+
+    @cached_property
+    def names_of_models(self) -> tuple[str, ...]:
+        """Every model that is given by its name, those of critics too."""
+        critics = chain.from_iterable(critic_models(each) for each in self.settings.values())
+        given = (*self.models.values(), self.rewriter, self.judge, *critics)
+        return tuple(dict.fromkeys(each for each in given if isinstance(each, str)))
+
+    @cached_property
+    def offers(self) -> dict[str, Offer]:
+        """Every method over every model and what is searched; the first is the default.
+
+        A model is called by its last part, where that is clear.
+        """
+        last = [name.rsplit("/", 1)[-1] for name in self.models]
+        called = {name: part if last.count(part) == 1 else name for name, part in zip(self.models, last, strict=True)}
+        offers = [
+            Offer(f"{method}/{called[model]}{'' if corpus is None else f'@{corpus}'}", method, model, corpus)
+            for corpus in self.sources or (None,)
+            for model in self.models
+            for method in self.methods
+        ]
+        return {offer.name: offer for offer in offers}
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether programs are run."""
+        return self.runs_code or any("sandbox" in catalogue.needs(method) for method in self.methods)
+
+
+def setup_of(options: Ask) -> Setup:
+    """What the options of one question, or of one conversation, open. Raises ConfigurationError, DataError."""
+    model_options = as_options(options.model_options) or ModelOptions()
+    as_form(options.form)
+    method, model = catalogue.named(options.method), as_model(options.model, model_options)
+    if names_other(options):
+        sources = {"web" if options.web is not None else "own": Source()}
+    else:
+        sources = {} if options.corpus is None else {"docs": Source(options.corpus)}
+    return Setup(
+        search=options,
+        methods=(method,),
+        models={model if isinstance(model, str) else model.name: model},
+        sources=sources,
+        settings={method: options.settings or {}},
+        rewriter=None if options.rewriter is None else as_model(options.rewriter, model_options),
+        model_options=model_options,
+        budget=as_budget(options.budget),
+        support=options.support,
+        threshold=options.support_threshold,
+        trace=None if options.trace is None else expanded(Path(options.trace)),
+        home=options.home,
+    )
+
+
+class Opening(Protocol):
+    """Who is told how the opening of a session goes on."""
+
+    def on_pull(self, what: str, done: int, total: int | None) -> None:
+        """Called while a model is downloaded, with bytes."""
+        ...
+
+    def on_index(self, progress: Progress) -> None:
+        """Called while documents are indexed."""
+        ...
+
+    def on_report(self, report: IndexReport) -> None:
+        """Called with the report of the indexing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Quietly:
+    """An opening that nobody watches, but for the callbacks that are given."""
+
+    index: Callable[[Progress], None] | None = None
+    report: Callable[[IndexReport], None] | None = None
+
+    def on_pull(self, what: str, done: int, total: int | None) -> None:
+        """Tell nobody."""
+
+    def on_index(self, progress: Progress) -> None:
+        """Pass it on."""
+        if self.index is not None:
+            self.index(progress)
+
+    def on_report(self, report: IndexReport) -> None:
+        """Pass it on."""
+        if self.report is not None:
+            self.report(report)
+
+
+class Session:
+    """What a setup names, open, and the questions asked of it.
+
+    models, retrievers: open, by their names in the setup. settings: those of a method with a model, with open critics;
+    the setup's otherwise. checks: of the sentences of an answer, by model. reports: of the indexing, by source.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        models: Mapping[str, LanguageModel],
+        retrievers: Mapping[str, Retriever] | None = None,
+        *,
+        rewriter: LanguageModel | None = None,
+        judge: LanguageModel | None = None,
+        sandbox: Sandbox | None = None,
+        settings: Mapping[tuple[str, str], Settings] | None = None,
+        checks: Mapping[str, Check | None] | None = None,
+        reports: Mapping[str, Sequence[IndexReport]] | None = None,
+    ) -> None:
+        self.setup = setup
+        self.offers = setup.offers
+        self.models, self.retrievers = dict(models), dict(retrievers or {})
+        self.rewriter, self.judge, self.sandbox = rewriter, judge, sandbox
+        self._settings, self._checks, self._reports = settings or {}, checks or {}, reports or {}
+        self._built: dict[tuple[str, str | None], tuple[Method, dict[str, Any]]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, setup: Setup, opening: Opening | None = None) -> AsyncIterator[Session]:
+        """Download models that are not here, open everything, and close it at the end of the block."""
+        opening = opening if opening is not None else Quietly()
+        options = setup.model_options
+        async with AsyncExitStack() as opened:
+            await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
+            models = {name: _loaded(each, options, opened) for name, each in setup.models.items()}
+            rewriter = judge = None
+            if setup.rewriter is not None:
+                rewriter = _loaded(setup.rewriter, options, opened, catalogue.load_rewriter)
+            if setup.judge is not None:
+                judge = _loaded(setup.judge, options, opened)
+            retrievers: dict[str, Retriever] = {}
+            reports: dict[str, list[IndexReport]] = {}
+            for name, source in setup.sources.items():
+                reports[name] = []
+                retrievers[name] = await open_source(
+                    source, setup.search, opened, on_index=opening.on_index, on_report=reports[name].append
+                )
+                for report in reports[name]:
+                    opening.on_report(report)
+            settings = {
+                (method, name): open_critics(setup.settings.get(method, {}), options, opened, model)
+                for method in setup.methods
+                for name, model in models.items()
+            }
+            yield cls(
+                setup,
+                models,
+                retrievers,
+                rewriter=rewriter,
+                judge=judge,
+                sandbox=await _open_sandbox(setup),
+                settings=settings,
+                checks=_open_checks(setup, models, opened),
+                reports=reports,
+            )
+
+    def method(
+        self,
+        name: str,
+        model: str,
+        corpus: str | None,
+        form: AnswerForm | None = None,
+        defaults: Settings | None = None,
+    ) -> Method:
+        """Build a method over a model and what is searched. defaults: settings that give way to the setup's."""
+        settings = {**(defaults or {}), **self.settings(name, model)}
+        return catalogue.build_method(
+            name,
+            model=self.models[model],
+            retriever=None if corpus is None else self.retrievers.get(corpus),
+            sandbox=self.sandbox,
+            rewriter=self.rewriter,
+            form=form,
+            settings=settings,
+        )
+
+    def settings(self, name: str, model: str) -> Settings:
+        """The settings of a method with a model."""
+        return self._settings.get((name, model), self.setup.settings.get(name, {}))
+
+    def identity(self, name: str, method: Method, model: str, corpus: str | None) -> dict[str, Any]:
+        """What identifies the runs of a method, apart from their questions."""
+        return identity(
+            name,
+            method,
+            self.models[model],
+            self.setup.model_options,
+            retriever=None if corpus is None else self.retrievers.get(corpus),
+            rewriter=self.rewriter,
+            judge=self.setup.judge,
+        )
+
+    async def ask(
+        self,
+        question: str,
+        offer: Offer | None = None,
+        *,
+        form: str | None = None,
+        budget: Budget | None = None,
+        seed: int | None = None,
+        fresh: bool = False,
+        observer: Observer | None = None,
+        home: Path | None = None,
+        hold: Hold = in_use,
+    ) -> Result:
+        """Answer one question with what is offered, by default the first. hold: a block around the work in the folder.
+
+        The run's id is a hash of everything that shapes the run. The same question therefore resumes an interrupted run
+        and pays for no call twice; a finished run is replayed. Raises what kept the method from an answer.
+        """
+        question = checked_question(question)
+        offer = offer if offer is not None else next(iter(self.offers.values()))
+        method, named = self._ready(offer, form)
+        config = {"question": question, "form": form, "seed": seed, **named}
+        run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+        folder = (home or self.setup.home or runs_dir()) / run_id
+        with hold(folder):
+            async with alone(folder):
+                _write_config(folder, config, budget)
+                journal = SqliteJournal(folder / "journal.sqlite")
+                try:
+                    if fresh:
+                        journal.forget(run_id)
+                    run = Run(
+                        run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=seed
+                    )
+                    solved = await solve(method, question, run, id=run_id, name=offer.method)
+                    solved = await self._supported(solved, offer, method, run)
+                finally:
+                    journal.close()
+                return self._result(solved, offer, folder / "trajectory.jsonl")
+
+    def _ready(self, offer: Offer, form: str | None) -> tuple[Method, dict[str, Any]]:
+        """The method of an offer, and what identifies its runs. A method holds nothing of a question: one does for
+        all."""
+        if (offer.name, form) not in self._built:
+            method = self.method(offer.method, offer.model, offer.corpus, as_form(form))
+            named = self.identity(offer.method, method, offer.model, offer.corpus)
+            named["settings"] = named.pop("method_settings")  # the name in the config.json of an evaluation
+            self._built[offer.name, form] = method, named
+        return self._built[offer.name, form]
+
+    async def _supported(self, solved: Solved, offer: Offer, method: Method, run: Run) -> Solved:
+        setup = self.setup
+        if setup.support == "none":
+            return solved
+        return await with_support(
+            solved,
+            method,
+            run,
+            spec=setup.support,
+            check=self._checks.get(offer.model),
+            language=setup.search.language,
+            folder=self._folder(offer),
+        )
+
+    def _folder(self, offer: Offer) -> Path | None:
+        """The folder or file in which the quotes of an offer's answers are looked up."""
+        source = self.setup.sources.get(offer.corpus or "")
+        return source.folder if source is not None and source.located else None
+
+    def _result(self, solved: Solved, offer: Offer, path: Path) -> Result:
+        """Write the trajectory and return the result. Raises the error that left the question without an answer."""
+        trajectory, error, trace = solved.trajectory, solved.error, self.setup.trace
+        reports = self._reports.get(offer.corpus or "", ())
+        empty = empty_answer(trajectory)
+        if empty is not None:
+            error = empty
+            failure = Failure(type=type(empty).__name__, message=str(empty))
+            trajectory = trajectory.model_copy(update={"failure": failure})
+        write_trajectories(path, [trajectory])
+        if trace is not None:
+            append_trajectory(trace, trajectory)
+        if error is not None:
+            raise error
+        if trajectory.answer is None:
+            raise RegroundError("the method returned no answer")
+        return Result(
+            text=trajectory.answer.text,
+            citations=trajectory.answer.citations,
+            shown=trajectory.answer.shown,
+            sentences=trajectory.answer.sentences,
+            steps=trajectory.answer.steps,
+            usage=trajectory.usage,
+            seconds=trajectory.seconds,
+            stopped=trajectory.stopped,
+            trajectory=trajectory,
+            trajectory_path=trace if trace is not None else path,
+            skipped=tuple(skipped for report in reports for skipped in report.skipped),
+            notes=tuple(note for report in reports for note in report.notes),
+            corpus=self._folder(offer),
+        )
+
+
+def checked_question(question: str) -> str:
+    """The question as it can be stored. Raises ConfigurationError for an empty one."""
+    question = storable_text(question)
+    if not question.strip():
+        raise ConfigurationError("the question is empty")
+    return question
+
+
+@spread(Ask)
+def ask(options: Ask) -> Result:
+    """Answer a question and show the steps. It also works in a notebook, where an event loop is already running.
+
+    The same call resumes an interrupted run and replays a finished one.
+    Raises `reground.core.errors.RegroundError` if there is no answer.
+    """
+    return _finish(answer(options))
+
+
+@spread(Ask)
+async def aask(options: Ask) -> Result:
+    """`ask` as a coroutine, with the same options."""
+    return await answer(options)
+
+
+async def answer(options: Ask, opening: Opening | None = None) -> Result:
+    """Open a session for one question, and answer it. opening: told instead of the callbacks in the options."""
+    checked_question(options.question)
+    setup = setup_of(options)
+    async with Session.open(setup, opening or Quietly(options.on_index, options.on_report)) as session:
+        return await session.ask(
+            options.question,
+            form=options.form,
+            budget=setup.budget,
+            seed=options.seed,
+            fresh=options.fresh,
+            observer=options.observer,
+        )
+
+
+def _finish(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end: in this thread, or in a new one if this thread already runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def cancellable() -> Result:
+        started.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await work
+
+    with ThreadPoolExecutor(1, thread_name_prefix="reground") as pool:
+        waiting = pool.submit(copy_context().run, asyncio.run, cancellable())
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            for loop, task in started:
+                if task is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
+def bring_models(names: Sequence[str], on_pull: Callable[[str, int, int | None], None]) -> None:
+    """Download those of the models that are not here. Raises MissingExtra."""
+    for spec in names:
+        provider, _, name = spec.partition("/")
+        if provider != "gguf" or expanded(name).exists():
+            continue
+        from reground.models.pull import pull
+
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise MissingExtra(spec, "local")
+        pull(name, progress=on_pull)
+
+
+def spare_the_collector() -> None:
+    """Make the garbage collector run less often.
+
+    Thousands of calls make many objects but few cycles. With the default thresholds, collection took a fifth of the
+    client's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+def _loaded(
+    model: Model,
+    options: ModelOptions,
+    opened: AsyncExitStack,
+    load: Callable[[str, ModelOptions], LanguageModel] = catalogue.load_model,
+) -> LanguageModel:
+    """The model, loaded if it is given by name. It is closed with `opened`."""
+    loaded = load(model, options) if isinstance(model, str) else model
+    opened.push_async_callback(close, loaded)
+    return loaded
+
+
+async def _open_sandbox(setup: Setup) -> Sandbox | None:
+    if not setup.needs_sandbox:
+        return None
+    from reground.sandbox import find_sandbox
+
+    return await asyncio.to_thread(find_sandbox, setup.sandbox, packages=setup.runs_code)
+
+
+def _open_checks(setup: Setup, models: Mapping[str, LanguageModel], opened: AsyncExitStack) -> dict[str, Check | None]:
+    """The check of an answer by the model that wrote it; all but `model` are the same for every one."""
+    if known(setup.support)[0] == "model":
+        return {name: open_check(setup.support, setup.threshold, model, opened) for name, model in models.items()}
+    return dict.fromkeys(models, open_check(setup.support, setup.threshold, None, opened))
+
+
+def critic_models(settings: Settings) -> tuple[str, ...]:
+    """The models that the setting `critic` names for the critics only, as in prompted:openai/large."""
+    spec = settings.get("critic")
+    return own_models(spec) if isinstance(spec, str) and settings.get("critics") is None else ()
+
+
+def open_critics(
+    settings: Settings, options: ModelOptions, opened: AsyncExitStack, model: LanguageModel
+) -> dict[str, object]:
+    """The settings, with loaded critics if their names in a run's identity would say too little.
+
+    These have models of their own, which are closed with `opened`, or are made of files. model: the method's own, which
+    the other critics are asked of.
+    """
+    named, spec = critic_models(settings), settings.get("critic")
+    if not named and not (isinstance(spec, str) and settings.get("critics") is None and of_files(spec)):
+        return dict(settings)
+    judges = {name: _loaded(name, options, opened, catalogue.load_rewriter) for name in named}
+    return {**settings, "critics": load(str(spec), model=model, own=judges)}
+
+
+def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None) -> None:
+    resolved = {**config, "budget": None if budget is None else budget.model_dump()}
+    text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
+    replace_lines(folder / "config.json", [text.encode()])
+
+
+_TRAJECTORY = b'{"version":'
+"""How the line of a trajectory begins."""
+
+
+def _check_trace(trace: Path | None) -> None:
+    """Refuse a trace file that cannot be written or that holds something else. Raises ConfigurationError."""
+    if trace is None:
+        return
+    try:
+        trace.parent.mkdir(parents=True, exist_ok=True)
+        trace.open("a").close()
+        other = trace.is_file() and not _holds_trajectories(trace)  # a pipe is not read
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the trace {trace}: {error.strerror}") from None
+    if other:
+        raise ConfigurationError(f"{trace} holds something else than trajectories: give --trace another file")
+
+
+def _holds_trajectories(path: Path) -> bool:
+    """Whether a file is empty or begins with a trajectory. Of a trajectory that a crash cut short the start counts."""
+    with path.open("rb") as file:
+        while (start := file.readline(len(_TRAJECTORY))) and not start.strip():
+            pass
+        line = start if start.endswith(b"\n") or start[:1] != b"{" else start + file.readline()
+    if line.endswith(b"\n"):
+        try:
+            parse_trajectory(without_sum(line))
+        except ValueError:
+            return False
+        return True
+    return line == b"" or start == _TRAJECTORY
