@@ -7,90 +7,26 @@ from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from reground_minecraft import rules
-from reground_minecraft.world import World
+from reground_minecraft.world import COLOURS, FLOWERS, FUNGI, GAME, WOODS, World, name_of
 
-# The items that a word may mean in a plan, best first. An item with exactly that name comes before these.
+_TREES = [wood for wood in WOODS if wood not in FUNGI]
+_LOGS = tuple(f"{wood}_stem" if wood in FUNGI else f"{wood}_log" for wood in WOODS)
 _ALIASES: dict[str, tuple[str, ...]] = {
-    "workbench": ("crafting_table",),
-    "crafting_bench": ("crafting_table",),
-    "redstone_dust": ("redstone",),
-    "redstone_ore": ("redstone",),
-    "lapis": ("lapis_lazuli",),
-    "lapis_ore": ("lapis_lazuli",),
-    "lapis_lazuli_ore": ("lapis_lazuli",),
-    "diamond_ore": ("diamond",),
-    "emerald_ore": ("emerald",),
-    "coal_ore": ("coal",),
-    "quartz_ore": ("quartz",),
-    "nether_quartz_ore": ("quartz",),
-    "iron": ("iron_ingot", "raw_iron", "iron_ore"),
-    "gold": ("gold_ingot", "raw_gold", "gold_ore"),
-    "copper": ("copper_ingot", "raw_copper"),
-    "iron_ore": ("raw_iron",),
-    "gold_ore": ("raw_gold",),
-    "copper_ore": ("raw_copper",),
-    "raw_iron": ("iron_ore",),
-    "raw_gold": ("gold_ore",),
-    "raw_iron_ore": ("raw_iron", "iron_ore"),
-    "raw_gold_ore": ("raw_gold", "gold_ore"),
-    "stone": ("cobblestone",),
-    "stone_block": ("stone", "cobblestone"),
-    "cobble": ("cobblestone",),
-    "water": ("water_bucket",),
-    "lava": ("lava_bucket",),
-    "milk": ("milk_bucket",),
-    "seed": ("wheat_seeds",),
-    "steak": ("cooked_beef",),
-    "scute": ("turtle_scute",),
-    "clay": ("clay_ball",),
-    "melon": ("melon_slice",),
-    "slime": ("slime_ball",),
-    "mushroom": ("brown_mushroom", "red_mushroom"),
-    "fish": ("cod", "salmon"),
-    "raw_fish": ("cod", "salmon"),
-    "glowstone_powder": ("glowstone_dust",),
-    "nether_wood": ("crimson_stem", "warped_stem"),
-    "snow": ("snowball",),
-    "reed": ("sugar_cane",),
-    "dye": tuple(f"{colour}_dye" for colour in rules.COLOURS),
-    "wool": tuple(f"{colour}_wool" for colour in rules.COLOURS),
-    "flower": rules.FLOWERS,
-}
-_LOGS = tuple(f"{wood}_stem" if wood in rules.FUNGI else f"{wood}_log" for wood in rules.WOODS)
-_ALIASES |= dict.fromkeys(
-    ("log", "wood", "wood_log", "wooden_log", "tree_log", "tree", "wood_block", "tree_trunk"), _LOGS
-)
-_PLANKS = tuple(f"{wood}_planks" for wood in rules.WOODS)
-_ALIASES |= dict.fromkeys(("wood_plank", "wooden_plank", "plank"), _PLANKS)
-_TREES = [wood for wood in rules.WOODS if wood not in rules.FUNGI]
-_ALIASES |= {f"{wood}{end}": (f"{wood}_log",) for wood in _TREES for end in ("", "_wood", "_wood_log", "_tree")}
-_ALIASES |= {f"{wood}_wood_plank": (f"{wood}_planks",) for wood in rules.WOODS}
-
-_ALIASES |= {
-    f"{colour}_flower": flowers
-    for colour, flowers in {
-        "red": ("poppy", "red_tulip", "rose_bush"),
-        "yellow": ("dandelion", "sunflower"),
-        "blue": ("cornflower",),
-        "light_blue": ("blue_orchid",),
-        "white": ("lily_of_the_valley",),
-        "light_gray": ("azure_bluet", "oxeye_daisy", "white_tulip"),
-        "pink": ("pink_tulip", "peony"),
-        "orange": ("orange_tulip",),
-        "magenta": ("allium", "lilac"),
-    }.items()
+    **{name: tuple(items) for name, items in GAME["aliases"].items()},
+    "dye": tuple(f"{colour}_dye" for colour in COLOURS),
+    "wool": tuple(f"{colour}_wool" for colour in COLOURS),
+    "flower": FLOWERS,
+    **dict.fromkeys(("log", "wood", "wood_log", "wooden_log", "tree_log", "tree", "wood_block", "tree_trunk"), _LOGS),
+    **dict.fromkeys(("wood_plank", "wooden_plank", "plank"), tuple(f"{wood}_planks" for wood in WOODS)),
+    **{f"{wood}{end}": (f"{wood}_log",) for wood in _TREES for end in ("", "_wood", "_wood_log", "_tree")},
+    **{f"{wood}_wood_plank": (f"{wood}_planks",) for wood in WOODS},
+    **{f"{colour}_flower": tuple(flowers) for colour, flowers in GAME["flowers_of_colour"].items()},
 }
 
 # Words at the start of a name that the game spells differently.
 _PREFIXES = (
-    ("wood_", "wooden_"),
-    ("gold_", "golden_"),
-    ("raw_", ""),
-    ("piece_of_", ""),
-    ("block_of_", ""),
-    ("blocks_of_", ""),
-    ("ball_of_", ""),
+    *(("wood_", "wooden_"), ("gold_", "golden_"), ("raw_", ""), ("piece_of_", "")),
+    *(("block_of_", ""), ("blocks_of_", ""), ("ball_of_", "")),
 )
 
 
@@ -123,7 +59,7 @@ class Names:
         """The name to write for an item: the game's own, where no other item shares it."""
         shown = self._world.display.get(item, "")
         own = self._index.get(_key(shown)) == item
-        return shown if own and self._shown[shown] == 1 else rules.name_of(item).title()
+        return shown if own and self._shown[shown] == 1 else name_of(item).title()
 
     def resolve(self, raw: str) -> Resolved:
         """The items that `raw` may mean in this world."""
@@ -150,7 +86,7 @@ class Names:
         return Resolved((), tuple(dict.fromkeys(self._index[name] for name in close)))
 
     def _family(self, form: str) -> tuple[str, ...]:
-        for members in (rules.WOODS, rules.COLOURS):
+        for members in (WOODS, COLOURS):
             for name in (form, form.removeprefix("wooden_"), form.removeprefix("wood_")):
                 if f"{members[0]}_{name}" in self._world.display:
                     found = (f"{member}_{name}" for member in members)

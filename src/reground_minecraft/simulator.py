@@ -1,6 +1,7 @@
-"""Simulates a plan from an empty inventory: whether it can be executed, and if not, at which step it fails and why.
+"""Simulates plans from an empty inventory, and finds plans that the simulator accepts.
 
-The rules (RAT, appendix C.3, made precise): a step obtains at least the stated number *more* of its item, in any way
+The simulator says whether a plan can be executed, and if not, at which step it fails and why. Its rules (RAT, appendix
+C.3, made precise): a step obtains at least the stated number *more* of its item, in any way
 that is possible at that moment. Ingredients are consumed, whole batches are made and the surplus is kept. Tools, the
 crafting table and the furnace must be held and are kept. A step whose item cannot be obtained again but is already held
 in that number changes nothing ("place the crafting table"). Steps without an item change nothing. If steps have several
@@ -9,21 +10,24 @@ ways, the plan is executable if some choice of them leads to the end. Tools do n
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice, product
-from math import ceil
+from math import ceil, inf
 
-from reground_minecraft import rules
+from reground.core.errors import ConfigurationError
 from reground_minecraft.names import Names
 from reground_minecraft.parser import Goal, PlanStep
-from reground_minecraft.world import Slot, Way, World
+from reground_minecraft.world import COLOURS, FLOWERS, FUELS, WOODS, Slot, Way, World, a_or_an, name_of
 
 Inventory = dict[str, int]
 
 MOST_STATES = 4000
 """Maximum number of inventories that one simulation visits while it tries the plan's open choices."""
 _MOST_MIXES = 12
+_FUEL = "coal"
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def resolve_goals(plan: Sequence[PlanStep], target: str, names: Names) -> list[W
     """
     wanted = [goal for step in plan for item in step.goals for goal in _wanted(item, step, names)]
     sure = [target, *(goal.items[0] for goal in wanted if len(goal.items) == 1)]
-    kinds = {kind for kind in (*rules.WOODS, *rules.COLOURS) if any(f"_{kind}_" in f"_{item}" for item in sure)}
+    kinds = {kind for kind in (*WOODS, *COLOURS) if any(f"_{kind}_" in f"_{item}" for item in sure)}
     return [replace(goal, items=_narrowed(goal.items, kinds)) for goal in wanted]
 
 
@@ -98,7 +102,7 @@ def _wanted(goal: Goal, step: PlanStep, names: Names) -> list[Wanted]:
 
 
 def _narrowed(items: tuple[str, ...], kinds: set[str]) -> tuple[str, ...]:
-    if len(items) < 4 or items == rules.FLOWERS:  # few enough to try all; flowers differ in their dye
+    if len(items) < 4 or items == FLOWERS:  # few enough to try all; flowers differ in their dye
         return items
     named = tuple(item for item in items if any(item.startswith(f"{kind}_") for kind in kinds))
     return tuple(dict.fromkeys((*named, items[0])))
@@ -248,3 +252,145 @@ def any_of(items: Sequence[str]) -> str:
     if len(tails) == 1:
         return f"{tails.pop()} of any kind"
     return " or ".join(items) if len(items) < 4 else f"{items[0]} or the like"
+
+
+class Planner:
+    """Chains backward from the target along every item's cheapest way, then prunes the plan with the simulator."""
+
+    def __init__(self, world: World, names: Names | None = None) -> None:
+        self.world = world
+        self.names = names or Names(world)
+
+    def plan(self, target: str, count: int = 1) -> list[PlanStep]:
+        """Steps that end with `count` of the item `target`; every step and every batch in it is needed.
+
+        Raises ConfigurationError for an item that cannot be obtained.
+        """
+        if target not in self.world.reachable:
+            raise ConfigurationError(f"{target} cannot be obtained in Minecraft {self.world.version}: no plan exists")
+        wanted = self._pruned(self._expanded(target, count), target, count)
+        outcome = carry_out(wanted, target, self.world, count=count)
+        return [
+            PlanStep(number, (Goal(self.names.display(done.item), goal.count),), True, self._describe(done))
+            for number, (goal, done) in enumerate(zip(wanted, outcome.done, strict=True), start=1)
+        ]
+
+    def milestones(self, plan: Sequence[PlanStep]) -> list[str]:
+        """The items of a plan made here, in order."""
+        return [self.names.resolve(goal.name).items[0] for step in plan for goal in step.goals]
+
+    @cached_property
+    def _costs(self) -> dict[str, float]:
+        """The effort for one piece of each item by its cheapest way: the least fixed point, by relaxation."""
+        costs: dict[str, float] = dict.fromkeys(self.world.reachable, inf)
+        changed = True
+        while changed:
+            changed = False
+            for item in sorted(self.world.reachable):
+                best = min(self._cost(way, costs) for way in self.world.ways[item])
+                if best < costs[item] - 1e-9:
+                    costs[item] = best
+                    changed = True
+        return costs
+
+    def _cost(self, way: Way, costs: dict[str, float]) -> float:
+        used = sum(slot.count * min(costs.get(item, inf) for item in slot.items) for slot in way.uses)
+        tools = sum(min(costs.get(item, inf) for item in group) for group in way.tools)
+        return 1.0 + (way.effort + used) / way.gives + tools  # 1 for the step itself
+
+    @cached_property
+    def _best(self) -> dict[str, Way]:
+        """Every item's cheapest way; the first of equals."""
+        return {
+            item: min(self.world.ways[item], key=lambda way: round(self._cost(way, self._costs), 6))
+            for item in self.world.reachable
+        }
+
+    @cached_property
+    def _heights(self) -> dict[str, int]:
+        """The number of ways between bare hands and each item. An item's needs are always lower than the item."""
+        heights: dict[str, int] = {}
+        for item in sorted(self.world.reachable):
+            self._height(item, heights)
+        return heights
+
+    def _height(self, item: str, heights: dict[str, int]) -> int:
+        if item not in heights:
+            heights[item] = 1 + max((self._height(need, heights) for need in self._needs(self._best[item])), default=0)
+        return heights[item]
+
+    def _needs(self, way: Way) -> list[str]:
+        fuel = [_FUEL] if way.kind == "smelt" and self.world.fuel else []
+        return [self._cheapest(group) for group in (*(slot.items for slot in way.uses), *way.tools)] + fuel
+
+    def _cheapest(self, items: Sequence[str]) -> str:
+        return min(items, key=lambda item: (self._costs.get(item, inf), items.index(item)))
+
+    def _expanded(self, target: str, count: int) -> list[Wanted]:
+        """Demands passed down from the target, highest item first; then the steps, lowest item first."""
+        made: dict[str, int] = defaultdict(int, {target: count})
+        held: set[str] = set()
+        steps: list[Wanted] = []
+        while waiting := {item for item in (*made, *held) if item not in {step.items[0] for step in steps}}:
+            item = max(waiting, key=lambda name: (self._heights[name], name))
+            way = self._best[item]
+            times = way.times(made[item] + (item in held))
+            steps.append(Wanted((item,), times * way.gives))
+            self._pass_down(way, times, made, held)
+        return steps[::-1]
+
+    def _pass_down(self, way: Way, times: int, made: dict[str, int], held: set[str]) -> None:
+        below = self._heights[way.item]
+        for slot in way.uses:
+            made[self._choose(slot.items, {*made, *held}, below)] += slot.count * times
+        for group in way.tools:
+            held.add(self._choose(group, {*made, *held}, below))
+        if way.kind == "smelt" and self.world.fuel:
+            made[_FUEL] += ceil(times / FUELS[_FUEL])
+
+    def _choose(self, items: Sequence[str], present: set[str], below: int) -> str:
+        """The alternative that is already needed, otherwise the cheapest."""
+        shared = [item for item in items if item in present and self._heights.get(item, below) < below]
+        return self._cheapest(shared or items)
+
+    def _pruned(self, wanted: list[Wanted], target: str, count: int) -> list[Wanted]:
+        """Drop steps and batches until none can be dropped."""
+        before: list[Wanted] = []
+        while before != wanted:
+            before = wanted
+            for index in reversed(range(len(wanted))):
+                wanted = self._lowered(wanted, index, target, count)
+            wanted = [goal for goal in wanted if goal.count]
+        return wanted
+
+    def _lowered(self, wanted: list[Wanted], index: int, target: str, count: int) -> list[Wanted]:
+        gives = self._best[wanted[index].items[0]].gives
+        while wanted[index].count:
+            fewer = [*wanted]
+            fewer[index] = replace(fewer[index], count=fewer[index].count - gives)
+            if not carry_out([goal for goal in fewer if goal.count], target, self.world, count=count).executable:
+                break
+            wanted = fewer
+        return wanted
+
+    def _describe(self, done: Done) -> str:
+        """The step in words. A done goal of a pruned plan always has a way."""
+        way = done.way
+        assert way is not None
+        used = join_words([f"{number} {name_of(item)}" for item, number in (done.used or {}).items()])
+        tool = way.tools[0][0] if way.tools else ""
+        if way.kind == "gather":
+            needed = f" with {a_or_an(tool)}" if tool.endswith("_pickaxe") else ""
+            return f"{way.how[0].upper()}{way.how[1:]}{needed}."
+        place = f" with the {name_of(tool)}" if tool else ""
+        name = name_of(way.item)
+        return {
+            "craft": f"Craft {name} from {used}{place}.",
+            "smelt": f"Smelt {used} into {name}{place}.",
+            "upgrade": f"Upgrade {used} to {name}{place}.",
+        }[way.kind]
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Words as a list in a sentence: "a, b and c"."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))) if words else ""

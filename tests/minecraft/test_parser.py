@@ -14,45 +14,26 @@ def one(text):
     return step
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("4x Stick", [("Stick", 4)]),
-        ("4 x Stick", [("Stick", 4)]),
-        ("4 Sticks", [("Sticks", 4)]),
-        ("x4 Stick", [("Stick", 4)]),
-        ("Stick x4", [("Stick", 4)]),
-        ("Stick (4)", [("Stick", 4)]),
-        ("Stick (x4)", [("Stick", 4)]),
-        ("Stick: 4", [("Stick", 4)]),
-        ("four sticks", [("sticks", 4)]),
-        ("a crafting table", [("crafting table", 1)]),
-        ("Wooden Pickaxe", [("Wooden Pickaxe", 1)]),
-        ("**1x Furnace**.", [("Furnace", 1)]),
-        ("`oak_log` x 3", [("oak_log", 3)]),
-        ("at least 4 Oak Logs", [("Oak Logs", 4)]),
-        ("4x Stick, 1x Crafting Table", [("Stick", 4), ("Crafting Table", 1)]),
-        ("4x Stick and 2x Torch", [("Stick", 4), ("Torch", 2)]),
-        ("4x Stick and a Crafting Table", [("Stick", 4), ("Crafting Table", 1)]),
-        ("1x Flint and Steel", [("Flint and Steel", 1)]),
-        ("3x Iron Ore (or Raw Iron)", [("Iron Ore", 3)]),
-        ("4x Oak Log or Birch Log", [("Oak Log", 4)]),
-        ("2x Oak Planks -> 4x Stick", [("Stick", 4)]),
-        ("1x Music Disc 13", [("Music Disc 13", 1)]),
-        ("1x Empty Map", [("Empty Map", 1)]),
-        ("4x Oak Log [1][2, 3].", [("Oak Log", 4)]),
-        ("1x Chest (8x Oak Planks, 1x Stick)", [("Chest", 1)]),
-        ("Chest, 2", [("Chest", 2)]),
-        ('{"oak_log": 3}', [("oak_log", 3)]),
-        ("None", []),
-        ("N/A", []),
-        ("Empty Inventory", []),
-        ("0x Stick", []),
-        ("", []),
-    ],
-)
-def test_item_lines(text, expected):
-    assert one(text) == expected
+ITEM_LINES = {
+    "4x Stick": [("Stick", 4)], "4 x Stick": [("Stick", 4)], "4 Sticks": [("Sticks", 4)], "x4 Stick": [("Stick", 4)],
+    "Stick x4": [("Stick", 4)], "Stick (4)": [("Stick", 4)], "Stick (x4)": [("Stick", 4)], "Stick: 4": [("Stick", 4)],
+    "four sticks": [("sticks", 4)], "a crafting table": [("crafting table", 1)],
+    "Wooden Pickaxe": [("Wooden Pickaxe", 1)], "**1x Furnace**.": [("Furnace", 1)], "`oak_log` x 3": [("oak_log", 3)],
+    "at least 4 Oak Logs": [("Oak Logs", 4)], "4x Stick, 1x Crafting Table": [("Stick", 4), ("Crafting Table", 1)],
+    "4x Stick and 2x Torch": [("Stick", 4), ("Torch", 2)],
+    "4x Stick and a Crafting Table": [("Stick", 4), ("Crafting Table", 1)],
+    "1x Flint and Steel": [("Flint and Steel", 1)], "3x Iron Ore (or Raw Iron)": [("Iron Ore", 3)],
+    "4x Oak Log or Birch Log": [("Oak Log", 4)], "2x Oak Planks -> 4x Stick": [("Stick", 4)],
+    "1x Music Disc 13": [("Music Disc 13", 1)], "1x Empty Map": [("Empty Map", 1)],
+    "4x Oak Log [1][2, 3].": [("Oak Log", 4)], "1x Chest (8x Oak Planks, 1x Stick)": [("Chest", 1)],
+    "Chest, 2": [("Chest", 2)], '{"oak_log": 3}': [("oak_log", 3)], "None": [], "N/A": [], "Empty Inventory": [],
+    "0x Stick": [], "": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ITEM_LINES)
+def test_item_lines(text):
+    assert one(text) == ITEM_LINES[text]
 
 
 def test_the_item_may_stand_on_the_same_line():
@@ -161,21 +142,8 @@ def test_a_rendered_plan_reads_back(plan):
 
 
 _FRAGMENTS = [
-    "STEP 1:",
-    "STEP 2",
-    "- ",
-    "Minecraft items:",
-    "Item: ",
-    "4x",
-    "Stick",
-    ",",
-    " and ",
-    "(",
-    ")",
-    "\n",
-    "x3",
-    ": ",
-]
+    "STEP 1:", "STEP 2", "- ", "Minecraft items:", "Item: ", "4x", "Stick", ",", " and ", "(", ")", "\n", "x3", ": ",
+]  # fmt: skip
 
 
 @given(
@@ -187,12 +155,6 @@ _FRAGMENTS = [
 def test_any_text_parses(text):
     for step in parse_plan(text):
         assert all(goal.count >= 1 and goal.name.strip() for goal in step.goals)
-
-
-@pytest.mark.parametrize("filler", [" ", "\t", "item ", "1 ", "(", "[1, ", " object target", "\n>#- ", " and ", "* "])
-def test_long_and_odd_text_parses_in_reasonable_time(filler):
-    """Would run for hours with a pattern that backtracks; the suite's time limit guards it."""
-    assert len(parse_plan(f"STEP 1: Items: a{filler * 8000}b")) == 1
 
 
 def test_a_plan_is_read_one_step_a_line_with_all_its_words():

@@ -1,9 +1,12 @@
+from __future__ import annotations
+
 import json
 
 import pytest
 
 from reground.core.errors import DataError
-from reground_minecraft import rules
+from reground_minecraft import world as game
+from reground_minecraft.names import Names
 from reground_minecraft.world import Slot, load_world
 from tests.data import need_data
 from tests.minecraft.small import recipes, small_world, write_recipes
@@ -95,10 +98,10 @@ def test_an_empty_file_and_a_malformed_item_are_refused(tmp_path):
 
 
 def test_better_pickaxes_mine_what_worse_ones_do():
-    assert rules.pickaxe("wooden")[0] == "wooden_pickaxe"
-    assert "golden_pickaxe" in rules.pickaxe("wooden")
-    assert "golden_pickaxe" not in rules.pickaxe("stone")
-    assert rules.pickaxe("diamond") == ("diamond_pickaxe", "netherite_pickaxe")
+    assert game.pickaxe("wooden")[0] == "wooden_pickaxe"
+    assert "golden_pickaxe" in game.pickaxe("wooden")
+    assert "golden_pickaxe" not in game.pickaxe("stone")
+    assert game.pickaxe("diamond") == ("diamond_pickaxe", "netherite_pickaxe")
 
 
 @pytest.mark.parametrize(("version", "at_least"), [("1.16.5", 780), ("1.19", 920)])
@@ -119,5 +122,64 @@ def test_ores_drop_themselves_before_1_17_and_raw_metal_since():
 def test_every_item_of_the_rules_exists_in_one_of_the_versions():
     data = need_data("minecraft").parent
     known = set(load_world(data).items) | set(load_world(data, version="1.19").items)
-    named = set(rules.sources(raw_metals=True)) | {smelting.result for smelting in rules.SMELTING}
+    named = set(game.sources(raw_metals=True)) | {way.item for way in game._smelting()}
     assert named - known == {"mangrove_sapling", "turtle_scute"}
+
+
+SPELLINGS = {
+    "Oak Logs": "oak_log", "minecraft:oak_log": "oak_log", "oak wood planks": "oak_planks",
+    "an Oak Plank": "oak_planks", "Sticks": "stick", "torches": "torch", "Bookshelves": "bookshelf",
+    "Iron Ores": "iron_ore", "Raw Iron": "iron_ore", "Block of Iron": "iron_block", "blocks of iron": "iron_block",
+    "blocks of dirt": "dirt", "Wood Pickaxe": "wooden_pickaxe", "Gold Pickaxe": "golden_pickaxe",
+    "workbench": "crafting_table", "Redstone Dust": "redstone", "Steak": "cooked_beef", "Raw Beef": "beef",
+    "slime balls": "slime_ball", "Slimeball": "slime_ball", "Nether Quartz": "quartz",
+    "Jack o'Lantern": "jack_o_lantern", "flint and steel": "flint_and_steel", "ladies": None, "Oak tree": "oak_log",
+    "stone brick": "stone_bricks", "gold nuggets": "gold_nugget", "berries": None, "Sweet Berry": "sweet_berries",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def names():
+    return Names(load_world(need_data("minecraft").parent))
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_common_spellings(names, spelling):
+    assert (names.resolve(spelling).items or (None,))[0] == SPELLINGS[spelling]
+
+
+def test_a_family_name_means_any_of_the_family(names):
+    assert names.resolve("logs").items[0] == "oak_log"
+    assert "crimson_stem" in names.resolve("log").items
+    assert names.resolve("planks").items[:2] == ("oak_planks", "spruce_planks")
+    assert names.resolve("wooden door").items[0] == "oak_door"
+    assert names.resolve("bed").items[0] == "white_bed"
+    assert len(names.resolve("wool").items) == 16
+    assert "poppy" in names.resolve("red flower").items
+
+
+def test_an_item_and_what_it_may_stand_for(names):
+    assert names.resolve("stone").items == ("stone", "cobblestone")
+    assert names.resolve("diamond ore").items == ("diamond_ore", "diamond")
+    assert names.resolve("oak wood").items == ("oak_wood", "oak_log")
+
+
+def test_an_unknown_name_gets_suggestions(names):
+    found = names.resolve("wooden pickaxx")
+    assert found.items == ()
+    assert "wooden_pickaxe" in found.suggestions
+    assert names.resolve("qqqqqq").suggestions == ()
+
+
+def test_every_display_name_resolves_to_its_item(names):
+    world = load_world(need_data("minecraft").parent)
+    wrong = {item: names.display(item) for item in world.items if names.resolve(names.display(item)).items[0] != item}
+    assert wrong == {}
+
+
+def test_a_shared_display_name_is_replaced_by_the_identifier(names):
+    assert names.display("mojang_banner_pattern") == "Mojang Banner Pattern"
+
+
+def test_families_keep_to_the_version(tmp_path):
+    assert Names(small_world(tmp_path)).resolve("planks").items[-1] != "bamboo_planks"
