@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -12,7 +11,8 @@ from typing import NamedTuple, Protocol
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
-from reground.retrieval.documents import Document, SourceFile, format_of, read_documents, read_file
+from reground.retrieval.decontaminate import Decontaminator
+from reground.retrieval.documents import PASSING, Document, SourceFile, format_of, read_documents, read_file
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filetypes import CODE_SUFFIXES
 from reground.retrieval.reading.pdf import could_read
@@ -24,11 +24,6 @@ _LISTED = 1000  # duplicates and dropped passages that a report names
 _RACY_NS = 2_000_000_000  # a file changed this shortly before it was read may change again under the same time stamp
 _TELL_SECONDS = 0.1  # between two reports of progress, each of which is a chance to stop
 _PASSAGES_AT_ONCE = 64  # of one document, passed on together
-_PASSING = (
-    OSError,
-    ImportError,
-    MemoryError,
-)  # reasons to skip a file that lie outside of it and may be gone next time
 
 Watcher = Callable[[Progress], None]
 
@@ -57,19 +52,6 @@ class PassageWriter(Protocol):
         ...
 
 
-class Contamination(Protocol):
-    """Tells what a corpus must not hold; see `decontaminate`."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Changes with what is looked for."""
-        ...
-
-    def overlap(self, text: str) -> str | None:
-        """The n-gram that the text shares with what it must not hold."""
-        ...
-
-
 class Piece(NamedTuple):
     """A passage, and where it ends in its document's text, in characters."""
 
@@ -91,7 +73,8 @@ def passages_of(document: Document, size: int, overlap: int) -> Iterator[Piece]:
 class Build:
     """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
 
-    What the watcher raises ends the build. It is called about ten times a second, also inside a large document.
+    What the watcher raises ends the build. It is called about ten times a second, also inside a large document. Between
+    two files, every `save_every` seconds, everything so far is written out and `on_save` is called.
     """
 
     def __init__(
@@ -100,8 +83,10 @@ class Build:
         writers: Sequence[PassageWriter],
         settings: IndexSettings,
         *,
-        contamination: Contamination | None = None,
-        watcher: Watcher | None = None,
+        decontaminate: Decontaminator | None,
+        watcher: Watcher | None,
+        save_every: float,
+        on_save: Callable[[], None],
     ) -> None:
         self.read = 0
         self.removed = 0
@@ -113,57 +98,45 @@ class Build:
         self._ledger = ledger
         self._writers = writers
         self._settings = settings
-        self._contamination = contamination
+        self._decontaminate = decontaminate
         self._watcher = watcher
+        self._save_every = save_every
+        self._on_save = on_save
+        self._saved = time.monotonic()
         self._round = int(ledger.fact("round") or 0) + 1
         self._content = int(ledger.fact("content") or 0)
         self._documents = 0
         self._shadowed = False
         self._waiting: list[tuple[SourceFile, int]] = []  # shadowed, and how many documents had been removed by then
         self._again = False
-        self._saved = 0.0
         self._place = Progress()
         self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
+        self._around = Circumstances(tick=self._tick_of_reader, language=settings.language)
 
-    def run(
-        self,
-        changed: Sequence[SourceFile],
-        gone: Sequence[FileEntry],
-        *,
-        save_every: float = math.inf,
-        on_save: Callable[[], None] = lambda: None,
-    ) -> None:
+    def run(self, changed: Sequence[SourceFile], gone: Sequence[FileEntry]) -> None:
         """Take out what is gone, then bring in what changed.
 
         Files whose documents were shadowed come last, when the document that was in their way may have left; those that
-        it leaves later are read again. Between two files, every `save_every` seconds, everything so far is written out
-        and `on_save` is called.
+        it leaves later are read again.
         """
-        self._saved = time.monotonic()
         for entry in gone:
             self._remove_unseen(entry.id)
             self._ledger.drop_file(entry)
         known = self._ledger.files()
         order = sorted(changed, key=lambda file: (file.name in known and known[file.name].shadowed, file.name))
-        self._files(order, known, save_every, on_save)
+        self._files(order, known)
         late = [file for file, removed in self._waiting if removed < self.removed]
         if late:
             self._again = True
             self._round += 1  # what these files brought in the round before is no duplicate
-            self._files(late, {}, save_every, on_save)
+            self._files(late, {})
         whole = sum(file.size for file in order)
         self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=whole, writing=True)
         self._tell()
-        self._state()
+        self._describe()
 
-    def _files(
-        self,
-        order: Sequence[SourceFile],
-        known: dict[str, FileEntry],
-        save_every: float,
-        on_save: Callable[[], None],
-    ) -> None:
+    def _files(self, order: Sequence[SourceFile], known: dict[str, FileEntry]) -> None:
         whole, behind = sum(file.size for file in order), 0
         for number, file in enumerate(order, start=1):
             self._place = Progress(
@@ -175,61 +148,91 @@ class Build:
             if self._shadowed:
                 self._waiting.append((file, self.removed))
             behind += file.size
-            if time.monotonic() - self._saved >= save_every:
+            if time.monotonic() - self._saved >= self._save_every:
                 self._save()
-                on_save()
-                self._saved = time.monotonic()
 
     def _save(self) -> None:
         for writer in self._writers:
             writer.save()
-        self._state()
+        self._describe()
         self._ledger.save()
+        self._on_save()
+        self._saved = time.monotonic()
 
-    def _state(self) -> None:
+    def _describe(self) -> None:
         self._ledger.state("round", str(self._round))
         self._ledger.state("content", str(self._content))
 
-    def fingerprint(self) -> str:
-        """Changes with any document, the settings and what was kept out; the same however the index came to be."""
-        looked_for = self._contamination.fingerprint if self._contamination else ""
+    def fingerprint(self, weights: str | None) -> str:
+        """Changes with any document, the settings, the terms, the embedder's weights and what was kept out; the same
+        however the index came to be."""
+        looked_for = self._decontaminate.fingerprint if self._decontaminate else ""
         settings = {**self._settings.as_record(), "embedder_url": None}
-        said = f"{self._content}\0{sorted(settings.items())}\0{looked_for}"
-        return hashlib.blake2b(said.encode(), digest_size=6).hexdigest()
+        terms = self._settings.terms
+        parts = [f"{self._content}\0{sorted(settings.items())}\0{looked_for}", weights, f"terms {terms}"]
+        digest = ""
+        for part in parts[: 3 if terms > 1 else 2]:
+            if part is not None:
+                text = f"{digest}\0{part}" if digest else part
+                digest = hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        return digest
 
-    def _file(self, file: SourceFile, entry: FileEntry | None) -> None:
-        number = entry.id if entry else self._ledger.put_file(file.name)
-        self._shadowed = False
-        seen = time.time_ns()
-        around = Circumstances(tick=self._tick_of_reader, language=self._settings.language)
+    def _file(self, file: SourceFile, before: FileEntry | None) -> None:
+        entry = FileEntry(
+            id=before.id if before else self._ledger.put_file(file.name),
+            name=file.name,
+            size=file.size,
+            mtime_ns=file.mtime_ns,
+            seen_ns=time.time_ns(),
+            reader=format_of(file.typed).version,
+        )
+        self._shadowed = is_known = False
         try:
-            read = self._several(file, number, around) if file.holds_several else _read(file, entry, around)
+            if file.holds_several:
+                self._several(file, entry)
+            else:
+                is_known = self._single(file, entry, before)
         except _Stopped as stopped:
             raise stopped.why from None
-        if read.document is not None:
-            self._document(read.document, number, is_whole=True)
-        if not read.is_known:
-            self._remove_unseen(number)
-        self._ledger.describe_file(
-            FileEntry(
-                id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns,
-                seen_ns=0 if read.is_passing else seen, digest=read.digest, skipped=read.skipped, kind=read.kind,
-                partly=read.partly, shadowed=self._shadowed, guessed=read.guessed, reader=format_of(file.typed).version,
-            )
-        )  # fmt: skip
+        if not is_known:
+            self._remove_unseen(entry.id)
+        entry.shadowed = self._shadowed
+        self._ledger.describe_file(entry)
 
-    def _several(self, file: SourceFile, number: int, around: Circumstances) -> _Read:
+    def _single(self, file: SourceFile, entry: FileEntry, before: FileEntry | None) -> bool:
+        """Take in a file of one document. Returns whether it is as it was.
+
+        Whatever goes wrong with the file is a reason to go on without it, and no more.
+        """
+        try:
+            content = file.read()
+            entry.digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+            if before and before.digest == entry.digest and not before.shadowed and not _reads_better(file, before):
+                entry.skipped, entry.kind = before.skipped, before.kind
+                entry.partly, entry.guessed = before.partly, before.guessed
+                return True
+            document = read_file(file, content, self._around)
+        except (DataError, *PASSING) as error:
+            _skip(entry, error)
+            return False
+        entry.partly, entry.guessed = document.partly, document.guessed
+        self._document(document, entry.id, is_whole=True)
+        return False
+
+    def _several(self, file: SourceFile, entry: FileEntry) -> None:
         """Take in a file of several documents. A broken line of a JSONL corpus ends the build."""
-        documents, guessed = read_documents(file, around), ""
+        documents = read_documents(file, self._around)
         while True:
             try:
                 document = next(documents, None)
-            except (Unreadable, *_PASSING) as error:
-                return _Read(skipped=_reason(error), kind=_kind(error), is_passing=isinstance(error, _PASSING))
+            except (Unreadable, *PASSING) as error:
+                entry.guessed = ""
+                _skip(entry, error)
+                return
             if document is None:
-                return _Read(guessed=guessed)
-            guessed = guessed or document.guessed
-            self._document(document, number)
+                return
+            entry.guessed = entry.guessed or document.guessed
+            self._document(document, entry.id)
 
     def _document(self, document: Document, file: int, *, is_whole: bool = False) -> None:
         """Take in a document of a file. is_whole: it is all that the file holds."""
@@ -260,11 +263,11 @@ class Build:
             self.tick(together[-1].end / len(document.text) if is_whole else 0.0)
 
     def _clean(self, passages: list[Passage]) -> list[Passage]:
-        if self._contamination is None:
+        if self._decontaminate is None:
             return passages
         kept = []
         for passage in passages:
-            ngram = self._contamination.overlap(f"{passage.title}\n{passage.text}")
+            ngram = self._decontaminate.overlap(f"{passage.title}\n{passage.text}")
             if ngram is None:
                 kept.append(passage)
                 continue
@@ -324,54 +327,23 @@ class _Stopped(BaseException):
         self.why = why
 
 
-class _Read(NamedTuple):
-    """What a look into a file came to. is_known: it is as it was. is_passing: skipped for a reason outside of it."""
-
-    document: Document | None = None
-    digest: str = ""
-    skipped: str = ""
-    kind: str = ""
-    partly: str = ""
-    guessed: str = ""
-    is_known: bool = False
-    is_passing: bool = False
-
-
-def _read(file: SourceFile, entry: FileEntry | None, around: Circumstances) -> _Read:
-    """Read a file of one document. Whatever goes wrong with it is a reason to go on without it, and no more."""
-    digest = ""
-    try:
-        content = file.read()
-        digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-        if entry is not None and entry.digest == digest and not entry.shadowed and not _reads_better(file, entry):
-            return _Read(None, digest, entry.skipped, entry.kind, entry.partly, entry.guessed, is_known=True)
-        document = read_file(file, content, around)
-    except _PASSING as error:
-        return _Read(skipped=_reason(error), kind=_kind(error), is_passing=True)
-    except DataError as error:
-        return _Read(digest=digest, skipped=_reason(error), kind=_kind(error))
-    return _Read(document, digest, partly=document.partly, guessed=document.guessed)
-
-
-def _kind(error: Exception) -> str:
-    return error.kind if isinstance(error, Unreadable) else "failed"
+def _skip(entry: FileEntry, error: Exception) -> None:
+    """Note in one line why a file gives no document, or no more. What lies outside of it may be gone next time."""
+    said = " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        said = f"cannot be read: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        said = "cannot be read: it needs more memory than there is"
+    elif not isinstance(error, Unreadable):
+        said = f"cannot be read: {type(error).__name__}{': ' if said else ''}{said}"
+    entry.skipped, entry.kind = said, error.kind if isinstance(error, Unreadable) else "failed"
+    if isinstance(error, PASSING):
+        entry.seen_ns, entry.digest = 0, ""
 
 
 def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
     """Whether the same file may give another text by now."""
     return entry.reader != format_of(file.typed).version or could_read(entry.skipped or entry.partly)
-
-
-def _reason(error: Exception) -> str:
-    """Why a file is skipped, in one line."""
-    said = " ".join(str(error).split())
-    if isinstance(error, Unreadable):
-        return said
-    if isinstance(error, OSError) and error.strerror:
-        return f"cannot be read: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "cannot be read: it needs more memory than there is"
-    return f"cannot be read: {type(error).__name__}{': ' if said else ''}{said}"
 
 
 def plan(

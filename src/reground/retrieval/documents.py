@@ -113,7 +113,7 @@ def too_large(size: int, most: int) -> Unreadable:
 _LONGEST_TITLE = 300
 _LONGEST_LINE = 64 << 20
 _LONGEST_ID = 200
-_PASSING = (OSError, ImportError, MemoryError)  # these lie outside of a file and may be gone next time
+PASSING = (OSError, ImportError, MemoryError)  # these lie outside of a file and may be gone next time
 
 Reader = Callable[[bytes, Circumstances], Read]
 
@@ -134,7 +134,7 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
     reader: Reader = getattr(import_module(f"reground.retrieval.reading.{found.module}"), found.function)
     try:
         read = reader(content, around)
-    except (DataError, *_PASSING):
+    except (DataError, *PASSING):
         raise
     except Exception as error:  # a broken file can make a parser fail in any way
         said = " ".join(str(error).split())

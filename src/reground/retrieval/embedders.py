@@ -1,7 +1,9 @@
 """Embedders turn texts into vectors of length one.
 
-`openai/<model>` asks any server with a /v1/embeddings endpoint; `st/<name or path>` runs a sentence-transformers
-model in process (extra [embed]), and `onnx/minilm` or `onnx/<folder>` one without torch (`onnx.py`).
+`openai/<model>` asks any server with a /v1/embeddings endpoint. `st/<name or path>` runs a sentence-transformers model
+in process (extra [embed]). `onnx/<folder>` runs any encoder's folder with model.onnx and tokenizer.json, as
+sentence-transformers exports it, by onnxruntime and without torch (extra [hybrid]); `onnx/minilm` is all-MiniLM-L6-v2
+with eight-bit weights, 23 MB, which is downloaded when it is first needed.
 """
 
 from __future__ import annotations
@@ -47,21 +49,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Vectors = np.ndarray[Any, np.dtype[np.float32]]
-
-
-def unit(rows: Any) -> Vectors:
-    """Rows scaled to length one. Raises ModelError for what are no vectors of numbers."""
-    import numpy as np
-
-    try:
-        vectors = np.asarray(rows, dtype=np.float32)
-    except (TypeError, ValueError):
-        vectors = np.empty(0, dtype=np.float32)
-    if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
-        raise ModelError("the embedder gave something other than vectors of numbers")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return unit
 
 
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
@@ -481,3 +468,18 @@ def _threads() -> int:
     """All cores but one, up to eight: threads wait for each other after each layer, so one without a core holds all."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(8, cores - 1))
+
+
+def unit(rows: Any) -> Vectors:
+    """Rows scaled to length one. Raises ModelError for what are no vectors of numbers."""
+    import numpy as np
+
+    try:
+        vectors = np.asarray(rows, dtype=np.float32)
+    except (TypeError, ValueError):
+        vectors = np.empty(0, dtype=np.float32)
+    if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
+        raise ModelError("the embedder gave something other than vectors of numbers")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return unit

@@ -1,10 +1,12 @@
-"""Building an index from a user's documents, bringing it up to date, and opening it."""
+"""An index of a user's documents: building it, bringing it up to date, opening it, and searching it.
+
+`build.py` goes through the documents, `storage.py` is the folder on disk, `bm25.py` and `dense.py` search it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import resource
 import sqlite3
 import sys
@@ -16,7 +18,8 @@ from pathlib import Path
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
-from reground.retrieval.build import Build, Contamination, PassageWriter, Watcher, plan
+from reground.retrieval.build import Build, PassageWriter, Watcher, plan
+from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex, DenseWriter
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.embedders import Embedder, create_embedder
@@ -132,7 +135,7 @@ def build_index(
     settings: IndexSettings | None = None,
     *,
     progress: Watcher | None = None,
-    decontaminate: Contamination | None = None,
+    decontaminate: Decontaminator | None = None,
     embedder: Embedder | None = None,
     save_every: float = 60.0,
 ) -> IndexReport:
@@ -152,6 +155,8 @@ def build_index(
     settings = settings if settings is not None else IndexSettings()
     found = survey(source, exclude=out, found=lambda count: progress and progress(Progress(listed=count)))
     files = found.files
+    if embedder is not None and settings.kind != "bm25" and embedder.name != settings.embedder:
+        raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)
     base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
@@ -171,7 +176,7 @@ def build_index(
             def manifest(of: Building, documents: int, passages: int) -> Manifest:
                 return Manifest(
                     generation=of.name,
-                    fingerprint=_with(build.fingerprint(), weights, settings.terms),
+                    fingerprint=build.fingerprint(weights),
                     settings=settings.as_record(),
                     documents=documents,
                     passages=passages,
@@ -181,11 +186,11 @@ def build_index(
                     files=of.checks(),
                 )
 
-            build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress)
-            build.run(
-                changed, gone, save_every=save_every,
+            build = Build(
+                ledger, writers, settings, decontaminate=decontaminate, watcher=progress, save_every=save_every,
                 on_save=lambda: generation.keep(lambda copy: manifest(copy, ledger.count(), build.passages)),
             )  # fmt: skip
+            build.run(changed, gone)
             documents, known = ledger.count(), ledger.files()
             if documents == 0:
                 raise DataError(_nothing(files, _skipped(known)), path=source)
@@ -238,7 +243,13 @@ def _open_parts(
     bm25 = Bm25Index(folder / _BM25, settings.language) if settings.kind != "dense" else None
     if settings.kind == "bm25":
         return bm25, None
-    embedder = _opening_embedder(path, settings, embedder)
+    if embedder is not None and embedder.name != settings.embedder:
+        raise IndexRefused(
+            f"the index {path} was made with the embedder {settings.embedder}, not {embedder.name}; "
+            "open it with that one, or build it again"
+        )
+    embedder = _embedder(settings, embedder, sends_key=False)  # its address is the word of whoever made the index
+    assert embedder is not None
     dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
     if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
         raise IndexRefused(f"the index {path} is damaged: its vectors are not those of its manifest")
@@ -251,25 +262,11 @@ def _open_parts(
     return bm25, dense
 
 
-def _opening_embedder(path: Path, settings: IndexSettings, embedder: Embedder | None) -> Embedder:
-    if embedder is None:  # its address is the word of whoever made the index
-        return create_embedder(settings.embedder or "", base_url=settings.embedder_url, sends_key=False)
-    if embedder.name != settings.embedder:
-        raise IndexRefused(
-            f"the index {path} was made with the embedder {settings.embedder}, not {embedder.name}; "
-            "open it with that one, or build it again"
-        )
-    return embedder
-
-
-def _embedder(settings: IndexSettings, embedder: Embedder | None) -> Embedder | None:
+def _embedder(settings: IndexSettings, embedder: Embedder | None, *, sends_key: bool = True) -> Embedder | None:
+    """What makes the vectors of an index; None of one without. sends_key: as in `EndpointEmbedder`."""
     if settings.kind == "bm25":
         return None
-    if embedder is None:
-        return create_embedder(settings.embedder or "", base_url=settings.embedder_url)
-    if embedder.name != settings.embedder:
-        raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
-    return embedder
+    return embedder or create_embedder(settings.embedder or "", base_url=settings.embedder_url, sends_key=sends_key)
 
 
 def _writers(generation: Building, settings: IndexSettings, embedder: Embedder | None) -> list[PassageWriter]:
@@ -286,11 +283,11 @@ def _compare(
     source: Path,
     out: Path,
     settings: IndexSettings,
-    contamination: Contamination | None,
+    decontaminate: Decontaminator | None,
     weights: str | None,
 ) -> tuple[Manifest | None, tuple[list[SourceFile], list[FileEntry]]]:
     """The index to update, if there is one, and the files to read and to remove for it."""
-    looked_for = contamination.fingerprint if contamination else None
+    looked_for = decontaminate.fingerprint if decontaminate else None
     for manifest in (read_unfinished, read_manifest):
         try:
             base = manifest(out)
@@ -315,14 +312,6 @@ def _identity(writers: Sequence[PassageWriter], weights: str | None) -> Embedder
     return None
 
 
-def _with(fingerprint: str, weights: str | None, terms: int) -> str:
-    """The fingerprint of an index; trained weights and other terms find other passages under the same name."""
-    for said in (weights, f"terms {terms}" if terms > 1 else None):
-        if said is not None:
-            fingerprint = hashlib.blake2b(f"{fingerprint}\0{said}".encode(), digest_size=6).hexdigest()
-    return fingerprint
-
-
 def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
     limit = embedder.limit if embedder is not None else None
     if limit is None or limit >= settings.chunk_tokens:
@@ -331,16 +320,6 @@ def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ..
         f"{settings.embedder} reads about {limit} tokens of a passage, and passages have up to "
         f"{settings.chunk_tokens}: with --chunk-tokens {limit * 4 // 5} their vectors speak for all of them.",
     )
-
-
-def _guesses(files: dict[str, FileEntry]) -> tuple[str, ...]:
-    guessed = [f"{entry.name} ({entry.guessed})" for entry in files.values() if entry.guessed]
-    return (f"not UTF-8, read in an encoding that is a guess: {_named(guessed)}",) if guessed else ()
-
-
-def _parts(partly: Sequence[Skipped]) -> tuple[str, ...]:
-    named = [f"{file.path} ({file.why})" for file in partly]
-    return (f"read in part: {_named(named)}",) if named else ()
 
 
 def _named(what: Sequence[str]) -> str:
@@ -358,10 +337,6 @@ def _skipped(files: dict[str, FileEntry], unread: Sequence[Skipped] = ()) -> tup
     return tuple(sorted([*failed, *unread], key=lambda each: each.path))
 
 
-def _partly(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
-    return tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
-
-
 def _peak() -> int:
     """The most bytes that this process held resident, mapped files included. macOS counts bytes, Linux kilobytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -377,7 +352,13 @@ def _report(
     build: Build | None = None,
     notes: tuple[str, ...] = (),
 ) -> IndexReport:
-    partly = _partly(files)
+    partly = tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
+    guesses = [f"{each.name} ({each.guessed})" for each in files.values() if each.guessed]
+    parts = [f"{each.path} ({each.why})" for each in partly]
+    if parts:
+        notes = (f"read in part: {_named(parts)}", *notes)
+    if guesses:
+        notes = (f"not UTF-8, read in an encoding that is a guess: {_named(guesses)}", *notes)
     report = IndexReport(
         path=out,
         source=source,
@@ -388,7 +369,7 @@ def _report(
         kept=manifest.documents,
         skipped=_skipped(files, found.unread),
         partly=partly,
-        notes=_guesses(files) + _parts(partly) + notes,
+        notes=notes,
         seconds=time.monotonic() - started,
         memory=_peak(),
     )

@@ -35,239 +35,6 @@ from reground.core.language import Number, Value
 from reground.core.paths import expanded
 from reground.retrieval.passages import document_ids, normal, normal_title, reciprocal_rank_fusion
 
-
-class Reranker(Protocol):
-    """Judges how well passages answer a query. Raises ModelError, and what else ends a run."""
-
-    @property
-    def name(self) -> str:
-        """What judges, with a fingerprint of its weights where they are known."""
-        ...
-
-    async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
-        """One score a passage, higher is better."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        ...
-
-
-class Reranked:
-    """The first `depth` passages of a retriever in a better order; what follows them stays behind.
-
-    by: `score` orders by the reranker alone, `fused` by reciprocal rank over both orders, which forgives a reranker
-    that errs where the first search does not.
-    """
-
-    def __init__(
-        self,
-        retriever: Retriever,
-        reranker: Reranker,
-        *,
-        depth: int,
-        by: Literal["fused", "score"] = "fused",
-        closes: bool = True,
-    ) -> None:
-        if depth < 1:
-            raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
-        self.name = f"{retriever.name} > {reranker.name} {by} {depth}"
-        self.language: str | None = getattr(retriever, "language", None)
-        self._first = retriever
-        self._reranker = reranker
-        self._depth = depth
-        self._by = by
-        self._closes = closes
-
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """The `k` best passages; their scores are those that order them. Raises RetrievalError."""
-        first = await self._first.retrieve(query, k=max(k, self._depth))
-        found = list(first)
-        if k < 1 or not query.strip():
-            return found[: max(k, 0)]
-        head, rest = found[: self._depth], found[self._depth :]
-        return Found.like(first, (await self._ordered(query, head) + rest)[:k])
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._reranker.aclose()
-        aclose = getattr(self._first, "aclose", None)
-        if self._closes and aclose is not None:
-            await aclose()
-
-    async def _ordered(self, query: str, head: list[Passage]) -> list[Passage]:
-        if not head:
-            return []
-        try:
-            scores = [comparable(score) for score in await self._reranker.scores(query, head)]
-        except AuthenticationError:
-            raise  # a method may go on without passages after a failed retrieval, but here it would for every question
-        except ModelError as error:
-            raise RetrievalError(f"the passages could not be reranked: {error}") from error
-        places = sorted(range(len(head)), key=lambda place: (-scores[place], place))
-        ranked = [(place, scores[place]) for place in places]
-        if self._by == "fused":
-            ranked = reciprocal_rank_fusion([places, range(len(head))])
-        return [head[place].model_copy(update={"score": score}) for place, score in ranked]
-
-
-class RerankedPages(Reranked):
-    """One that also opens pages."""
-
-    async def page(self, passage_id: str, /) -> Passage | None:
-        """The page of the retriever below. Raises RetrievalError."""
-        assert isinstance(self._first, Pages)
-        return await self._first.page(passage_id)
-
-
-FILE = "links.json"
-FEATURES = ("score", "rank", "named", "linked")
-
-_LEADS = 2
-"""Documents that are searched with."""
-_LEAD = 2000
-"""Characters of each that are the query: what follows says less of the document, and servers limit queries."""
-_FOLLOWED = 20
-"""Passages that each of them adds."""
-_RANK = 10
-"""Softens the rank: the feature is 1 at first place and 0.5 at the eleventh."""
-
-
-class Weights(Value):
-    """What a feature counts. The defaults were fitted to the training questions of HotpotQA."""
-
-    score: Number = 2.49
-    rank: Number = 2.14
-    named: Number = 1.77
-    linked: Number = 3.19
-
-
-class WeightsFile(Value):
-    """links.json. questions: how many questions the weights were fitted to."""
-
-    format: Literal[1] = 1
-    weights: Weights
-    questions: int = 0
-
-
-def linked(retriever: Retriever, place: str, *, depth: int, closes: bool = True) -> Linked:
-    """The reranker with the weights of a folder, by default its own. Raises ConfigurationError, DataError."""
-    made = LinkedPages if isinstance(retriever, Pages) else Linked
-    return made(retriever, read_weights(Path(place)) if place else Weights(), depth=depth, closes=closes)
-
-
-def read_weights(place: Path) -> Weights:
-    """The weights in a folder's links.json. Raises ConfigurationError if there is none, DataError if it is broken."""
-    place = expanded(str(place))
-    file = place / FILE if place.is_dir() else place
-    try:
-        return WeightsFile.model_validate(json.loads(file.read_text(encoding="utf-8"))).weights
-    except FileNotFoundError:
-        raise ConfigurationError(f"there is no {file} with weights of links") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path=file) from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot be read: {error}", path=file) from None
-
-
-class Linked:
-    """A retriever that follows the titles in the passages of another one."""
-
-    def __init__(self, retriever: Retriever, weights: Weights, *, depth: int, closes: bool = True) -> None:
-        if depth < 1:
-            raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
-        self.name = f"{retriever.name} > links@{fingerprint('links', weights.model_dump_json(), str(depth))[:12]}"
-        self.language: str | None = getattr(retriever, "language", None)
-        self._first = retriever
-        self._weights = [getattr(weights, name) for name in FEATURES]
-        self._depth = depth
-        self._closes = closes
-
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """The `k` best of what the first search and those that follow it find. Raises RetrievalError."""
-        found = list(await self._first.retrieve(query, k=max(k, self._depth)))
-        if k < 1 or not query.strip():
-            return found[: max(k, 0)]
-        scored = [
-            (sum(w * f for w, f in zip(self._weights, features, strict=True)), passage)
-            for passage, features in await self._candidates(query, found)
-        ]
-        scored.sort(key=lambda pair: -pair[0])  # a stable sort: ties stay in the order of the search
-        best = [passage.model_copy(update={"score": score}) for score, passage in scored]
-        known = {passage.id for passage in best}
-        return (best + [passage for passage in found if passage.id not in known])[:k]
-
-    async def aclose(self) -> None:
-        """Close the retriever below."""
-        aclose = getattr(self._first, "aclose", None)
-        if self._closes and aclose is not None:
-            await aclose()
-
-    async def _candidates(self, query: str, found: list[Passage]) -> list[tuple[Passage, tuple[float, ...]]]:
-        """What the first search and those that follow it find, with its features in the order of `FEATURES`."""
-        leads = _leads(found)
-        tasks = [asyncio.ensure_future(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED)) for lead in leads]
-        try:
-            followed = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-        pool = {passage.id: passage for passage in found[: self._depth]}
-        for passages in followed:
-            for passage in passages:
-                pool.setdefault(passage.id, passage)
-        features = await asyncio.to_thread(_features, query, found, leads, list(pool.values()))
-        return list(zip(pool.values(), features, strict=True))
-
-
-class LinkedPages(Linked):
-    """One that also opens pages."""
-
-    async def page(self, passage_id: str, /) -> Passage | None:
-        """The page of the retriever below. Raises RetrievalError."""
-        assert isinstance(self._first, Pages)
-        return await self._first.page(passage_id)
-
-
-def _leads(found: Sequence[Passage]) -> list[Passage]:
-    """The best passage of each of the best documents."""
-    first: dict[str, Passage] = {}
-    for passage in found:
-        first.setdefault(document_ids(passage.id)[-1], passage)
-        if len(first) == _LEADS:
-            break
-    return list(first.values())
-
-
-def _features(
-    query: str, found: Sequence[Passage], leads: Sequence[Passage], pool: Sequence[Passage]
-) -> list[tuple[float, ...]]:
-    best = found[0].score if found and found[0].score > 0 else 1.0
-    place = {passage.id: rank for rank, passage in enumerate(found)}
-    score = {passage.id: max(0.0, passage.score / best) for passage in found}
-    texts = {passage.id: normal(passage.text) for passage in pool}
-    asked = normal(query)
-    holding: dict[str, int] = {}  # how many passages a title stands in
-    rows: list[tuple[float, ...]] = []
-    for passage in pool:
-        title = normal_title(passage)
-        if title and title not in holding:
-            holding[title] = sum(title in text for text in texts.values())
-        linking = [score[lead.id] for lead in leads if title and lead.id != passage.id and title in texts[lead.id]]
-        rows.append(
-            (
-                score.get(passage.id, 0.0),
-                _RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0,
-                float(bool(title) and title in asked),
-                # A title that many passages hold, such as that of a country, says little.
-                max(linking, default=0.0)
-                / (1 + math.log(max(1, holding.get(title, 1) - (title in texts[passage.id])))),
-            )
-        )
-    return rows
-
-
 LINKS_DEPTH, JUDGED_DEPTH = 30, 20
 """First passages that are looked at: links cost nothing, but a model reads each of the others."""
 By = Literal["fused", "score"]
@@ -323,3 +90,231 @@ def _judge(kind: str, place: str, tokens: int | None) -> Reranker:
     if kind == "cross-encoder":
         return cross_encoder(place, WINDOW if tokens is None else tokens)
     return server(place)
+
+
+class Reranker(Protocol):
+    """Judges how well passages answer a query. Raises ModelError, and what else ends a run."""
+
+    @property
+    def name(self) -> str:
+        """What judges, with a fingerprint of its weights where they are known."""
+        ...
+
+    async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
+        """One score a passage, higher is better."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class _Above:
+    """A retriever that puts the first `depth` passages of another one into an order of its own.
+
+    closes: whether closing it closes the other one.
+    """
+
+    def __init__(self, retriever: Retriever, name: str, *, depth: int, closes: bool) -> None:
+        if depth < 1:
+            raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
+        self.name = f"{retriever.name} > {name}"
+        self.language: str | None = getattr(retriever, "language", None)
+        self._first = retriever
+        self._depth = depth
+        self._closes = closes
+
+    async def aclose(self) -> None:
+        """Close the retriever below."""
+        aclose = getattr(self._first, "aclose", None)
+        if self._closes and aclose is not None:
+            await aclose()
+
+
+class _OpensPages(_Above):
+    """One above a retriever that opens pages."""
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The page of the retriever below. Raises RetrievalError."""
+        assert isinstance(self._first, Pages)
+        return await self._first.page(passage_id)
+
+
+class Reranked(_Above):
+    """The first `depth` passages of a retriever in a better order; what follows them stays behind.
+
+    by: `score` orders by the reranker alone, `fused` by reciprocal rank over both orders, which forgives a reranker
+    that errs where the first search does not.
+    """
+
+    def __init__(
+        self, retriever: Retriever, reranker: Reranker, *, depth: int, by: By = "fused", closes: bool = True
+    ) -> None:
+        super().__init__(retriever, f"{reranker.name} {by} {depth}", depth=depth, closes=closes)
+        self._reranker = reranker
+        self._by = by
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """The `k` best passages; their scores are those that order them. Raises RetrievalError."""
+        first = await self._first.retrieve(query, k=max(k, self._depth))
+        found = list(first)
+        if k < 1 or not query.strip():
+            return found[: max(k, 0)]
+        head, rest = found[: self._depth], found[self._depth :]
+        return Found.like(first, (await self._ordered(query, head) + rest)[:k])
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._reranker.aclose()
+        await super().aclose()
+
+    async def _ordered(self, query: str, head: list[Passage]) -> list[Passage]:
+        if not head:
+            return []
+        try:
+            scores = [comparable(score) for score in await self._reranker.scores(query, head)]
+        except AuthenticationError:
+            raise  # a method may go on without passages after a failed retrieval, but here it would for every question
+        except ModelError as error:
+            raise RetrievalError(f"the passages could not be reranked: {error}") from error
+        places = sorted(range(len(head)), key=lambda place: (-scores[place], place))
+        ranked = [(place, scores[place]) for place in places]
+        if self._by == "fused":
+            ranked = reciprocal_rank_fusion([places, range(len(head))])
+        return [head[place].model_copy(update={"score": score}) for place, score in ranked]
+
+
+class RerankedPages(Reranked, _OpensPages):
+    """One that also opens pages."""
+
+
+FILE = "links.json"
+FEATURES = ("score", "rank", "named", "linked")
+
+_LEADS = 2
+"""Documents that are searched with."""
+_LEAD = 2000
+"""Characters of each that are the query: what follows says less of the document, and servers limit queries."""
+_FOLLOWED = 20
+"""Passages that each of them adds."""
+_RANK = 10
+"""Softens the rank: the feature is 1 at first place and 0.5 at the eleventh."""
+
+
+class Weights(Value):
+    """What a feature counts. The defaults were fitted to the training questions of HotpotQA."""
+
+    score: Number = 2.49
+    rank: Number = 2.14
+    named: Number = 1.77
+    linked: Number = 3.19
+
+
+class WeightsFile(Value):
+    """links.json. questions: how many questions the weights were fitted to."""
+
+    format: Literal[1] = 1
+    weights: Weights
+    questions: int = 0
+
+
+def linked(retriever: Retriever, place: str, *, depth: int, closes: bool = True) -> Linked:
+    """The reranker with the weights of a folder, by default its own. Raises ConfigurationError, DataError."""
+    made = LinkedPages if isinstance(retriever, Pages) else Linked
+    return made(retriever, read_weights(Path(place)) if place else Weights(), depth=depth, closes=closes)
+
+
+def read_weights(place: Path) -> Weights:
+    """The weights in a folder's links.json. Raises ConfigurationError if there is none, DataError if it is broken."""
+    place = expanded(str(place))
+    file = place / FILE if place.is_dir() else place
+    try:
+        return WeightsFile.model_validate(json.loads(file.read_text(encoding="utf-8"))).weights
+    except FileNotFoundError:
+        raise ConfigurationError(f"there is no {file} with weights of links") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path=file) from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot be read: {error}", path=file) from None
+
+
+class Linked(_Above):
+    """A retriever that follows the titles in the passages of another one."""
+
+    def __init__(self, retriever: Retriever, weights: Weights, *, depth: int, closes: bool = True) -> None:
+        name = f"links@{fingerprint('links', weights.model_dump_json(), str(depth))[:12]}"
+        super().__init__(retriever, name, depth=depth, closes=closes)
+        self._weights = [getattr(weights, name) for name in FEATURES]
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """The `k` best of what the first search and those that follow it find. Raises RetrievalError."""
+        found = list(await self._first.retrieve(query, k=max(k, self._depth)))
+        if k < 1 or not query.strip():
+            return found[: max(k, 0)]
+        scored = [
+            (sum(w * f for w, f in zip(self._weights, features, strict=True)), passage)
+            for passage, features in await self._candidates(query, found)
+        ]
+        scored.sort(key=lambda pair: -pair[0])  # a stable sort: ties stay in the order of the search
+        best = [passage.model_copy(update={"score": score}) for score, passage in scored]
+        known = {passage.id for passage in best}
+        return (best + [passage for passage in found if passage.id not in known])[:k]
+
+    async def _candidates(self, query: str, found: list[Passage]) -> list[tuple[Passage, tuple[float, ...]]]:
+        """What the first search and those that follow it find, with its features in the order of `FEATURES`."""
+        leads = _leads(found)
+        tasks = [asyncio.ensure_future(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED)) for lead in leads]
+        try:
+            followed = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        pool = {passage.id: passage for passage in found[: self._depth]}
+        for passages in followed:
+            for passage in passages:
+                pool.setdefault(passage.id, passage)
+        features = await asyncio.to_thread(_features, query, found, leads, list(pool.values()))
+        return list(zip(pool.values(), features, strict=True))
+
+
+class LinkedPages(Linked, _OpensPages):
+    """One that also opens pages."""
+
+
+def _leads(found: Sequence[Passage]) -> list[Passage]:
+    """The best passage of each of the best documents."""
+    first: dict[str, Passage] = {}
+    for passage in found:
+        first.setdefault(document_ids(passage.id)[-1], passage)
+        if len(first) == _LEADS:
+            break
+    return list(first.values())
+
+
+def _features(
+    query: str, found: Sequence[Passage], leads: Sequence[Passage], pool: Sequence[Passage]
+) -> list[tuple[float, ...]]:
+    best = found[0].score if found and found[0].score > 0 else 1.0
+    place = {passage.id: rank for rank, passage in enumerate(found)}
+    score = {passage.id: max(0.0, passage.score / best) for passage in found}
+    texts = {passage.id: normal(passage.text) for passage in pool}
+    asked = normal(query)
+    holding: dict[str, int] = {}  # how many passages a title stands in
+    rows: list[tuple[float, ...]] = []
+    for passage in pool:
+        title = normal_title(passage)
+        if title and title not in holding:
+            holding[title] = sum(title in text for text in texts.values())
+        linking = [score[lead.id] for lead in leads if title and lead.id != passage.id and title in texts[lead.id]]
+        rows.append(
+            (
+                score.get(passage.id, 0.0),
+                _RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0,
+                float(bool(title) and title in asked),
+                # A title that many passages hold, such as that of a country, says little.
+                max(linking, default=0.0)
+                / (1 + math.log(max(1, holding.get(title, 1) - (title in texts[passage.id])))),
+            )
+        )
+    return rows

@@ -1,4 +1,7 @@
-"""How an index is made, and what its making came to."""
+"""How an index is made, what its making came to, and named ways to search.
+
+A preset stands for a kind of index, an embedder and a reranker that exist on their own.
+"""
 
 from __future__ import annotations
 

@@ -9,6 +9,9 @@ A new generation is written beside the old one, sharing by hard links what does 
 atomic step: the renaming of manifest.json. Whatever happens before that step, the old index is whole; what a crash
 leaves behind goes with the next build. A reader holds a shared lock on its generation, which so outlives its
 replacement for as long as it is read.
+
+ledger.sqlite has the files and documents that a generation was made from, so that an update reads only what changed. It
+is in SQLite, so millions of documents and the search for repeated ids need little memory.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -355,14 +358,14 @@ CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, con
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileEntry:
-    """A file of the corpus. `skipped`: why it gave no document, and `kind` the same in a word. `guessed`: its guessed
-    encoding. `partly`: what of it was not read.
+    """A file of the corpus, as the table `files` has it.
 
-    seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of
-    it was left out because another file has its id; such a file is read again at every update, for the other may be
-    gone. reader: the version of what read it (`readers.version`).
+    seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. skipped: why it gave no
+    document, and kind the same in a word. partly: what of it was not read. shadowed: whether a document of it was left
+    out because another file has its id; such a file is read again at every update, for the other may be gone. guessed:
+    its guessed encoding. reader: the version of what read it (`documents.Format`).
     """
 
     id: int
@@ -370,13 +373,13 @@ class FileEntry:
     size: int
     mtime_ns: int
     seen_ns: int
-    digest: str
-    skipped: str
-    kind: str
-    partly: str
-    shadowed: bool | int
-    guessed: str
-    reader: int
+    digest: str = ""
+    skipped: str = ""
+    kind: str = ""
+    partly: str = ""
+    shadowed: bool = False
+    guessed: str = ""
+    reader: int = 1
 
 
 class Ledger:
@@ -421,14 +424,7 @@ class Ledger:
 
     def describe_file(self, entry: FileEntry) -> None:
         """Record what a file was like when it was read."""
-        self._db.execute(
-            "UPDATE files SET size = ?, mtime_ns = ?, seen_ns = ?, digest = ?, skipped = ?, kind = ?, "
-            "partly = ?, shadowed = ?, guessed = ?, reader = ? WHERE id = ?",
-            (
-                entry.size, entry.mtime_ns, entry.seen_ns, entry.digest, entry.skipped, entry.kind, entry.partly,
-                entry.shadowed, entry.guessed, entry.reader, entry.id,
-            ),
-        )  # fmt: skip
+        self._db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(entry))
 
     def drop_file(self, entry: FileEntry) -> None:
         """Forget a file; its documents must be gone."""
