@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 from io import TextIOWrapper
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import typer
@@ -26,172 +27,129 @@ if TYPE_CHECKING:
     from reground.app.serving.transcript import Transcript
     from reground.core.run import Event, Observer
 
-_STEP = 400
-"""Characters of a step that are shown while a question is in work; /steps shows all of the last answer's."""
-_COMMAND = re.compile(r"/[a-z?]+$")
-_HELP = """\
-/sources  what the last answer rests on, and what else was read
-/steps    the steps of the last answer, with what was corrected
-/cost     what the last answer and the whole conversation cost
-/new      forget what was said, and begin again
-/quit     end; so do Ctrl-D, and Ctrl-C at the prompt
-Ctrl-C stops a question that is in work. Everything else is a question; it may refer to what was said before."""
+_STEP = 400  # characters of a step that are shown while a question is in work
 
 
 @flattened
 def chat(context: typer.Context, order: Chat, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
-    """Ask question after question; a follow-up may refer to what was said before. /help lists the commands.
+    """Ask question after question; a follow-up may refer to what was said before. /quit ends, and so does Ctrl-D.
 
-    The conversation is kept: --resume takes it up, also after the process was killed. Questions can come from a pipe,
-    one a line; with --json each answer is one line.
+    Ctrl-C stops a question that is in work. The conversation is kept: --resume takes it up, also after the process was
+    killed. Questions can come from a pipe, one a line; with --json each answer is one line.
 
     Exit codes: 0 ended, or every question of a pipe answered; of a pipe 1 a question without an answer, 4 an answer
     that the documents do not give, 130 interrupted; 2 the command or the environment is wrong.
 
     Example:  reground chat --corpus docs/ --model gguf/smollm2
     """
-    with (
-        offered_instead(named=is_model_named(context)),
-        asyncio.Runner() as runner,
-        _talk(order, runner, as_json=output.as_json, quiet=voice.quiet) as talk,
-    ):
-        code = talk.in_terminal() if sys.stdin.isatty() else talk.from_pipe()
+    from reground.app.cli.preparing import opened_session
+    from reground.app.serving.engine import Engine
+    from reground.app.serving.transcript import open_transcript
+    from reground.app.session import setup_of
+
+    with offered_instead(named=is_model_named(context)), asyncio.Runner() as runner:
+        setup = setup_of(order)  # wrong names are refused before a conversation's file is opened
+        transcript = open_transcript(order.conversation, resume=order.resume)
+        shown = not voice.quiet and not output.as_json
+        stack = AsyncExitStack()
+        try:
+            opening = opened_session(setup, common.consoles()[1], shown=shown)
+            engine = Engine(runner.run(stack.enter_async_context(opening)), concurrency=1)
+            stack.push_async_callback(engine.aclose)
+            code = _Talk(order, engine, transcript, runner, output.as_json, shown).hold()
+        finally:
+            runner.run(stack.aclose())
     if code:
         raise typer.Exit(code)
 
 
-@contextmanager
-def _talk(order: Chat, runner: asyncio.Runner, *, as_json: bool, quiet: bool) -> Iterator[_Talk]:
-    """Open the model and the documents, and close them at the end."""
-    from reground.app.cli.preparing import opened_session
-    from reground.app.serving.engine import Engine
-    from reground.app.serving.transcript import opened
-    from reground.app.session import setup_of
+def _typed() -> Iterator[str]:
+    """What is typed, until Ctrl-D, or Ctrl-C at the prompt."""
+    with suppress(ImportError):  # not on Windows
+        import readline  # noqa: F401  # lets `input` edit the line and bring back earlier ones
 
-    setup = setup_of(order)  # wrong names are refused before a conversation's file is opened
-    transcript = opened(order.conversation, resume=order.resume)
-    _, err = common.consoles()
-    shown = not quiet and not as_json
-    stack = AsyncExitStack()
-    session = runner.run(stack.enter_async_context(opened_session(setup, err, shown=shown)))
-    engine = Engine(session, concurrency=1)
-    stack.push_async_callback(engine.aclose)
-    try:
-        yield _Talk(order, engine, transcript, runner, as_json=as_json, shown=shown)
-    finally:
-        runner.run(stack.aclose())
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            yield input("> ")
 
 
+@dataclass(frozen=True)
 class _Talk:
     """A conversation. shown: whether progress and remarks are."""
 
-    def __init__(
-        self,
-        order: Chat,
-        engine: Engine,
-        transcript: Transcript,
-        runner: asyncio.Runner,
-        *,
-        as_json: bool,
-        shown: bool,
-    ) -> None:
-        self._order, self._engine, self._transcript, self._runner = order, engine, transcript, runner
-        self._as_json, self._shown = as_json, shown
-        self._out, self._err = common.consoles()
-        self._last: Result | None = None
-        self._commands: dict[str, Callable[[], None]] = {
-            "/sources": self._sources,
-            "/steps": self._steps,
-            "/cost": self._cost,
-            "/new": self._new,
-            "/help": self._help,
-            "/?": self._help,
-        }
+    order: Chat
+    engine: Engine
+    transcript: Transcript
+    runner: asyncio.Runner
+    as_json: bool
+    shown: bool
 
-    def in_terminal(self) -> int:
-        """Ask what is typed, until the end of the input. Ctrl-C stops a question; at the prompt it ends."""
-        with suppress(ImportError):  # not on Windows
-            import readline
+    def hold(self) -> int:
+        """Go on with the question that was cut short, then ask what is typed or comes in a pipe, one question a line.
 
-            for question in self._transcript.asked:
-                readline.add_history(question)
-        self._remark(f"{next(iter(self._engine.offers))}: ask a question; /help lists the commands, Ctrl-D ends")
-        self._take_up(self._heed)
-        while (line := self._typed()) is not None and line not in ("/quit", "/exit"):
-            self._heed(line)
-        if self._transcript.asked:
-            self._remark(f"kept in {self._transcript.path}; --resume takes it up")
-        return 0
-
-    def from_pipe(self) -> int:
-        """Ask one question a line, and return the exit code."""
-        codes = [0]
-
-        def ask(line: str) -> None:
-            result = self._asked(line) if line and not self._command(line) else None
-            failed = bool(line) and result is None and not _COMMAND.match(line)
-            codes.append(1 if failed else EXIT_UNGROUNDED if result is not None and not result.answered else 0)
-
+        Returns the exit code. Ctrl-C stops a question of a terminal; from a pipe it ends all.
+        """
+        kept, in_terminal, codes = self.transcript, sys.stdin.isatty(), {0}
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")
-        self._take_up(ask)
-        for line in sys.stdin:
-            if line.strip() in ("/quit", "/exit"):
+        if in_terminal:
+            self._remark(f"{next(iter(self.engine.offers))}: ask a question; Ctrl-C stops it, Ctrl-D ends")
+        for line in map(str.strip, chain(self._taken_up(), _typed() if in_terminal else sys.stdin)):
+            if line in ("/quit", "/exit"):
                 break
-            ask(line.strip())
-        return 1 if 1 in codes else max(codes)
+            try:
+                codes.add(self._ask(line) if line else 0)
+            except KeyboardInterrupt:
+                if not in_terminal:
+                    raise
+                if kept.unanswered is not None:
+                    kept.write("stopped", "interrupted")
+                self._remark("stopped; Ctrl-C again ends")
+        if in_terminal and kept.path.exists():
+            self._remark(f"kept in {kept.path}; --resume takes it up")
+        return 0 if in_terminal else 1 if 1 in codes else max(codes)
 
-    def _typed(self) -> str | None:
-        """The next line; None at the end."""
-        try:
-            if sys.stdout.isatty():
-                return input("> ").strip()
-            self._err.print("> ", end="")
-            return input().strip()
-        except (EOFError, KeyboardInterrupt):
-            self._err.print()
-            return None
+    def _taken_up(self) -> Iterator[str]:
+        """Say what was kept; gives the question that was cut short, if there is one."""
+        from reground.app.cli.terminal import say
 
-    def _heed(self, line: str) -> None:
-        """Answer a line of a terminal, or stop at Ctrl-C."""
-        try:
-            if line and not self._command(line):
-                self._asked(line)
-        except KeyboardInterrupt:
-            self._transcript.stop("interrupted")
-            self._say("stopped; Ctrl-C again ends")
-
-    def _take_up(self, ask: Callable[[str], None]) -> None:
-        """Say what was kept, and go on with the question that was cut short."""
-        kept = self._transcript
+        kept = self.transcript
         for notice in kept.notices:
-            self._say(notice)
+            say(notice, error=True)
         if kept.turns:
             self._remark(f"taken up after {len(kept.turns) // 2} questions; the last: {kept.turns[-2].content}")
             self._remark(kept.turns[-1].content)
-        if (question := kept.unanswered) is not None:
-            self._remark(f"going on with: {question}")
-            ask(question)
+        if kept.unanswered is not None:
+            self._remark(f"going on with: {kept.unanswered}")
+            yield kept.unanswered
 
-    def _asked(self, question: str) -> Result | None:
-        """Ask, print and keep the answer; None if there is none. Raises KeyboardInterrupt."""
+    def _ask(self, question: str) -> int:
+        """Ask, print and keep the answer, and return the exit code of a pipe. Raises KeyboardInterrupt."""
         from reground.app.cli.progress import AskProgress
+        from reground.app.cli.terminal import json_text, say
         from reground.core.errors import RegroundError
+        from reground.core.language import Message
 
-        turns = self._transcript.ask(question)
+        self.transcript.write("question", question)
+        turns = [*self.transcript.turns, Message(role="user", content=question)]
         try:
-            with AskProgress(self._err, shown=self._shown) as progress:
+            with AskProgress(common.consoles()[1], shown=self.shown) as progress:
                 observer = self._telling(progress.on_event)
-                work = self._engine.ask("", turns, observer=observer, seed=self._order.seed, form=self._order.form)
-                result = self._runner.run(work)
+                work = self.engine.ask("", turns, observer=observer, seed=self.order.seed, form=self.order.form)
+                result = self.runner.run(work)
         except RegroundError as error:
-            self._transcript.stop(str(error))
-            self._failed(question, " ".join(str(error).split()))
-            return None
-        self._transcript.answer(result)
-        self._last = result
-        self._print(question, result)
-        return result
+            why = " ".join(str(error).split())
+            self.transcript.write("stopped", why)
+            say(f"error: {why}", error=True)
+            if self.as_json:
+                say(json_text({"question": question, "error": why}))
+            return 1
+        self.transcript.write("answer", result.text, result.trajectory_path)
+        if self.as_json:
+            say(json_text(result.to_dict()))
+        else:
+            _print(question, result)
+        return 0 if result.answered else EXIT_UNGROUNDED
 
     def _telling(self, observer: Observer) -> Observer:
         """An observer that, on a terminal, also prints each step when the next one begins. So the last one, which is
@@ -199,10 +157,11 @@ class _Talk:
         from reground.app.serving.steps import words_of
 
         ended: list[str] = []
+        in_terminal = common.consoles()[1].is_terminal
 
         def see(event: Event) -> None:
             if event.type == "begin":
-                for words in ended if self._err.is_terminal else ():
+                for words in ended if in_terminal else ():
                     self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
                 ended.clear()
             elif words := words_of(event).strip():
@@ -211,90 +170,26 @@ class _Talk:
 
         return see
 
-    def _failed(self, question: str, why: str) -> None:
-        from reground.app.cli.terminal import json_text, say
-
-        self._say(f"error: {why}")
-        if self._as_json:
-            say(json_text({"question": question, "error": why}))
-
-    def _print(self, question: str, result: Result) -> None:
-        from reground.app.cli.display import plain, show_read, show_said, show_support
-        from reground.app.cli.terminal import json_text, say
-
-        if self._as_json:
-            return say(json_text(result.to_dict()))
-        if result.trajectory.question != question:
-            self._out.print(plain(f"asked: {result.trajectory.question}", "dim"), soft_wrap=True)
-        show_said(self._out, result)
-        show_support(self._out, result)
-        if not result.quotes:
-            show_read(self._out, result)
-        for note in (result.unchecked and f"the sentences were not checked: {result.unchecked}", _cut(result)):
-            if note:
-                self._out.print(plain(note, "yellow"), soft_wrap=True)
-        self._out.print()
-
-    def _command(self, line: str) -> bool:
-        """Do a command; False if the line is none."""
-        if not _COMMAND.match(line):
-            return False
-        if line not in self._commands:
-            self._say(f"no command is called {line}; /help lists them")
-        elif line in ("/sources", "/steps") and self._last is None:
-            self._say("no answer was given since the conversation began or was taken up")
-        else:
-            self._commands[line]()
-        return True
-
-    def _sources(self) -> None:
-        from reground.app.cli.display import show_read, show_support
-
-        assert self._last is not None
-        show_support(self._out, self._last)
-        show_read(self._out, self._last)
-
-    def _steps(self) -> None:
-        from reground.app.cli.display import plain, show_steps
-
-        assert self._last is not None
-        show_steps(self._out, self._last)
-        self._out.print(plain(f"trajectory: {self._last.trajectory_path}", "dim"), soft_wrap=True)
-
-    def _cost(self) -> None:
-        from reground.app.cli.display import cost_line, replayed
-
-        if self._last is not None:
-            last = cost_line(self._last.usage, self._last.seconds, replayed(self._last.trajectory))
-            self._out.print(f"last answer: {last}", soft_wrap=True)
-        kept = self._transcript
-        self._out.print(f"conversation: {cost_line(kept.usage, kept.seconds)}", soft_wrap=True)
-
-    def _new(self) -> None:
-        self._transcript.begin_again()
-        self._last = None
-        self._say("what was said is forgotten; the file keeps it")
-
-    def _help(self) -> None:
-        common.say(self._out, _HELP)
-
-    def _say(self, text: str) -> None:
-        from reground.app.cli.terminal import say
-
-        say(text, error=True)
-
     def _remark(self, text: str) -> None:
         from reground.app.cli.display import plain
 
-        if self._shown:
-            self._err.print(plain(text, "dim"), soft_wrap=True)
+        if self.shown:
+            common.consoles()[1].print(plain(text, "dim"), soft_wrap=True)
 
 
-def _cut(result: Result) -> str | None:
-    """What ended the answer early, in words."""
-    if result.stopped is not None:
-        return f"stopped early: the {result.stopped} budget ended"
-    return "the limit on a reply's length cut the answer" if result.trajectory.is_cut else None
+def _print(question: str, result: Result) -> None:
+    """Print the answer with its evidence, and the question where a follow-up was made one of its own."""
+    from reground.app.cli.display import plain, show_notes, show_read, show_said, show_support
+
+    out, _ = common.consoles()
+    if result.trajectory.question != question:
+        out.print(plain(f"asked: {result.trajectory.question}", "dim"), soft_wrap=True)
+    show_said(out, result)
+    show_support(out, result)
+    if not result.quotes:
+        show_read(out, result)
+    show_notes(out, result)
+    out.print()
 
 
 def register(cli: typer.Typer) -> None:

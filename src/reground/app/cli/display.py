@@ -87,15 +87,20 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
     show_read(console, result)
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
+    show_notes(console, result)
+    if result.steps and not steps:
+        console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
+    console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
+
+
+def show_notes(console: Console, result: Result) -> None:
+    """Print what was not checked, and what ended the answer early."""
     if result.unchecked is not None:
         _tell(console, plain(f"the sentences were not checked: {result.unchecked}", "yellow"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
     if result.trajectory.is_cut:
         console.print(Text("the limit on a reply's length cut the answer", style="yellow"))
-    if result.steps and not steps:
-        console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
-    console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
 
 
 def show_said(console: Console, result: Result) -> None:

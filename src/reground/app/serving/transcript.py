@@ -5,134 +5,79 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from reground.core.errors import ConfigurationError
 from reground.core.files import append_line, read_lines, set_aside, without_sum
-from reground.core.language import Message, Text, Usage, Value
+from reground.core.language import Message, Text, Value
 from reground.core.paths import conversations_dir, expanded
 
-if TYPE_CHECKING:
-    from reground.app.result import Result
+_BEGINNING = b'{"kind":"'
 
 
 class Line(Value):
-    """A line of the file.
+    """A line of the file. text: the question, the answer, or why a question got none ("stopped"). when: ISO 8601."""
 
-    kind: "stopped" closes a question that got no answer; after "new" the conversation begins again. text: the question,
-    the answer, or why there is none. when: ISO 8601 in UTC.
-    """
-
-    kind: Literal["question", "answer", "stopped", "new"]
-    text: Text = ""
+    kind: Literal["question", "answer", "stopped"]
+    text: Text
     when: str
     trajectory: Text | None = None
-    usage: Usage | None = None
-    seconds: float | None = None
 
 
 class Transcript:
     """The conversation in a file. A question is written before it is asked.
 
-    turns: the questions that were answered, and their answers. asked: every question. unanswered: the question that the
-    end of the process cut short. usage, seconds: the sum over all answers. notices: what could not be read.
+    turns: the questions that were answered, and their answers. unanswered: the question that the end of the process cut
+    short. notices: what could not be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.turns: list[Message] = []
-        self.asked: list[str] = []
         self.unanswered: str | None = None
-        self.usage, self.seconds = Usage(), 0.0
         self.notices: list[str] = []
         if path.exists():
-            _refuse_another(path)
-            self.notices = set_aside(path, _read)
+            _check(path)
+            self.notices = set_aside(path, Line.model_validate_json)
             for _, line in read_lines(path, "the conversation"):
-                self._take(_read(without_sum(line)))
+                self._take(Line.model_validate_json(without_sum(line)))
 
-    def ask(self, question: str) -> list[Message]:
-        """Write a question down, and return the conversation up to it. Raises StorageError."""
-        self._write(Line(kind="question", text=question, when=_now()))
-        return [*self.turns, Message(role="user", content=question)]
-
-    def answer(self, result: Result) -> None:
-        """Write the answer down. Raises StorageError."""
-        path = str(result.trajectory_path)
-        self._write(
-            Line(
-                kind="answer",
-                text=result.text,
-                when=_now(),
-                trajectory=path,
-                usage=result.usage,
-                seconds=result.seconds,
-            )
-        )
-
-    def stop(self, why: str) -> None:
-        """Give the last question up, if it has no answer. Raises StorageError."""
-        if self.unanswered is not None:
-            self._write(Line(kind="stopped", text=why, when=_now()))
-
-    def begin_again(self) -> None:
-        """Forget the turns; the file keeps them. Raises StorageError."""
-        if self.asked:
-            self._write(Line(kind="new", when=_now()))
-
-    def _write(self, line: Line) -> None:
+    def write(self, kind: Literal["question", "answer", "stopped"], text: str, trajectory: Path | None = None) -> None:
+        """Write a line down; "stopped" closes a question without an answer. Raises StorageError."""
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        line = Line(kind=kind, text=text, when=when, trajectory=None if trajectory is None else str(trajectory))
         append_line(self.path, line.model_dump_json(exclude_none=True))
         self._take(line)
 
     def _take(self, line: Line) -> None:
-        if line.kind == "question":
-            self.unanswered = line.text
-            self.asked.append(line.text)
-            return
         if line.kind == "answer" and self.unanswered is not None:
-            self.turns += [
-                Message(role="user", content=self.unanswered),
-                Message(role="assistant", content=line.text),
-            ]
-        elif line.kind == "new":
-            self.turns = []
-        self.unanswered = None
-        self.usage += line.usage or Usage()
-        self.seconds += line.seconds or 0.0
+            self.turns.append(Message(role="user", content=self.unanswered))
+            self.turns.append(Message(role="assistant", content=line.text))
+        self.unanswered = line.text if line.kind == "question" else None
 
 
-def opened(path: Path | None, *, resume: bool) -> Transcript:
-    """The conversation that the options name: a new one, or one to go on with. Raises ConfigurationError, DataError."""
+def open_transcript(path: Path | None, *, resume: bool) -> Transcript:
+    """A new conversation in this file, or one to go on with; without a path the last one.
+
+    Raises ConfigurationError where there is nothing to take up, or something else in the file; and DataError.
+    """
     if path is None:
-        folder = conversations_dir()
-        if not resume:
-            return Transcript(folder / f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl")
-        kept = sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
-        if not kept:
+        kept = sorted(conversations_dir().glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
+        if resume and not kept:
             raise ConfigurationError("there is no conversation to take up: begin one without --resume")
-        return Transcript(kept[-1])
+        name = f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl"
+        return Transcript(kept[-1] if resume else conversations_dir() / name)
     path = expanded(path)
     if resume and not path.exists():
         raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
     if not resume and path.exists() and path.stat().st_size:
-        _refuse_another(path)
+        _check(path)
         raise ConfigurationError(f"{path} has content already: --resume takes a conversation up")
     return Transcript(path)
 
 
-def _refuse_another(path: Path) -> None:
+def _check(path: Path) -> None:
     """Raise ConfigurationError for a file of which no line is a conversation's: setting lines aside would ruin it."""
-    lines = [line[: len(_START)] for _, line in read_lines(path, "the conversation")]
-    if lines and _START not in lines:
+    lines = [line for _, line in read_lines(path, "the conversation")]
+    if lines and not any(line.startswith(_BEGINNING) for line in lines):
         raise ConfigurationError(f"{path} holds something else than a conversation: give --conversation another file")
-
-
-_START = b'{"kind":"'
-
-
-def _read(data: bytes) -> Line:
-    return Line.model_validate_json(data)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
