@@ -9,24 +9,29 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.app import catalogue
+from reground.app.cli import run
+from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import Message, Sampling
 from reground.models.openai import MOST_MODELS, PROBE_SECONDS, command_words, model_names
 from reground.models.options import Listing, ModelOptions
-from reground.models.servers import LOCAL, Server
+from reground.models.servers import LOCAL, OLLAMA, Server, ollama_url
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import Recorded, RecordedServer
+from tests.servers import Recorded, RecordedServer, serving
 
 ASK = (Message(role="user", content="one two"),)
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     for name in ("OLLAMA_HOST", *(kind.key_env for kind in LOCAL.values())):
@@ -86,7 +91,7 @@ async def test_a_probe_sends_no_key_and_says_where_one_is_wanted(monkeypatch: py
         assert "Authorization" not in server.asked[0].headers
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         monkeypatch.setenv("OLLAMA_API_KEY", "its-key")
-        (told,) = await LOCAL["ollama"].available(ModelOptions())
+        (told,) = await OLLAMA.available(ModelOptions())
         assert server.asked[1].headers["Authorization"] == "Bearer its-key"
     assert not told.usable and "refused the key in OLLAMA_API_KEY" in told.why
 
@@ -190,3 +195,66 @@ def test_whatever_json_a_server_sends_there_are_names_to_type_or_none(told: obje
     for name in model_names(json.dumps(told).encode()) or ():
         assert name.strip() and name.isprintable()
         assert "\n" not in command_words(name)
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434/v1"),
+        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
+        (":1234", "http://127.0.0.1:1234/v1"),
+        ("box", "http://box:11434/v1"),
+        ("box:1234", "http://box:1234/v1"),
+        ("http://box", "http://box:80/v1"),
+        ("https://box/ollama/", "https://box:443/ollama/v1"),
+        ("http://box:1234/v1", "http://box:1234/v1"),
+        ("[::1]:1234", "http://[::1]:1234/v1"),
+    ],
+)
+def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert ollama_url() == url
+
+
+@pytest.mark.parametrize("host", ["box:port", "ftp://box"])
+def test_what_is_no_address_is_said(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    with pytest.raises(ConfigurationError, match="OLLAMA_HOST"):
+        OLLAMA.create("llama3.2", ModelOptions())
+
+
+async def test_a_model_that_is_not_there_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with MockOpenAI(models=("llama3.2:latest",)) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        model = OLLAMA.create("qwen3", ModelOptions())
+        with pytest.raises(ModelError, match="ollama pull qwen3"):
+            await model.generate(ASK, Sampling())
+        await model.aclose()
+
+
+async def test_a_server_that_never_answered_is_not_waited_for_and_one_that_did_is() -> None:
+    async with MockOpenAI() as server:
+        url = server.url
+        model = OLLAMA.create("mock", ModelOptions(base_url=url))
+        await model.generate(ASK, Sampling())
+    with pytest.raises(TransientModelError, match=r"cut the connection|OLLAMA_HOST"):
+        await model.generate(ASK, Sampling())
+    await model.aclose()
+    fresh = OLLAMA.create("mock", ModelOptions(base_url=url))
+    with pytest.raises(ModelError, match="ollama serve") as refused:
+        await fresh.generate(ASK, Sampling())
+    assert not isinstance(refused.value, TransientModelError)
+    await fresh.aclose()
+
+
+def test_it_answers_from_the_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["ask", "Why?", "--method", "direct", "--model", "ollama/llama3.2", "-q"]
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
+    assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert "cannot reach http://127.0.0.1:9/v1" in said and "ollama serve" in said
+    assert len(said.strip().splitlines()) == 1
+    with serving(MockOpenAI(lambda body: "Because.", models=("llama3.2",))) as server:
+        monkeypatch.setenv("OLLAMA_HOST", server.url)
+        assert run([*arguments, "--budget-usd", "1"]) == 0
+    assert "Because." in capsys.readouterr().out

@@ -99,7 +99,7 @@ class GgufModel:
         return local_identity(self.name, self._options)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError and ModelError."""
+        """Return `sampling.n` replies. Raises ContextLengthExceeded and ModelError."""
         engine = self._engine or await self._open()
         cancelled = threading.Event()
         # Control tokens are broken, which llama.cpp would otherwise read as such.
