@@ -211,8 +211,8 @@ def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> W
     """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if it exists, from a data root's `minecraft` folder.
 
     A recipe line has result, count, type, ingredients (a count per item) and either pattern or needs_crafting_table.
-    Without the items file, the items are those of the recipes and of `game.toml`. Raises DataError, which names file and
-    line.
+    Without the items file, the items are those of the recipes and of `game.toml`. Raises DataError, which names
+    file and line.
     """
     path = data_path(folder, "minecraft", f"recipes_{version}.jsonl")
     recipes = [_recipe(record, path, line) for line, record in enumerate(read_records(path), start=1)]

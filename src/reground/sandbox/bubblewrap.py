@@ -60,10 +60,10 @@ class BubblewrapSandbox:
 
 
 def _find() -> str:
-    found = shutil.which("bwrap")
-    if found is None:
+    path = shutil.which("bwrap")
+    if path is None:
         raise SandboxUnavailable(f"there is no bwrap here, so generated programs are not run; {_ADVICE}")
-    return found
+    return path
 
 
 @functools.cache
@@ -133,16 +133,14 @@ class _Bubblewrap:
 
     def launch(self, job: Job) -> Launch:
         """The command for a job."""
-        status, theirs = os.pipe()
-        os.set_blocking(status, False)
-        inherit = [theirs]
-        options = ["--json-status-fd", str(theirs)]
+        inherit: list[int] = []
+        options: list[str] = []
         # The program can read the command line in /proc/1/cmdline, so the host's paths are passed otherwise.
         command = [self._binary, "--args"]
         rules = filter_program(platform.machine())
         if rules:
             inherit.append(_in_memory(rules))
-            options += ["--seccomp", str(inherit[-1])]
+            options = ["--seccomp", str(inherit[-1])]
         packages = sysconfig.get_path("purelib") if self._sees_packages(job.role) else None
         isolate = self.isolate(job.limits, job.shared, packages)
         # In memory that its reader empties, because the program could read a file later through a link.
@@ -150,7 +148,7 @@ class _Bubblewrap:
         boot = _BOOT.format(job=inherit[-1])
         inherit.append(_in_memory("\0".join([*options, *isolate[1:-1]]).encode()))
         command += [str(inherit[-1]), "--", sys_executable(), "-sPS", "-c", boot]
-        return Launch(command, tuple(inherit), status, environment={})
+        return Launch(command, tuple(inherit), environment={})
 
     def isolate(self, limits: Limits, shared: Path | None, packages: str | None) -> list[str]:
         """`bwrap` and its options, without the command to run."""

@@ -18,7 +18,6 @@ from reground.sandbox.engine import Engine, Job, Launch
 
 HARNESS = Path(__file__).parent / "harness"
 _BOOT = "import sys; sys.path.insert(0, '/reground'); from harness import main; main('/job.json')"
-_HELLO = "reground: isolated\n"
 _ADVICE = "start it, or use --sandbox bubblewrap"
 
 
@@ -75,12 +74,12 @@ class DockerLauncher:
         self._binary, self._image = binary, image
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
-        """The limits that the process sets on itself, and what it says first. Docker limits processes and memory."""
+        """The limits that the process sets on itself. Docker limits processes and memory."""
         limits: dict[str, JsonValue] = dict.fromkeys(("user", "AS", "NPROC"))
         # The tests' process is to end by the clock, for without its report nobody knows that it was the time.
         seconds = math.ceil(job.limits.seconds) + (2 if job.role == "tests" else 0)
         limits |= {"CPU": seconds, "FSIZE": 64 * 2**20, "NOFILE": 256, "CORE": 0}
-        return {"confine": limits, "harness": "/reground", "packages": [], "hello": _HELLO}
+        return {"confine": limits, "harness": "/reground", "packages": []}
 
     def launch(self, job: Job) -> Launch:
         """The command for a job, and the one that always removes its container."""
@@ -101,4 +100,4 @@ class DockerLauncher:
             *("--env", "PYTHONDONTWRITEBYTECODE=1", "--entrypoint", "python", self._image),
             *("-sP", "-c", _BOOT),
         ]
-        return Launch(command, hello=_HELLO.encode(), tidy=(self._binary, "rm", "--force", name))
+        return Launch(command, tidy=(self._binary, "rm", "--force", name))

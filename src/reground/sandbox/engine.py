@@ -24,6 +24,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
+from reground.sandbox.harness import HELLO
 from reground.sandbox.harness.program import SYNTAX_EXIT
 from reground.sandbox.harness.wire import WireError, parse
 from reground.sandbox.limits import (
@@ -64,16 +65,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start a job. inherit: file descriptors to pass and close. environment: replaces this process's own.
+    """How to start a job.
 
-    status: where the isolation tells that it was set up. hello: what standard error begins with once it is, where there
-    is no such place.
+    inherit: file descriptors to pass and close. tidy: what to run afterwards. environment: replaces this process's own.
     """
 
     command: Sequence[str]
     inherit: tuple[int, ...] = ()
-    status: int | None = None
-    hello: bytes = b""
     tidy: Sequence[str] = ()
     environment: Mapping[str, str] | None = None
 
@@ -168,13 +166,11 @@ class Running:
         if self.group is not None and self.group.exceeded():
             # Also where another limit was noticed first: the program may have waited for the process that was killed.
             self.stopped, self.why = Verdict.MEMORY, f"used more than {self.limits.memory_mib} MiB"
-        err = bytes(self.printed["stderr"])
-        if self.launch.hello and self.launch.hello in err:
-            err = err.partition(self.launch.hello)[2]  # what stands before are warnings of the isolation
+        before, _, after = bytes(self.printed["stderr"]).partition(HELLO)
         return Ended(
             status=self.process.returncode or 0,
             out=bytes(self.printed["stdout"]),
-            err=err,
+            err=after if self.ran() else before,
             most=self.limits.output_bytes,
             stopped=self.stopped,
             why=self.why,
@@ -188,7 +184,7 @@ class Running:
         while part := await reader.read(1 << 16):
             if self.stopped is None:
                 self.printed[stream] += part
-            if sum(map(len, self.printed.values())) > most:
+            if sum(map(len, self.printed.values())) > most + len(HELLO):
                 self.stop(Verdict.OUTPUT_LIMIT, f"printed more than {most} bytes")
 
     async def feed(self, data: bytes) -> None:
@@ -203,13 +199,7 @@ class Running:
 
     def ran(self) -> bool:
         """Whether the isolation was set up. Only then the exit status is the program's."""
-        if self._killed:
-            return True
-        if self.launch.status is None:  # a program may end with these too
-            return self.process.returncode not in (125, 126, 127) or self.launch.hello in self.printed["stderr"]
-        with contextlib.suppress(BlockingIOError):
-            return b'"exit-code"' in os.read(self.launch.status, 1 << 16)
-        return False
+        return self._killed or self.stopped is not None or HELLO in self.printed["stderr"]
 
 
 class Engine:
@@ -259,8 +249,7 @@ class Engine:
             running.begin(running.collect("stdout", most))
             running.begin(running.collect("stderr", most))
             await _until(program.limits.seconds + STARTUP_SECONDS, [running], running.process)
-            _require_isolation(running)
-            ended = running.ended()
+            ended = _ended(running)
             execution = judge_value(ended) if for_value else judge_alone(ended)
             return settle(execution, program, ended, time.monotonic() - began)
 
@@ -295,10 +284,8 @@ class Engine:
                     await asyncio.wait_for(running.process.wait(), 0.1)
                 await running.end()
                 await judge.end()
-                _require_isolation(running)
-                _require_isolation(judge)
-                ended = running.ended()
-                execution = judge_tests(ended, judge.ended(), nonce)
+                ended = _ended(running)
+                execution = judge_tests(ended, _ended(judge), nonce)
                 return settle(execution, program, ended, time.monotonic() - began)
         finally:
             for end in (*requests, *replies):
@@ -341,8 +328,6 @@ class Engine:
     async def _clear(self, running: Running) -> None:
         """End what is left of the process, and remove what was made for it."""
         await running.end()
-        if running.launch.status is not None:
-            os.close(running.launch.status)
         if running.launch.tidy:
             tidying = await asyncio.create_subprocess_exec(*running.launch.tidy, stdout=-3, stderr=-3)
             await tidying.wait()
@@ -364,12 +349,15 @@ async def _until(seconds: float, processes: list[Running], last: asyncio.subproc
         await last.wait()
 
 
-def _require_isolation(running: Running) -> None:
+def _ended(running: Running) -> Ended:
+    """The data of a process that has ended. Raises SandboxUnavailable if it was never isolated."""
+    ended = running.ended()
     if not running.ran():
-        said = running.ended().stderr.strip().splitlines() or ["no reason given"]
+        lines = ended.stderr.strip().splitlines() or ["no reason given"]
         # Behind its reason docker says where help is.
-        why = next((line for line in said if line.startswith("docker: ")), said[-1])
+        why = next((line for line in lines if line.startswith("docker: ")), lines[-1])
         raise SandboxUnavailable(f"the isolation could not be set up: {why}")
+    return ended
 
 
 def require(needed: Mapping[str, int | None]) -> None:
@@ -405,13 +393,13 @@ def settle(execution: Execution, program: Program, ended: Ended, seconds: float)
 
 
 def _compare(printed: str, expected: str) -> dict[str, Any]:
-    found, wanted = _lines(printed), _lines(expected)
-    if found == wanted:
+    printed_lines, expected_lines = _lines(printed), _lines(expected)
+    if printed_lines == expected_lines:
         return {}
-    pairs = enumerate(zip(found, wanted, strict=False), start=1)
-    place = next((i for i, (a, b) in pairs if a != b), min(len(found), len(wanted)) + 1)
-    got = repr(found[place - 1][:200]) if place <= len(found) else "nothing"
-    want = repr(wanted[place - 1][:200]) if place <= len(wanted) else "nothing more"
+    pairs = enumerate(zip(printed_lines, expected_lines, strict=False), start=1)
+    place = next((i for i, (a, b) in pairs if a != b), min(len(printed_lines), len(expected_lines)) + 1)
+    got = repr(printed_lines[place - 1][:200]) if place <= len(printed_lines) else "nothing"
+    want = repr(expected_lines[place - 1][:200]) if place <= len(expected_lines) else "nothing more"
     return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {want}, printed {got}"}
 
 
@@ -492,10 +480,10 @@ def judge_tests(ended: Ended, judge: Ended, nonce: str) -> Execution:
     """Judge by the tests' report or, without one, by how the program ended."""
     printed = ended.stderr
     report = _report(judge.err, nonce)
-    said, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))
-    if said == "gone":
+    verdict, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))
+    if verdict == "gone":
         return _ended_early(ended, printed, detail)
-    return Execution(verdict=Verdict(said), stdout=printed, detail=detail)
+    return Execution(verdict=Verdict(verdict), stdout=printed, detail=detail)
 
 
 def _ended_early(ended: Ended, printed: str, detail: str) -> Execution:

@@ -139,9 +139,9 @@ class Watch:
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 0.05)
-            found = self._checked()
-            if found is not None:
-                stop(*found)
+            excess = self._checked()
+            if excess is not None:
+                stop(*excess)
                 return
 
     def _checked(self) -> tuple[Verdict, str] | None:
@@ -172,13 +172,13 @@ class Watch:
 
 def descendants(pid: int, *, most: int) -> list[int]:
     """A process's descendants, at most about `most` of them."""
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
-    while waiting and len(found) < most:
+    while waiting and len(pids) < most:
         children = _children(waiting.pop())
-        found += children
+        pids += children
         waiting += children
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int]:
@@ -204,8 +204,8 @@ def _lines(path: str | Path) -> list[bytes]:
 
 def _sum_mib(path: str, fields: tuple[bytes, ...]) -> float | None:
     """The sum of the named lines, in kB, of a file of /proc; None if it has none."""
-    found = [int(line.split()[1]) for line in _lines(path) if line.startswith(fields)]
-    return sum(found) / 1024 if found else None
+    amounts = [int(line.split()[1]) for line in _lines(path) if line.startswith(fields)]
+    return sum(amounts) / 1024 if amounts else None
 
 
 def resident_mib(pid: int) -> float:
@@ -215,8 +215,8 @@ def resident_mib(pid: int) -> float:
 
 def proportional_mib(pid: int) -> float:
     """A process's memory without files. Shared pages are divided among the processes."""
-    found = _sum_mib(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
-    return resident_mib(pid) if found is None else found
+    mib = _sum_mib(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
+    return resident_mib(pid) if mib is None else mib
 
 
 def in_memory(pids: Iterable[int]) -> tuple[float, int]:
@@ -226,8 +226,8 @@ def in_memory(pids: Iterable[int]) -> tuple[float, int]:
         # Before the isolation is complete, a process may still see the host's folders.
         if not os.path.exists(f"{root}/reground/harness"):  # noqa: PTH110
             continue
-        found = [_usage(f"{root}/{place}") for place in _SCRATCH]
-        return sum(mib for mib, _ in found), sum(files for _, files in found)
+        usages = [_usage(f"{root}/{place}") for place in _SCRATCH]
+        return sum(mib for mib, _ in usages), sum(files for _, files in usages)
     return 0.0, 0
 
 
@@ -278,11 +278,11 @@ def _too_much(seen: dict[int, int]) -> bool:
 def _count(seen: dict[int, int], path: str, device: int | None = None) -> None:
     """Add a file to those seen. With a device, only a deleted file on that device."""
     try:
-        found = Path(path).stat(follow_symlinks=device is not None)
+        status = Path(path).stat(follow_symlinks=device is not None)
     except OSError:
         return
-    if device is None or (found.st_dev == device and found.st_nlink == 0 and stat.S_ISREG(found.st_mode)):
-        seen[found.st_ino] = found.st_blocks * 512
+    if device is None or (status.st_dev == device and status.st_nlink == 0 and stat.S_ISREG(status.st_mode)):
+        seen[status.st_ino] = status.st_blocks * 512
 
 
 def _deleted(pid: int) -> list[str]:
@@ -320,8 +320,8 @@ def sweep() -> None:
     _sweep_groups()
     for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
-            found = home.lstat()
-            if home.is_dir() and not home.is_symlink() and found.st_uid == os.geteuid() and _is_dead(home):
+            status = home.lstat()
+            if home.is_dir() and not home.is_symlink() and status.st_uid == os.geteuid() and _is_dead(home):
                 remove(home)
 
 

@@ -13,6 +13,8 @@ import struct
 import sys
 from typing import Any
 
+HELLO = b"reground: isolated\n"
+"""What standard error begins with once the process is isolated. Before it are warnings of the isolation."""
 _PR_CAPBSET_DROP = 24
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -54,8 +56,8 @@ def _libc(name: str, *arguments: int | bytes) -> int:
 
     itself: Any = None
     function = _ctypes.dlsym(_ctypes.dlopen(itself, os.RTLD_NOW), name)
-    found: int = _ctypes.call_cdeclfunction(function, arguments)
-    return found
+    result: int = _ctypes.call_cdeclfunction(function, arguments)
+    return result
 
 
 def main(place: str | int) -> None:
@@ -64,13 +66,12 @@ def main(place: str | int) -> None:
         job: dict[str, Any] = json.load(file)
         if isinstance(place, int):
             os.ftruncate(place, 0)
-    if "hello" in job:
-        os.write(2, job["hello"].encode())
     if job["role"] == "tests":
         from .tests import main as become
     else:
         from .program import main as become
     confine(job["confine"])
+    os.write(2, HELLO)
     sys.path[:] = [path for path in sys.path if path != job["harness"]] + job["packages"]
     sys.argv = ["program.py"]
     become(job)

@@ -90,7 +90,7 @@ class Handle:
         return self._session.ask("next", self)
 
     def __contains__(self, item: Any) -> bool:
-        return any(found == item for found in self)
+        return any(each == item for each in self)
 
     def __str__(self) -> str:
         return str(self._session.ask("str", self))
@@ -264,9 +264,9 @@ class TestsSession(Session):
             raise self._odd() from odd
         if isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit) and op != "next":
             # Within a `zip` or a generator of the tests it would end these instead of failing them.
-            told = error.__dict__
+            attributes = error.__dict__
             error = _derived(type(error).__name__, RuntimeError)(*error.args)
-            error.__dict__.update(told)
+            error.__dict__.update(attributes)
         raise error
 
 
@@ -367,18 +367,20 @@ def _run_cases(module: types.ModuleType) -> None:
 
 
 def _blame(error: BaseException, *, tests: str = "", loading: bool = False) -> tuple[str, str]:
-    told = getattr(error, "from_program", None)
-    if told is not None:
+    message = getattr(error, "from_program", None)
+    if message is not None:
         kind = error.__dict__["type_in_program"]
         if kind == "MemoryError":
-            return "memory", told
-        return ("syntax" if loading and kind in ("SyntaxError", "IndentationError", "TabError") else "exception"), told
+            return "memory", message
+        if loading and kind in ("SyntaxError", "IndentationError", "TabError"):
+            return "syntax", message
+        return "exception", message
     line = line_of(error, FILE)
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     source = tests.splitlines()[line - 1].strip()[:300] if 0 < line <= len(tests.splitlines()) else ""
     if isinstance(error, AssertionError):
-        return "wrong answer", f"{said[:1500]} in: {source}" if source else said[:1500]
-    return "exception", f"in the tests: {said[:1500]} in: {source}" if source else f"in the tests: {said[:1500]}"
+        return "wrong answer", f"{message[:1500]} in: {source}" if source else message[:1500]
+    return "exception", f"in the tests: {message[:1500]} in: {source}" if source else f"in the tests: {message[:1500]}"
 
 
 def harden(tests: str) -> None:
@@ -394,10 +396,10 @@ def harden(tests: str) -> None:
             setattr(testing, name, _asserted(numpy, getattr(testing, name)))
 
 
-def _alike(numpy: Any, found: Any, wanted: Any) -> bool:
+def _alike(numpy: Any, actual: Any, desired: Any) -> bool:
     """The same shape, or a single number against at least one."""
-    shapes = [numpy.shape(found), numpy.shape(wanted)]
-    return shapes[0] == shapes[1] or (() in shapes and 0 not in (numpy.size(found), numpy.size(wanted)))
+    shapes = [numpy.shape(actual), numpy.shape(desired)]
+    return shapes[0] == shapes[1] or (() in shapes and 0 not in (numpy.size(actual), numpy.size(desired)))
 
 
 def _shaped(numpy: Any, compare: Callable[..., Any]) -> Callable[..., Any]:

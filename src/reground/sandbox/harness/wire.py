@@ -234,10 +234,10 @@ def _decode_decimal(body: Any) -> Any:
 
 
 def _decode_range(body: Any) -> range:
-    found = range(*map(_decode_int, body))
-    if found and abs(found[-1] - found[0]) // abs(found.step) > MOST_STEPS:
+    numbers = range(*map(_decode_int, body))
+    if numbers and abs(numbers[-1] - numbers[0]) // abs(numbers.step) > MOST_STEPS:
         raise ValueError("too many steps")
-    return found
+    return numbers
 
 
 _NUMERIC = re.compile(r"[<>|=]?[biufc][0-9]{1,2}")
@@ -353,12 +353,12 @@ def describe(error: BaseException, file: str = "") -> dict[str, Any]:
 
 def line_of(error: BaseException, file: str) -> int:
     """The last line of the file that an exception passed through; 0 if there is none."""
-    found, trace = 0, error.__traceback__
+    line, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == file:
-            found = trace.tb_lineno
+            line = trace.tb_lineno
         trace = trace.tb_next
-    return found
+    return line
 
 
 class Session:
