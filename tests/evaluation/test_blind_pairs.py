@@ -14,9 +14,21 @@ import pytest
 from reground.app.cli import run
 from reground.core.errors import ContextLengthExceeded, DataError, ParseError
 from reground.core.journal import MemoryJournal
-from reground.evaluation.blind_pairs import Pair, Verdict, Vote, page, pairs_of, read_votes
+from reground.evaluation.blind_pairs import (
+    Pair,
+    Verdict,
+    Vote,
+    model_votes,
+    page,
+    pairs_of,
+    prompt,
+    rating_tables,
+    read_verdict,
+    read_votes,
+    skills_after,
+)
 from reground.evaluation.judging import Answer
-from reground.evaluation.pair_ratings import alpha, model_votes, prompt, rating_tables, read_verdict, skills_after
+from reground.evaluation.metrics.agreement import krippendorff_alpha
 from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.browser import browser_page
@@ -228,7 +240,7 @@ def units(*rows: str) -> list[list[str]]:
     ],
 )
 def test_alpha_is_that_of_the_literature(rows: tuple[str, ...], expected: float | None) -> None:
-    assert alpha(units(*rows)) == (None if expected is None else pytest.approx(expected, abs=5e-4))
+    assert krippendorff_alpha(units(*rows)) == (None if expected is None else pytest.approx(expected, abs=5e-4))
 
 
 def test_agreement_is_of_people_and_of_each_model_with_them() -> None:

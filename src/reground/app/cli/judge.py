@@ -98,8 +98,7 @@ def _compare(
 ) -> None:
     """Write the page of blind pairs, or count people's votes on them and let the judges vote."""
     from reground.core.paths import expanded
-    from reground.evaluation.blind_pairs import Vote, page, pairs_of, read_votes
-    from reground.evaluation.pair_ratings import model_votes, rating_tables
+    from reground.evaluation.blind_pairs import Vote, model_votes, page, pairs_of, rating_tables, read_votes
     from reground.evaluation.results import write_text
 
     console, err = consoles

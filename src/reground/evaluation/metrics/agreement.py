@@ -1,9 +1,10 @@
-"""Pearson's and Spearman's correlation between two raters, such as a judge and people."""
+"""How far raters agree, such as a judge and people: Pearson's and Spearman's correlation, and Krippendorff's alpha."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import fsum, isfinite, sqrt
@@ -105,3 +106,19 @@ def correlation_p(
         draw.shuffle(order)
         beyond += abs(fsum(map(mul, x, order))) >= observed
     return beyond / resamples
+
+
+def krippendorff_alpha(units: Iterable[Sequence[str]]) -> float | None:
+    """Krippendorff's alpha for nominal values (Content Analysis, 2004, chapter 11): 1 is full agreement, 0 is chance.
+
+    Any number of judges may have given a unit its two or more values. None where no two values differ.
+    """
+    totals: Counter[str] = Counter()
+    differing = 0.0
+    for values in units:
+        counts = Counter(values)
+        totals += counts
+        differing += (len(values) ** 2 - sum(n * n for n in counts.values())) / (len(values) - 1)
+    n = totals.total()
+    expected = n * n - sum(count * count for count in totals.values())
+    return 1 - (n - 1) * differing / expected if expected else None
