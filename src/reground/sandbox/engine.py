@@ -249,6 +249,7 @@ class Engine:
             running.begin(running.collect("stdout", most))
             running.begin(running.collect("stderr", most))
             await _until(program.limits.seconds + STARTUP_SECONDS, [running], running.process)
+            await running.end()
             ended = _ended(running)
             execution = judge_value(ended) if for_value else judge_alone(ended)
             return settle(execution, program, ended, time.monotonic() - began)
@@ -311,6 +312,8 @@ class Engine:
                 env=launch.environment,
             )
         except OSError as error:
+            if group is not None:
+                await group.remove()
             raise SandboxUnavailable(f"cannot start {launch.command[0]}: {error.strerror}") from error
         finally:
             for inherited in launch.inherit:
