@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import FORMS, PHRASE, PLAN, abstains
+from reground.core.answers import FORMS, PHRASE, abstains
 from reground.core.code_blocks import extract_program
 from reground.core.extraction import extract_letters, extract_number, extract_phrase
 from reground.evaluation.metrics.text import exact_match
@@ -281,11 +281,6 @@ def test_a_yes_or_no_that_goes_on_as_a_sentence_is_the_word_alone(text, short):
     assert PHRASE.extract(text) == short
 
 
-@given(st.sets(st.sampled_from("ABCDEFGH"), min_size=1), st.sampled_from(["", ",", ", ", " and ", " & "]))
-def test_letters_come_sorted_whatever_joins_them(letters, joint):
-    assert extract_letters("Answer: " + joint.join(letters)) == "".join(sorted(letters))
-
-
 LAYOUTS = (
     "答案：{}",
     "正确答案是{}。",
@@ -328,18 +323,6 @@ def test_the_right_phrases_are_read(layout):
     for example in QUESTIONS["hotpotqa"](root).examples():
         for gold in example.golden_answers:
             assert exact_match(PHRASE.extract(layout.format(gold)), [gold]), gold
-
-
-def test_forms_go_by_their_names():
-    assert all(name == form.name and form.instruction for name, form in FORMS.items())
-    assert [name for name, form in FORMS.items() if form.draft_is_query] == ["program", "pal"]
-    assert [name for name, form in FORMS.items() if not form.final_pass] == ["text", "plan", "article"]
-    assert [name for name, form in FORMS.items() if form.outlined] == ["article"]
-
-
-def test_a_form_states_the_bare_answer_in_its_own_words_or_as_always():
-    assert PHRASE.short != PHRASE.instruction
-    assert PLAN.short == PLAN.instruction
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from reground.core.budget import Budget, Meter, Reservation, estimate_tokens
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Reply, Sampling, Terms, Usage, as_messages
+from reground.core.language import Message, Reply, Sampling, Usage, as_messages
 from reground.core.run import Run
 from reground.models.options import Price
 from reground.models.scripted import ScriptedModel
-from tests.core.strategies import usages
 
 ASK = (Message(role="user", content="a" * 35),)  # 14 tokens by the estimate
 
@@ -29,14 +28,6 @@ def test_the_estimate_counts_bytes_and_turns():
     assert estimate_tokens((Message(role="user", content="中" * 4),) * 2) == 2 * (4 + 3)
 
 
-def test_no_budget_lets_everything_through():
-    meter = Meter()
-    sampling = Sampling(max_tokens=10**6, n=100)
-    assert meter.admit(ASK, sampling) == (sampling, Reservation())
-    assert meter.room() is None
-    assert meter.remaining_tokens() is None
-
-
 def test_a_completion_is_cut_to_the_room_that_is_left():
     meter = Meter(Budget(tokens=100))
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=512))
@@ -45,11 +36,6 @@ def test_a_completion_is_cut_to_the_room_that_is_left():
     assert meter.remaining_tokens() == 70
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=20, n=2))
     assert (cut.max_tokens, reserved.tokens) == (20, 11 + 40)
-
-
-def test_room_is_shared_among_samples():
-    cut, reserved = Meter(Budget(tokens=100)).admit(ASK, Sampling(max_tokens=512, n=4))
-    assert (cut.max_tokens, reserved.tokens) == (21, 14 + 84)
 
 
 @pytest.mark.parametrize(("prompt", "ratio"), [(14, 1.05), (7, 0.6), (12, 0.9), (18, 1.35), (60, 1.6)])
@@ -73,14 +59,6 @@ def test_samples_drawn_in_several_requests_read_the_prompt_as_often():
     _, reserved = meter.admit(ASK, Sampling(max_tokens=16, n=4))
     meter.settle(reserved, Usage(calls=4, prompt=4 * 14, completion=10))
     assert meter.ratio == pytest.approx(1.05)
-
-
-def test_a_call_that_failed_teaches_nothing():
-    meter = Meter(Budget(tokens=10_000))
-    _, reserved = meter.admit(ASK, Sampling())
-    meter.settle(reserved, None)
-    meter.replay(Usage(), 0.0)
-    assert meter.ratio == 1.0
 
 
 def test_fewer_samples_are_drawn_before_one_is_cut_below_what_it_is_worth():
@@ -113,17 +91,6 @@ def test_a_call_that_would_not_fit_is_refused_before_it_is_made():
     assert Meter(Budget(tokens=15)).admit(ASK, Sampling(max_tokens=1))[0].max_tokens == 1
 
 
-def test_calls_in_flight_count():
-    meter = Meter(Budget(calls=2))
-    _, first = meter.admit(ASK, Sampling())
-    meter.admit(ASK, Sampling())
-    with pytest.raises(BudgetExceeded, match="2 calls") as caught:
-        meter.admit(ASK, Sampling())
-    assert caught.value.limit == "calls"
-    meter.settle(first, None)  # a call that failed gives its place back
-    meter.admit(ASK, Sampling())
-
-
 def test_time_carried_over_from_an_earlier_attempt_counts():
     clock = Clock()
     meter = Meter(Budget(seconds=10), clock=clock)
@@ -154,24 +121,6 @@ def test_a_budget_in_dollars_needs_a_price():
     meter.settle(reserved, Usage(calls=1, usd=None))
     with pytest.raises(ConfigurationError, match="--price"):
         meter.admit(ASK, Sampling())
-
-
-def test_replayed_calls_are_counted_apart():
-    meter = Meter(Budget(calls=5))
-    meter.replay(Usage(calls=3, prompt=10, completion=5), elapsed=0.0)
-    assert (meter.usage.calls, meter.usage.tokens, meter.replayed_calls) == (3, 15, 3)
-
-
-@given(st.lists(usages, max_size=5))
-def test_usage_adds_up(several):
-    total = sum(several, Usage())
-    assert total.calls == sum(each.calls for each in several)
-    assert total.tokens == sum(each.prompt + each.completion for each in several)
-    assert total.cached == sum(each.cached for each in several)
-    if any(each.usd is None for each in several):
-        assert total.usd is None
-    else:
-        assert total.usd == pytest.approx(sum(each.usd for each in several))
 
 
 @given(
@@ -221,23 +170,6 @@ def test_the_first_reply_is_written_however_short_it_must_be():
     meter.settle(reserved, Usage(calls=1, completion=1))
     with pytest.raises(BudgetExceeded):
         meter.admit(as_messages("why?"), Sampling())
-
-
-def test_a_budget_without_that_limit_is_written_as_before():
-    assert "completion" not in Budget(tokens=1).model_dump()
-    assert Budget(completion=3).model_dump()["completion"] == 3
-
-
-def test_several_requests_read_the_prompt_several_times():
-    one = Terms(samples=1)
-    meter = Meter(Budget(tokens=100, calls=3))
-    prompt = estimate_tokens(ASK)
-    cut, reserved = meter.admit(ASK, Sampling(n=50, max_tokens=16), terms=one)
-    assert (cut.n, reserved.calls) == (3, 3)
-    assert reserved.tokens == 3 * (prompt + cut.max_tokens) <= 100
-    with pytest.raises(BudgetExceeded):
-        meter.admit(ASK, Sampling(max_tokens=16), terms=one)
-    assert Meter(Budget(calls=2)).admit(ASK, Sampling(n=50), terms=Terms(samples=8))[0].n == 16
 
 
 async def test_concurrent_calls_do_not_overspend_dollars_together():

@@ -1,17 +1,14 @@
 """What a disk changes is noticed, in every file that is read back; lines and trees without checksums are read too."""
 
-import asyncio
 import contextlib
 import json
 import random
 import sqlite3
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from reground.core.answers import Answer
 from reground.core.errors import DataError, JournalError
-from reground.core.files import replace_lines
 from reground.core.journal import Effect, SqliteJournal
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
@@ -150,17 +147,6 @@ async def test_no_flipped_bit_of_the_cache_is_replayed(tmp_path):
     assert asked > FLIPS / 4
 
 
-def test_lines_and_trees_without_checksums_are_read(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(f"{story(1).model_dump_json()}\n{story(2).model_dump_json()}", encoding="utf-8")
-    assert list(read_trajectories(path)) == [story(1), story(2)]
-    write_tree(tmp_path / "tree.json", tree(), as_it_is)
-    data = json.loads((tmp_path / "tree.json").read_text())
-    assert len(data.pop("sum")) == 8
-    (tmp_path / "tree.json").write_text(json.dumps(data, indent=1))
-    assert plain(read_tree(tmp_path / "tree.json")) == plain(tree())
-
-
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_line_after_a_torn_one_is_a_line_of_its_own(tmp_path, count):
     path = tmp_path / "t.jsonl"
@@ -171,27 +157,3 @@ def test_a_line_after_a_torn_one_is_a_line_of_its_own(tmp_path, count):
     lines = path.read_bytes().splitlines()
     assert len(lines) == count + 1
     assert json.loads(lines[-1])["id"] == "9"
-
-
-def test_many_writers_of_one_file_write_whole_lines(tmp_path):
-    path = tmp_path / "t.jsonl"
-
-    async def write():
-        await asyncio.gather(*(asyncio.to_thread(append_trajectory, path, story(n)) for n in range(40)))
-
-    asyncio.run(write())
-    assert sorted(int(each.id) for each in read_trajectories(path)) == list(range(40))
-
-
-def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path):
-    path = tmp_path / "x.jsonl"
-
-    def replace(number):
-        for _ in range(50):
-            replace_lines(path, [b"%d\n" % number] * 3)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(replace, range(8)))
-    lines = path.read_bytes().splitlines()
-    assert len(lines) == 3 and len(set(lines)) == 1
-    assert [file.name for file in tmp_path.iterdir()] == ["x.jsonl"]

@@ -71,12 +71,6 @@ def test_it_is_the_same_in_every_process() -> None:
     assert ran[0].stdout == ran[1].stdout != b""
 
 
-def test_an_object_that_holds_itself_has_one_too() -> None:
-    caller = Caller("a")
-    caller.name = caller  # type: ignore[assignment]
-    assert function_fingerprint(caller)
-
-
 @pytest.mark.parametrize("hold", [lambda held: Caller(held).say, lambda held: partial(call, held), made])
 def test_what_an_object_that_it_holds_does_changes_nothing(hold: Callable[[object], object]) -> None:
     client = Caller("a")

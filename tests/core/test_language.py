@@ -26,11 +26,6 @@ def test_of_a_token_across_the_cut_the_part_before_it_stays_with_its_log_probabi
     assert (cut.text, spelled(cut), cut.mean_logprob) == ("one ", ["one", " "], -0.2)
 
 
-def test_a_reply_cut_at_its_very_start_has_no_tokens_and_no_mean():
-    cut = reply("END x", ("END", -4.0), (" x", -4.0)).upto(0)
-    assert (cut.text, cut.token_logprobs, cut.mean_logprob) == ("", (), None)
-
-
 def test_what_lies_between_the_kept_ranges_goes_with_its_tokens():
     kept = reply("ab[x]cd", ("ab[", -1.0), ("x", -9.0), ("]c", -2.0), ("d", -3.0)).only([(0, 2), (5, 7)])
     assert (kept.text, spelled(kept), kept.mean_logprob) == ("abcd", ["ab", "c", "d"], -2.0)
@@ -51,11 +46,6 @@ def test_white_space_that_a_server_took_off_the_text_shifts_no_token():
 )
 def test_tokens_that_do_not_spell_the_text_give_no_mean_for_a_part_of_it(tokens):
     assert reply("a b", *tokens).upto(1).token_logprobs is None
-
-
-def test_a_reply_without_log_probabilities_is_cut_all_the_same():
-    cut = Reply(text="a b").upto(1)
-    assert (cut.text, cut.token_logprobs) == ("a", None)
 
 
 def test_the_end_token_that_no_text_shows_changes_nothing():

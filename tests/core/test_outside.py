@@ -16,7 +16,6 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep, append_trajectory, read_trajectories
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers import Cache
 
 HALF = "half a pair \ud83d and on"
 
@@ -97,22 +96,6 @@ async def test_what_cannot_be_stored_is_mended_and_replayed(tmp_path, logprob):
     assert reply.text == HALF.replace("\ud83d", "\ufffd")
     assert reply.token_logprobs[0].logprob == (logprob if math.isfinite(logprob) else -9999.0)
     assert stories[0].answer.text.endswith("\ufffd")
-
-
-async def test_an_exception_with_half_a_pair_is_a_failure_like_any_other(tmp_path):
-    def fails(messages, sampling):
-        raise ValueError(HALF)
-
-    found = await solved(tmp_path, Method(ScriptedModel(fails), Library(), Box()))
-    (story,) = read_trajectories(tmp_path / "t.jsonl")
-    assert story.failure == found.trajectory.failure
-    assert "half a pair \ufffd" in story.failure.message
-
-
-async def test_the_cache_holds_such_a_reply_too(tmp_path):
-    said = await Cache(ScriptedModel([replied(math.nan)]), tmp_path / "c").generate([], Sampling())
-    again = await Cache(ScriptedModel([]), tmp_path / "c").generate([], Sampling())
-    assert said[0].token_logprobs == again[0].token_logprobs
 
 
 @pytest.mark.parametrize("result", ["{", '[{"text": 1}]', "[[" * 500, '[{"text":"a","token_logprobs":[null]}]'])

@@ -20,20 +20,6 @@ def test_one_variable_moves_everything(name, monkeypatch, tmp_path):
     assert PLACES[name]() == tmp_path / name
 
 
-def test_a_tilde_in_the_home_is_the_users(monkeypatch):
-    monkeypatch.setenv("REGROUND_HOME", "~/things")
-    assert paths.models_dir() == Path.home() / "things" / "models"
-
-
-def test_xdg_folders_are_honoured(monkeypatch, tmp_path):
-    monkeypatch.delenv("REGROUND_HOME", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
-    assert paths.models_dir() == tmp_path / "c" / "reground" / "models"
-    assert paths.indexes_dir() == tmp_path / "c" / "reground" / "indexes"
-    assert paths.runs_dir() == tmp_path / "s" / "reground" / "runs"
-
-
 @pytest.mark.parametrize("given", ["", "relative/path"])
 def test_an_empty_or_relative_xdg_folder_is_ignored(given, monkeypatch):
     monkeypatch.delenv("REGROUND_HOME", raising=False)

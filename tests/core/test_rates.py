@@ -62,13 +62,3 @@ async def test_who_is_cancelled_while_waiting_leaves_the_turn_to_the_next():
     assert first.cancelled() and clock.slept == pytest.approx([9, 2])
     bucket.settle(-2_000)
     await asyncio.wait_for(second, 5)
-
-
-async def test_what_fails_in_a_sleep_is_not_lost():
-    async def broken(seconds):
-        raise ValueError(seconds)
-
-    bucket = Bucket(60, clock=Stopped().now, sleep=broken)
-    await bucket.take(10)
-    with pytest.raises(ValueError, match=r"1\.0"):
-        await bucket.take(1)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
-from reground.core.journal import MemoryJournal
-from reground.core.language import Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Reply, TokenLogprob
 from reground.core.reasoning import separate
-from reground.core.run import Run
-from reground.models.scripted import ScriptedModel
 
 
 def tokens(*pairs: tuple[str, float]) -> tuple[TokenLogprob, ...]:
@@ -140,39 +136,3 @@ def test_log_probabilities_of_a_channel_end_before_its_last_token() -> None:
     said = tokens(*((piece, -float(i)) for i, piece in enumerate([*pieces, "<|return|>"])))
     reply = separate(Reply(text="".join(pieces), token_logprobs=said))
     assert (reply.text, reply.token_logprobs) == ("Four", said[-2:-1])
-
-
-def test_an_unfinished_thought_has_no_tokens_of_an_answer() -> None:
-    reply = separate(Reply(text="<think>hm", token_logprobs=tokens(("<think>", 0.0), ("hm", -5.0))))
-    assert reply.token_logprobs == ()
-    assert reply.mean_logprob is None
-
-
-async def test_a_method_sees_the_text_and_the_trajectory_keeps_the_thought() -> None:
-    journal = MemoryJournal()
-    first = ["<think>a b</think>One", "c</think>Two"]
-    run = Run(journal=journal)
-    replies = await run.generate(ScriptedModel(first), "Why?", name="x", sampling=Sampling(n=2, temperature=1.0))
-    assert [(reply.reasoning, reply.text) for reply in replies] == [("a b", "One"), ("c", "Two")]
-    assert replies[0].usage == Usage(calls=1, prompt=1, completion=3)
-    again = Run(journal=journal)
-    assert await again.generate(ScriptedModel([]), "Why?", name="x", sampling=Sampling(n=2, temperature=1.0)) == replies
-    (step,) = again.steps
-    assert '"reasoning":"a b"' in step.model_dump_json()
-
-
-def test_a_reply_recorded_before_thoughts_were_told_apart_can_be_read() -> None:
-    assert Reply.model_validate_json('{"text": "Old."}').reasoning is None
-
-
-@pytest.mark.parametrize("repeated", ["<think>", "\n", "assistant\n", "`</think>` ", "<|end|>\n", "a_think_", "< |"])
-def test_a_long_thought_takes_linear_time(repeated: str) -> None:
-    def seconds(size: int) -> float:
-        pieces = ["<think>", *[repeated] * size, "</think>", "Four"]
-        reply = Reply(text="".join(pieces), token_logprobs=tokens(*((piece, -1.0) for piece in pieces)))
-        started = time.process_time()
-        assert separate(reply).text == "Four"
-        return time.process_time() - started
-
-    seconds(1000)
-    assert seconds(80_000) < 40 * max(seconds(10_000), 0.01)

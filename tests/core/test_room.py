@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from reground.core.budget import Budget
-from reground.core.concurrency import gather
-from reground.core.errors import BudgetExceeded, ContextLengthExceeded, TransientModelError
+from reground.core.errors import ContextLengthExceeded, TransientModelError
 from reground.core.journal import MemoryJournal
 from reground.core.language import LanguageModel, Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.reasoning import FIRST, MOST, room_of
@@ -91,21 +90,6 @@ async def test_a_reply_that_is_all_thought_is_asked_once_more_and_the_model_is_l
     assert len(model.calls) == 5
 
 
-async def test_a_model_that_has_shown_a_thought_gets_room_before_it_loses_a_reply() -> None:
-    model, run = Thinker(), Run()
-    await ask(run, model, Sampling(max_tokens=500))
-    assert await ask(run, model) == ["So it is."]
-    assert len(model.calls) == 2
-    assert len(noted(run)) == 1
-
-
-async def test_what_one_model_needs_no_other_gets() -> None:
-    await ask(Run(), Thinker())
-    other = Thinker([0])
-    await ask(Run(), other)
-    assert other.limits == [10]
-
-
 async def test_a_text_that_a_thought_left_too_little_is_asked_for_again_and_a_long_one_is_not() -> None:
     short = Thinker([9])
     assert await ask(Run(), short) == ["So it is."]
@@ -113,13 +97,6 @@ async def test_a_text_that_a_thought_left_too_little_is_asked_for_again_and_a_lo
     long = Thinker([2], text="so it goes on and on " * 50)
     (cut,) = await ask(Run(), long, Sampling(max_tokens=60))
     assert len(long.calls) == 1, cut
-
-
-async def test_a_blank_text_or_one_cut_without_a_thought_is_no_lost_thought() -> None:
-    for text in ("\n\n\n \n\n", "word " * 30):
-        model = Thinker([0], text=text)
-        await ask(Run(), model)
-        assert model.limits == [10]
 
 
 async def test_thoughts_that_grow_get_more_room_up_to_a_bound() -> None:
@@ -162,15 +139,6 @@ async def test_a_replay_calls_no_model_and_a_killed_run_pays_nothing_twice(hidde
     assert len(set(seeds)) == 3
 
 
-async def test_what_was_learnt_names_no_call_otherwise() -> None:
-    journal, taught = MemoryJournal(), Thinker()
-    await ask(Run(), taught)
-    await ask(Run(journal=journal), taught)
-    untaught = Thinker()
-    assert await ask(Run(journal=journal), untaught) == ["So it is."]
-    assert untaught.calls == []
-
-
 @pytest.mark.parametrize("budget", [Budget(calls=1), Budget(tokens=30), Budget(completion=20)])
 async def test_a_budget_without_room_for_the_second_call_keeps_the_first_reply_and_a_larger_one_asks(
     budget: Budget,
@@ -183,19 +151,6 @@ async def test_a_budget_without_room_for_the_second_call_keeps_the_first_reply_a
     assert len(model.calls) == 1
     assert await ask(Run(journal=journal), model) == ["So it is."]
     assert len(model.calls) == 2, "the first reply was paid for"
-
-
-async def test_the_second_call_gets_what_the_budget_leaves() -> None:
-    model, run = Thinker(), Run(budget=Budget(tokens=300))
-    assert await ask(run, model) == ["So it is."]
-    assert 103 <= model.limits[1] < 300
-    assert run.usage.tokens <= 300
-
-
-async def test_when_the_time_is_over_no_second_call_is_waited_for() -> None:
-    run = Run(budget=Budget(seconds=0.15))
-    with pytest.raises(BudgetExceeded, match="time"):
-        await ask(run, Thinker(wait=0.1))
 
 
 async def test_what_a_later_call_needs_is_kept_with_room_for_its_thought() -> None:
@@ -219,13 +174,6 @@ async def test_of_several_samples_those_with_a_text_are_given_and_all_are_asked_
     model = Thinker([100])
     assert await ask(Run(), model, several) == ["So it is."] * 3
     assert [sampling.n for sampling in model.calls] == [3, 3]
-
-
-async def test_log_probabilities_are_those_of_the_text_of_the_second_reply() -> None:
-    model = Thinker()
-    (reply,) = await Run().generate(model, "Why?", name="ask", sampling=SHORT.model_copy(update={"logprobs": True}))
-    assert reply.text == "So it is."
-    assert [token.token.strip() for token in reply.token_logprobs or ()] == ["So", "it", "is."]
 
 
 class Stopping(Thinker):
@@ -285,16 +233,6 @@ async def test_a_second_call_that_fails_for_now_is_made_again_by_the_next_attemp
         await ask(Run(journal=journal), model)
     assert await ask(Run(journal=journal), model) == ["So it is."]
     assert len(model.calls) == 3
-
-
-async def test_calls_at_once_each_find_their_room_and_one_note_is_made() -> None:
-    model, run = Thinker(wait=0.01), Run()
-    spans = [run.span("step") for _ in range(5)]
-    assert await gather(*(ask(span, model) for span in spans)) == [["So it is."]] * 5
-    assert len(noted(run)) == 1
-    assert len(model.calls) == 10
-    await ask(run, model)
-    assert len(model.calls) == 11
 
 
 def test_what_was_learnt_goes_with_the_model() -> None:

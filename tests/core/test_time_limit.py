@@ -121,12 +121,6 @@ async def test_what_had_ended_before_is_recorded_and_not_asked_again():
     assert (again.error, slow.quick) == (None, 0)
 
 
-async def test_a_time_limit_of_the_retriever_s_own_is_its_own_failure():
-    slow = Slow(error=TimeoutError("the index sleeps"))
-    with pytest.raises(TimeoutError, match="the index sleeps"):
-        await Run(budget=BUDGET).retrieve(slow, "q", k=1)
-
-
 async def test_ctrl_c_is_no_end_of_a_budget():
     task = asyncio.create_task(Run(budget=BUDGET).retrieve(Slow(), "q", k=1))
     await asyncio.sleep(0.01)

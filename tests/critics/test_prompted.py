@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from reground.core.critic import Pair
 from reground.core.errors import CapabilityError
-from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
-from reground.core.trajectory import GenerateStep, NoteStep
+from reground.core.trajectory import NoteStep
 from reground.critics.prompted import PromptedCritic, Prompts, read_number, read_verdict
 from reground.models.scripted import ScriptedModel
 
@@ -109,15 +108,6 @@ async def test_without_log_probabilities_the_word_counts() -> None:
     assert await critic(Plain(["No", "Yes", "no"])).score(PAIRS, Run()) == [0.0, 1.0, 0.0]
 
 
-async def test_braces_in_what_is_judged_mean_nothing() -> None:
-    pair = Pair(context="{context} {0}", candidate="{proposal} }{")
-    for style in ("pointwise", "rank"):
-        model = ScriptedModel(["1 yes"])
-        await critic(model, style=style).score([pair], Run())
-        assert pair.context in model.prompts[0]
-        assert pair.candidate in model.prompts[0]
-
-
 def test_other_words_are_another_name() -> None:
     usual = critic(ScriptedModel([])).name
     assert usual == "prompted:pointwise scripted"
@@ -125,28 +115,6 @@ def test_other_words_are_another_name() -> None:
     third = critic(ScriptedModel([]), jobs={"rationale": "Judge."})
     assert len({usual, other.name, third.name}) == 3
     assert other.name == critic(ScriptedModel([]), prompts=other.prompts).name
-
-
-async def test_no_pairs_cost_nothing() -> None:
-    for style in ("pointwise", "rank"):
-        assert await critic(ScriptedModel([]), style=style).score([], Run()) == []
-
-
-async def test_a_replay_asks_nothing() -> None:
-    journal = MemoryJournal()
-    first = await critic(ScriptedModel(["yes", "no", "no"])).score(PAIRS, Run(journal=journal))
-    silent = ScriptedModel([])
-    run = Run(journal=journal)
-    assert await critic(silent).score(PAIRS, run) == first
-    assert all(step.replayed for step in run.steps if isinstance(step, GenerateStep))
-    assert silent.calls == []
-
-
-def test_a_hesitant_yes_is_above_a_hesitant_no() -> None:
-    yes, no = read_verdict(reply((" yes", 0.3))), read_verdict(reply((" no", 0.3)))
-    sure = read_verdict(reply(("Yes", 0.99)))
-    assert yes is not None and no is not None and sure is not None
-    assert no < 0.5 < yes < sure
 
 
 def test_a_verdict_in_several_tokens_takes_them_all_and_no_others() -> None:
@@ -163,15 +131,6 @@ def test_a_probability_that_the_server_does_not_know_leaves_the_word(unknown: fl
 
     assert (read_verdict(said("yes")), read_verdict(said("no"))) == (1.0, 0.0)
     assert read_number(said("2"), 3) == (1, 1.0), "else all would score 0, and the first be chosen"
-
-
-def test_words_that_begin_like_a_verdict_are_none() -> None:
-    assert read_verdict(Reply(text="Not now, nobody knows, yesterday")) is None
-
-
-def test_tokens_that_lack_the_verdict_leave_it_to_the_text() -> None:
-    assert read_verdict(Reply(text="yes", token_logprobs=(TokenLogprob(token="?", logprob=-1.0),))) == 1.0
-    assert read_verdict(Reply(text="yes", token_logprobs=())) == 1.0
 
 
 tokens = st.lists(

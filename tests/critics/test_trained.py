@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, ScoreStep
-from reground.critics import KINDS, Kind, load
+from reground.critics import load
 from reground.critics.scorers import Item, Queue, batches
 from reground.critics.texts import Manifest
 from reground.methods.cr_planner.actions import judged
@@ -74,11 +72,6 @@ async def test_other_weights_have_another_name_and_do_not_replay(folder: Path, b
     assert await Run(journal=journal).score(two, PAIRS) != first
 
 
-def test_critics_of_one_folder_share_their_weights(folder: Path) -> None:
-    one, two = (load(f"trained:{folder}", model=MODEL) for _ in range(2))
-    assert one.doc.queue is two.subgoal.queue  # type: ignore[attr-defined]
-
-
 class Gated:
     """A scorer whose first round waits until the gate opens, and that keeps what came together."""
 
@@ -116,15 +109,6 @@ async def test_calls_that_wait_are_scored_together_and_a_fault_stays_with_its_ca
     with pytest.raises(ModelError, match="out of memory"):
         await bad
     assert scorer.rounds == [["a"], ["bb", "ccc", "dddd", "bad"], ["bb", "ccc"], ["dddd"], ["bad"]]
-
-
-async def test_a_round_is_bounded_and_a_long_call_is_not_divided() -> None:
-    scorer = Gated()
-    queue = Queue(lambda: scorer)
-    tasks = await asked(queue, ["x"], ["x"] * 100, ["x"] * 100, ["x"] * 100, ["x"] * 400)
-    scorer.gate.set()
-    assert [len(found) for found in await asyncio.gather(*tasks)] == [1, 100, 100, 100, 400]
-    assert list(map(len, scorer.rounds)) == [1, 200, 100, 400]
 
 
 async def test_scoring_ends_with_the_next_batch_when_nobody_waits_any_more() -> None:
@@ -189,14 +173,6 @@ async def test_damaged_weights_are_told_of(folder: Path, tmp_path: Path) -> None
     (tmp_path / "out" / "critic" / "shared" / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match=r"could not be loaded: .*model\.safetensors is damaged"):
         await load(f"trained:{tmp_path / 'out'}", model=MODEL).doc.score(PAIRS, Run())
-
-
-def test_critics_import_no_torch() -> None:
-    code = (
-        "import sys, reground.critics, reground.critics.trained, reground.critics.simple; print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout.strip()) == (0, "False"), done.stderr
 
 
 # In a plan
@@ -339,6 +315,17 @@ async def test_a_server_elsewhere_is_asked_through_the_environments_proxy(monkey
         assert len(server.asked) == 1
 
 
+async def test_a_server_with_a_folder_reads_what_the_folder_reads(folder: Path) -> None:
+    manifest = Manifest.model_validate_json((folder / "critic" / "critic.json").read_text())
+    async with (server := Reranking()) as url:
+        critic = load(f"trained:{url}#{folder}", model=MODEL).doc
+        assert critic.name == f"trained:{url}/rerank {manifest.weights['shared'][:12]}"
+        assert critic.passage_tokens == manifest.passage_tokens  # type: ignore[attr-defined]
+        await critic.score([Pair(context="Question:\nWhy?", candidate="so " * 500)], Run())
+        (document,) = server.asked[0]["documents"]  # type: ignore[misc]
+        assert 30 < len(document.split()) < manifest.max_length
+
+
 async def test_no_part_of_a_servers_key_stands_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "abcdefghijklmnopqrstuvwxyz"
     monkeypatch.setenv("RERANK_API_KEY", key)
@@ -351,20 +338,3 @@ async def test_no_part_of_a_servers_key_stands_in_an_error(monkeypatch: pytest.M
         monkeypatch.setenv("RERANK_API_KEY", "two\nlines")
         with pytest.raises(ConfigurationError, match="RERANK_API_KEY has characters that no key has"):
             await critic.score(PAIRS, Run())
-
-
-async def test_a_server_with_a_folder_reads_what_the_folder_reads(folder: Path) -> None:
-    manifest = Manifest.model_validate_json((folder / "critic" / "critic.json").read_text())
-    async with (server := Reranking()) as url:
-        critic = load(f"trained:{url}#{folder}", model=MODEL).doc
-        assert critic.name == f"trained:{url}/rerank {manifest.weights['shared'][:12]}"
-        assert critic.passage_tokens == manifest.passage_tokens  # type: ignore[attr-defined]
-        await critic.score([Pair(context="Question:\nWhy?", candidate="so " * 500)], Run())
-        (document,) = server.asked[0]["documents"]  # type: ignore[misc]
-        assert 30 < len(document.split()) < manifest.max_length
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_an_address_with_a_secret_is_refused(kind: Kind) -> None:
-    with pytest.raises(ConfigurationError, match="password"):
-        load(f"{kind}=trained:http://me:secret@localhost/v1", model=MODEL)

@@ -11,11 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from reground.core.answers import CHOICE, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, Demonstration
+from reground.core.answers import PAL, PHRASE, PLAN, PROGRAM, Demonstration
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, ParseError
 from reground.core.evidence import Passage
-from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
@@ -31,8 +30,6 @@ from reground.methods.reflexion import Reflexion, asserts, called, feedback
 from reground.methods.self_refine import SelfRefine
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from reground_minecraft.task import TASKS as MINECRAFT
-from tests.data import need_data
 from tests.methods.helpers import PASSAGES, by_job, effects, notes, prompts, queries
 
 QUESTION = "Which river is longer, the Seine or the Danube?"
@@ -125,13 +122,6 @@ async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
     assert {sampling.temperature for _, sampling in model.calls} == {0.7}
 
 
-async def test_self_refine_stops_after_its_rounds() -> None:
-    model = by_job({"Check the answer": "Wrong.", "": "Answer: the Seine"})
-    run = Run()
-    await SelfRefine(model=model, form=PHRASE, rounds=2).solve(QUESTION, run)
-    assert names(run) == ["answer", "feedback", "refine", "feedback", "refine"]
-
-
 async def test_an_empty_refinement_keeps_the_answer() -> None:
     model = ScriptedModel(["Answer: the Danube", "Shorter!", "", "OK"])
     run = Run()
@@ -148,13 +138,6 @@ async def test_self_refine_only_appends_so_that_every_call_shares_all_of_the_one
     for before, after in itertools.pairwise(asked):
         assert after[: len(before)] == before
         assert [message.role for message in after[len(before) :]] == ["assistant", "user"]
-
-
-async def test_self_refine_goes_on_from_the_answer_that_stands_where_a_refinement_was_cut() -> None:
-    cut = Reply(text="Answer: the", finish_reason="length")
-    model = ScriptedModel(["Answer: the Danube", "Shorter!", cut, "OK"])
-    await SelfRefine(model=model, form=PHRASE).solve(QUESTION, Run())
-    assert model.calls[-1][0][-2].content == "Answer: the Danube"
 
 
 # IRCoT
@@ -175,20 +158,6 @@ async def test_ircot_takes_the_last_sentence_as_the_next_query_and_stops_at_answ
     assert names(run) == ["retrieve", "reason"] * 3 + ["answer"]
     assert "More text" not in prompts(run, "reason")[1]
     assert [thought.text for thought in answer.steps][-1] == "So the answer is the Danube."
-
-
-async def test_ircot_takes_the_next_sentence_of_a_model_that_begins_its_reasoning_again() -> None:
-    model = ScriptedModel(["The Seine is short.", "The Seine is short. So the answer is the Danube.", "Answer: x"])
-    run = Run()
-    answer = await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(QUESTION, run)
-    assert [thought.text for thought in answer.steps] == ["The Seine is short.", "So the answer is the Danube."]
-
-
-async def test_ircots_last_call_begins_like_the_call_before_it() -> None:
-    model = ScriptedModel(["The Seine is 775 km long.", "So the answer is the Danube.", "Answer: the Danube"])
-    await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=1).solve(QUESTION, Run())
-    before, last = model.prompts[-2:]
-    assert last.startswith(without_task(before) + " So the answer is the Danube.")
 
 
 async def test_ircot_collects_at_most_fifteen_passages() -> None:
@@ -314,22 +283,6 @@ async def test_flare_writes_a_plan_line_by_line_to_its_end() -> None:
     assert not notes(run, "sentence limit")
 
 
-async def test_flare_tells_that_its_limit_ended_the_text() -> None:
-    run = Run()
-    plan = "STEP 1: Dig.\n\nSTEP 2: Rest.\n\nSTEP 3: Dig."
-    method = FLARE(model=goes_on(plan), retriever=ScriptedRetriever([]), form=PLAN, max_sentences=2)
-    assert (await method.solve(QUESTION, run)).text == "STEP 1: Dig.\n\nSTEP 2: Rest."
-    assert len(notes(run, "sentence limit")) == 1
-
-
-async def test_flare_leaves_a_right_plan_executable() -> None:
-    task = MINECRAFT["minecraft_zero_shot"](need_data("minecraft").parent)
-    for example in task.examples()[:50]:
-        method = FLARE(model=goes_on(example.golden_answers[0]), retriever=ScriptedRetriever([]), form=task.form)
-        solved = await solve(method, example.question, Run(), id=example.id, name="flare")
-        assert (await task.score(example, solved.trajectory, None))["executability"].value == 1
-
-
 def test_flares_thresholds() -> None:
     tokens = list(certain("maybe sure .", low={"maybe": 0.5, "": 0.1}).token_logprobs or ())
     assert unsure(tokens, 0.8)
@@ -421,20 +374,6 @@ async def test_chain_of_knowledge_corrects_rationales_in_sequence_where_they_do_
     assert answer.text == "Answer: the Danube"
 
 
-async def test_chain_of_knowledge_keeps_a_rationale_for_which_nothing_is_found() -> None:
-    model = by_job(
-        {
-            "Write only the query": "x",
-            "each one checked": "Answer: 1",
-            "": [f"Fact {i}.\n\nAnswer: {i}" for i in range(5)],
-        }
-    )
-    run = Run()
-    answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, run)
-    assert "correct" not in names(run)
-    assert answer.steps[0].text == "Fact 0."
-
-
 async def test_chain_of_knowledge_looks_up_all_rationales_at_once_and_corrects_them_one_after_the_other() -> None:
     samples = [f"One {i}.\n\nTwo.\n\nThree.\n\nAnswer: {i}" for i in range(5)]
     said = {
@@ -502,15 +441,6 @@ async def test_react_answers_anyway_when_its_turns_end(replies: list[str]) -> No
     assert (await method.solve(QUESTION, run)).text == "Answer: x"
 
 
-async def test_reacts_last_call_goes_on_where_its_turns_end() -> None:
-    model = ScriptedModel([f"Thought: a\nAction: Search[{river}]" for river in ("Seine", "Danube")] + ["Answer: x"])
-    retriever = ScriptedRetriever(PASSAGES)
-    await ReAct(model=model, retriever=retriever, form=PHRASE, max_steps=2, k=1).solve(QUESTION, Run())
-    before, last = model.prompts[-2:]
-    assert "</passage>" in before
-    assert last.startswith(without_task(before) + "\n\nThought: a\nAction: Search[Danube]")
-
-
 async def test_react_takes_a_finish_in_its_last_call_for_the_answer() -> None:
     model = ScriptedModel(["Thought: a\nAction: Search[x]", "Thought: b\nAction: Finish[the Danube]"])
     answer = await ReAct(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, max_steps=1).solve(
@@ -531,13 +461,6 @@ async def test_react_takes_all_lines_of_an_answer() -> None:
     answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=PLAN).solve("How?", Run())
     assert answer.text == plan
     assert parse_action("Action: Finish[STEP 1: a\nSTEP 2: b").argument == "STEP 1: a\nSTEP 2: b", "cut before the end"
-
-
-async def test_react_is_told_how_to_give_the_answer() -> None:
-    model = ScriptedModel(["Thought: it is B.\nAction: Finish[B]"])
-    answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=CHOICE).solve("A. x\nB. y", Run())
-    assert CHOICE.short in model.prompts[0]
-    assert CHOICE.extract(answer.text) == "B"
 
 
 def test_actions_are_parsed_leniently_but_not_guessed() -> None:
@@ -657,15 +580,6 @@ async def test_reflexion_runs_a_pal_program_and_wants_a_number() -> None:
     assert [step.program.returns for step in run.steps if isinstance(step, ExecuteStep)] == ["solution()", "solution()"]
 
 
-async def test_reflexion_without_usable_tests_just_runs_the_program() -> None:
-    sandbox = TriedInOrder(PASSED)
-    model = ScriptedModel(["```python\nx = 1\n```", "no tests", "none again"])
-    run = Run()
-    await Reflexion(model=model, sandbox=sandbox).solve("Write x.", run)
-    assert notes(run, "no internal tests")
-    assert sandbox.programs[0].tests is None
-
-
 async def test_reflexion_tries_a_program_that_reads_its_input_on_examples() -> None:
     sandbox = TriedInOrder(PASSED, FAILED, PASSED, PASSED)
     cases = "```input\n2\n```\n```output\n4\n```\nand\n```input\n3\n```\n```output\n6\n```\n"
@@ -689,12 +603,6 @@ async def test_reflexion_tries_nothing_without_an_input_to_read() -> None:
     assert PROGRAM.extract(answer.text) == "print(input())"
 
 
-def test_reflexion_is_for_programs() -> None:
-    for form in (TEXT, NUMBER):
-        with pytest.raises(ConfigurationError, match="form program"):
-            Reflexion(model=ScriptedModel([]), sandbox=TriedInOrder(PASSED), form=form)
-
-
 def test_reading_asserts_names_and_feedback() -> None:
     assert asserts("assert f(1) == 2\nassert (\nx = 3\n  assert g(2), 'x'") == ["assert f(1) == 2", "assert g(2), 'x'"]
     assert called("assert f(len([1])) == g(2)") == ("f", "g")
@@ -702,58 +610,6 @@ def test_reading_asserts_names_and_feedback() -> None:
 
 
 # All of them
-
-
-def every_baseline() -> list[object]:
-    unsure_reply = certain("Thought about the answer. Answer: A", low={"the": 0.5})
-
-    def model() -> ScriptedModel:
-        return by_job(
-            {
-                "Write only the query": "river",
-                "one thought and one action": "Thought: look.\nAction: Search[Danube]",
-                "assert statement": "```python\nassert f(1)\n```",
-                "Go on from there": unsure_reply,
-                "Write only OK": "Wrong.",
-                "": "A thought.\n\n```python\nx = 1\n```\n\nAnswer: A",
-            }
-        )
-
-    retriever = ScriptedRetriever(PASSAGES)
-    return [
-        FewShot(model=model(), form=PHRASE),
-        SelfRefine(model=model(), form=PHRASE),
-        IRCoT(model=model(), retriever=retriever, form=PHRASE),
-        FLARE(model=model(), retriever=retriever, form=PHRASE),
-        ChainOfKnowledge(model=model(), retriever=retriever, form=PHRASE, consistent=1.0),
-        ReAct(model=model(), retriever=retriever, form=PHRASE),
-        Reflexion(model=model(), sandbox=TriedInOrder(FAILED)),
-    ]
-
-
-BASELINES = [type(method).__name__ for method in every_baseline()]
-
-
-@pytest.mark.parametrize("index", range(len(BASELINES)), ids=BASELINES)
-async def test_a_budget_that_ends_leaves_the_answer_proposed_last(index: int) -> None:
-    whole = Run()
-    await every_baseline()[index].solve(QUESTION, whole)  # type: ignore[attr-defined]
-    for allowed in range(1, whole.usage.calls):
-        run = Run(budget=Budget(calls=allowed))
-        solved = await solve(every_baseline()[index], QUESTION, run, id="q", name="x")  # type: ignore[arg-type]
-        assert run.usage.calls <= allowed
-        assert solved.error is None
-        assert solved.trajectory.answer is not None and solved.trajectory.answer.text
-
-
-@pytest.mark.parametrize("index", range(len(BASELINES)), ids=BASELINES)
-async def test_a_recorded_run_is_replayed_without_a_call(index: int) -> None:
-    journal = MemoryJournal()
-    first = await every_baseline()[index].solve(QUESTION, Run(journal=journal))  # type: ignore[attr-defined]
-    method = every_baseline()[index]
-    second = await method.solve(QUESTION, Run(journal=journal))  # type: ignore[attr-defined]
-    assert second == first
-    assert method.model.calls == []  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("gone", ["", "DELETE"])

@@ -213,11 +213,3 @@ def test_any_reply_is_read_without_an_error_and_reading_again_changes_no_meaning
     if answer:
         assert form.extract(answer)
     assert key(step) == key(key(step))
-
-
-def test_a_deeply_nested_program_is_no_crash() -> None:
-    assert complete_answer("```python\n" + "(" * 5000 + "\n```", PROGRAM) == ""
-    assert complete_answer("```python\nx = " + "-" * 20000 + "1\n```", PROGRAM) in {
-        "",
-        "```python\nx = " + "-" * 20000 + "1\n```",
-    }

@@ -6,9 +6,7 @@ import pytest
 
 from reground.app import catalogue
 from reground.core.answers import PHRASE, PROGRAM
-from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.journal import MemoryJournal
 from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
@@ -79,29 +77,6 @@ async def test_a_budget_that_ends_in_the_second_planning_leaves_the_first_progra
     assert (solved.error, solved.trajectory.stopped) == (None, "seconds")
     assert len(prompts(run, "reason")) == 3
     assert solved.trajectory.answer is not None and solved.trajectory.answer.text == WRONG
-
-
-@pytest.mark.parametrize("calls", range(2, 7))
-async def test_at_every_number_of_calls_there_is_a_program(calls: int) -> None:
-    run = Run(budget=Budget(calls=calls))
-    solved = await solve(method(), "Write double(x).", run, id="q", name="x")
-    assert run.usage.calls <= calls
-    assert solved.trajectory.answer is not None and "def double" in solved.trajectory.answer.text
-
-
-async def test_a_recorded_run_is_replayed_without_a_call() -> None:
-    journal = MemoryJournal()
-    first = await method().solve("Write double(x).", Run(journal=journal))
-    silent = ScriptedModel([])
-    assert await method(silent).solve("Write double(x).", Run(journal=journal)) == first
-    assert silent.calls == []
-
-
-def test_it_is_run_by_name_with_the_settings_of_both() -> None:
-    assert "cr_planner_reflexion" in catalogue.methods()
-    assert catalogue.needs("cr_planner_reflexion") == {"sandbox"}
-    made = method(rounds="1", max_steps="4", candidates="2", critic="random:3")
-    assert (made.rounds, made.max_steps, made.candidates, made.critic) == (1, 4, 2, "random:3")
 
 
 @pytest.mark.parametrize(

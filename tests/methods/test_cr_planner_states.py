@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
 from reground.critics.simple import SENTENCES
-from reground.methods.cr_planner.states import NOTHING, YIELDS, Goal, Observation, State, context, history, legal
+from reground.methods.cr_planner.states import NOTHING, YIELDS, Observation, State, context, history, legal
 from reground.methods.shared.prompts import QUOTED
 
 SEINE = Passage(id="seine", title="Seine", text="The Seine is 775 km long.")
@@ -50,11 +48,6 @@ def walked(*stages: str) -> State:
 )
 def test_useful_sub_goals_are_those_that_can_help_the_usual_one_first(stages: str, allowed: list[str]) -> None:
     assert list(legal(walked(*stages), left=10)) == allowed
-
-
-@pytest.mark.parametrize("stages", ["", "R", "Q", "RQ", "RQD", "RQN"])
-def test_the_paper_allows_every_sub_goal_in_every_state(stages: str) -> None:
-    assert sorted(legal(walked(*stages), left=10, mask="paper")) == ["GENQUERY", "REASON", "RETRIEVE"]
 
 
 def test_without_retrieval_there_is_reasoning_alone() -> None:
@@ -120,37 +113,9 @@ def test_the_document_critic_sees_the_last_rationale_and_query() -> None:
     assert "How long?" in context(State("How long?"), "doc", tokens=9)
 
 
-def test_a_longer_history_begins_with_the_shorter_so_that_servers_can_reuse_it() -> None:
-    stages = "RQDRQNR"
-    shown = [history(walked(*stages[:n]), tokens=100) for n in range(len(stages) + 1)]
-    assert all(after.startswith(before) and after != before for before, after in itertools.pairwise(shown))
-    assert NOTHING in shown[-1]
-
-
-@given(st.text("RQDN", max_size=8))
-def test_the_sub_goal_critic_sees_every_observation_in_order(stages: str) -> None:
-    state = walked(*stages)
-    seen = context(state, "subgoal", tokens=100)
-    place = 0
-    for observation in state.observations:
-        place = seen.index(observation.text, place) + len(observation.text)
-
-
-def test_a_sub_goal_that_waits_changes_what_is_seen() -> None:
-    state = walked("R", "Q")
-    waiting = [state.after(Observation(goal, SENTENCES[goal])) for goal in SENTENCES]
-    assert len({history(each, tokens=100) for each in (state, *waiting)}) == 4
-    assert {history(each, tokens=100, goals=False) for each in waiting} == {history(state, tokens=100, goals=False)}
-
-
 def test_documents_are_cut_and_numbered_as_they_are_cited() -> None:
     state = walked("Q", "D", "Q", "N", "Q", "D")
     shown = history(state, tokens=3)
     assert 'number="1"' in shown and 'number="2"' in shown and 'number="3"' not in shown
     assert "775 km" not in shown
     assert [passage.id for passage in state.passages] == ["doc2", "doc6"]
-
-
-def test_what_each_sub_goal_yields() -> None:
-    expected: dict[Goal, str] = {"REASON": "RATIONALE", "GENQUERY": "QUERY", "RETRIEVE": "DOC"}
-    assert expected == YIELDS

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from reground.core.answers import PHRASE, Answer
-from reground.core.budget import Budget
-from reground.core.errors import BudgetExceeded
-from reground.core.evidence import Passage
-from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, RetrieveStep
 from reground.critics.simple import SENTENCES
-from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import Observation, State, legal
-from reground.methods.cr_planner.tree import PlannerProblem, decode, encode
-from reground.retrieval.scripted import ScriptedRetriever
-from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
+from reground.methods.cr_planner.tree import PlannerProblem
 from reground.treesearch.mcts import search
 from reground.treesearch.tree import Settings, Tree, lineage, pairs, walk
-from tests.methods.helpers import PASSAGES
 from tests.methods.planner import QUESTION, generator, planner
 from tests.methods.test_cr_planner_states import walked
 
@@ -121,37 +111,6 @@ async def test_what_is_judged_is_what_the_critic_sees_in_solving() -> None:
         state = following
 
 
-async def test_the_tree_is_the_same_again_and_a_replay_calls_nothing() -> None:
-    journal = MemoryJournal()
-    first, tree = await grown(30, in_flight=4, run=Run(journal=journal))
-    again, same = await grown(30, in_flight=4, run=Run(journal=journal))
-    assert tree_to_dict(same, encode) == tree_to_dict(tree, encode)
-    assert first.planner.model.calls > 0  # type: ignore[attr-defined]
-    assert again.planner.model.calls == 0  # type: ignore[attr-defined]
-
-
-async def test_a_tree_goes_into_a_file_and_back(tmp_path: Path) -> None:
-    _, tree = await grown(20)
-    write_tree(tmp_path / "tree.json", tree, encode)
-    back = read_tree(tmp_path / "tree.json", decode)
-    assert [node.state for _, node in walk(back.root)] == [node.state for _, node in walk(tree.root)]
-    data = tree_to_dict(tree, encode)
-    data["nodes"][1]["state"]["stage"] = "NAP"
-    with pytest.raises(ValueError, match="NAP"):
-        tree_from_dict(data, decode)
-
-
-async def test_a_terminal_state_has_no_children_and_costs_no_call() -> None:
-    searched = PlannerProblem(planner=planner(generator(reason="Answer: the Danube")), run=Run(), reward=right)
-    state = State(QUESTION)
-    while children := await searched.expand(state, (len(state.observations),)):
-        state = children[0].state
-    assert state.stage == "RATIONALE"
-    calls = len(searched.planner.model.calls)  # type: ignore[attr-defined]
-    assert await searched.simulate(state, (), 0) == 1.0
-    assert len(searched.planner.model.calls) == calls  # type: ignore[attr-defined]
-
-
 async def test_answers_are_sampled_in_simulations_and_rewards_may_be_awaited() -> None:
     async def late(answer: Answer, run: Run) -> float:
         run.note("rewarded")
@@ -202,29 +161,6 @@ async def test_a_rollout_plays_on_with_the_first_candidates() -> None:
     ]
 
 
-async def test_the_end_of_a_budget_ends_the_search_with_what_there_is() -> None:
-    searched = problem(Run(budget=Budget(calls=12)))
-    tree = await search(searched, State(QUESTION), Settings(simulations=500), until=(BudgetExceeded,))
-    assert tree.stopped is not None
-    assert 0 < tree.root.visits < 500
-
-
-async def test_rankings_can_be_rewarded_by_their_documents() -> None:
-    passages = [*PASSAGES, Passage(id="other", text="other")]
-    made = CRPlanner(
-        model=generator(reason="Answer: Danube"),
-        retriever=ScriptedRetriever(passages),
-        answer="ranking",
-        critic="first",
-    )
-    searched = PlannerProblem(
-        planner=made, run=Run(), reward=lambda answer, run: float(answer.citations[0].passage_id == "danube")
-    )
-    (reason, *_) = await searched.expand(State(QUESTION), ())
-    (rationale, *_) = await searched.expand(reason.state, (0,))
-    assert await searched.simulate(rationale.state, (0, 0), 0) == 1.0
-
-
 async def test_a_child_has_the_log_probability_of_its_candidate_and_counts_those_that_say_the_same() -> None:
     said = [("One.", -0.5), ("one.", -0.75), ("Two.", -0.25)]
     replies = [Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=logprob),)) for text, logprob in said]
@@ -234,13 +170,3 @@ async def test_a_child_has_the_log_probability_of_its_candidate_and_counts_those
     assert reason.data == {"goal": "REASON", "stage": "ROOT"}
     assert [(child.copies, child.data["logprob"]) for child in reason.children] == [(2, -0.5), (1, -0.25)]
     assert all(child.data["finish_reason"] == "stop" for child in reason.children)
-
-
-async def test_a_log_probability_that_is_no_number_is_stored_as_a_very_small_one(tmp_path: Path) -> None:
-    impossible = Reply(text="One.", token_logprobs=(TokenLogprob(token="One", logprob=-math.inf),))
-    searched = PlannerProblem(planner=planner(generator(reason=[impossible] * 9)), run=Run(), reward=right)
-    tree = await search(searched, State(QUESTION), Settings(simulations=3))
-    write_tree(tmp_path / "tree.json", tree, encode)
-    text = (tmp_path / "tree.json").read_text()
-    assert '"logprob": -9999.0' in text
-    assert "Infinity" not in text

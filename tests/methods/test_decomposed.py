@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import NUMBER, PHRASE, TEXT, AnswerForm
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError
-from reground.core.evidence import Passage
-from reground.core.journal import MemoryJournal
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
@@ -69,12 +64,6 @@ async def test_a_question_that_is_not_divided_is_read_as_rag_reads_it(said: str)
     assert (queries(run), prompts(run, "answer")) == (queries(plain), prompts(plain, "answer"))
 
 
-async def test_a_question_with_a_number_sign_of_its_own_is_answered() -> None:
-    run = Run()
-    await decomposed(model("What was the #1 song?")).solve("What was the #1 song?", run)
-    assert queries(run) == ["What was the #1 song?"]
-
-
 async def test_examples_are_earlier_turns_and_short_answers_have_some_at_the_end_too() -> None:
     for form, shown in ((PHRASE, len(CONCLUDED)), (TEXT, 0), (NUMBER, 0)):
         run = Run()
@@ -113,23 +102,6 @@ async def test_what_was_read_counts_where_a_budget_has_no_call_left_for_another_
     assert prompts(run, "answer")[0].startswith("Notes:\nHow long is the Danube? 2850 km\n\nQuestion:")
     assert [step.text for step in answer.steps] == ["2850 km"]
     assert [each.passage_id for each in answer.shown] == ["danube"], "nobody read the other part's passage"
-
-
-@pytest.mark.parametrize("tokens", range(1000, 1800, 100))
-async def test_a_finished_run_is_replayed_without_a_call_whatever_its_budget(tokens: int) -> None:
-    journal = MemoryJournal()
-    long = [Passage(id=each.id, title=each.title, text=each.text * 40) for each in PASSAGES]
-    for finished in (False, True):
-        scripted = model(CHAIN)
-        method = replace(decomposed(scripted), retriever=ScriptedRetriever(long))
-        await method.solve(QUESTION, Run(budget=Budget(tokens=tokens), journal=journal))
-        assert not (finished and scripted.calls)
-
-
-def test_it_refuses_settings_that_make_no_sense() -> None:
-    for settings in ({"k": 0}, {"whole_k": 0}, {"most": 0}, {"part_tokens": 0}):
-        with pytest.raises(ConfigurationError):
-            decomposed(model(CHAIN), **settings)
 
 
 @given(st.text(alphabet="#12 a?.)\n-", max_size=60))

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT, Thought
 from reground.core.budget import Budget
-from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
 from reground.core.language import tokens_of
 from reground.core.run import Run
@@ -119,25 +118,8 @@ def test_without_a_limit_passages_are_cut_at_their_own_only():
     assert "no passages were found" in evidence.fill(TEMPLATE, {"question": "Which?"}, [], with_room(100), tokens=9)
 
 
-def test_fresh_passages_are_those_without_a_number():
-    evidence = Evidence()
-    evidence.add(PASSAGES[:2])
-    assert evidence.fresh(PASSAGES) == PASSAGES[2:]
-
-
 async def test_a_failed_query_is_noted_and_finds_nothing():
     run = Run()
     assert await find(run, Failing(on="boom"), "boom now", k=2) == []
     (note,) = notes(run, "retrieval failed")
     assert note.data == {"query": "boom now", "why": "the index is on fire"}
-
-
-async def test_an_empty_result_is_noted():
-    run = Run()
-    assert await find(run, Failing(nothing_for="void"), "void", k=2) == []
-    assert notes(run, "nothing retrieved")[0].data == {"query": "void"}
-
-
-async def test_a_refused_index_is_no_failed_query():
-    with pytest.raises(IndexRefused):
-        await find(Run(), Failing(on="x", error=IndexRefused), "x", k=1)

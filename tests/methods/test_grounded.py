@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-import re
-
 import pytest
 
 from reground.app.catalogue import build_method
 from reground.core.answers import ABSTENTION, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget, estimate_tokens
-from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob, Usage
 from reground.core.method import solve
@@ -23,7 +19,6 @@ from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, que
 
 QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
 NAMES, FIRST = "whose pages", "First state in one or two"
-NAMED = {NAMES: "Danube; Rhine", "nothing else": "Answer: Danube"}
 LONG = [
     Passage(id=str(i), title=f"River {i}", text=f"The Danube and the Rhine meet number {i}. " * 100) for i in range(9)
 ]
@@ -107,12 +102,6 @@ async def test_rounds_end_where_nothing_is_found():
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["nothing was retrieved"]
 
 
-@pytest.mark.parametrize("settings", [{"k": 0}, {"max_rounds": -1}, {"max_tokens": 0}, {"query_tokens": 0}])
-def test_wrong_settings_are_refused(settings):
-    with pytest.raises(ConfigurationError):
-        grounded(ScriptedModel([]), **settings)
-
-
 class Metered(ScriptedModel):
     """Names and another answer each time, paid for as prompts are estimated."""
 
@@ -140,16 +129,6 @@ async def test_whatever_the_length_of_passages_every_round_fits(tokens):
     assert solved.trajectory.stopped is None
     assert named.count("query") == named.count("refine") == method.max_rounds
     assert run.usage.tokens <= tokens
-
-
-async def test_prompts_begin_with_what_a_server_has_read_already():
-    scripted = Metered()
-    await grounded(scripted, ScriptedRetriever(LONG), max_tokens=256).solve(QUESTION, Run(budget=Budget(tokens=9000)))
-    answers = [prompt for prompt in scripted.prompts if NAMES not in prompt]
-    for before, after in itertools.pairwise(answers):
-        whole = before[: before.rindex("\n</passage>")]
-        assert after.startswith(whole)
-        assert len(re.findall("<passage number", after)) > len(re.findall("<passage number", before))
 
 
 async def test_a_reader_is_brief_and_may_abstain():
@@ -186,13 +165,6 @@ async def test_who_abstained_and_named_nothing_readable_searches_for_the_questio
     assert retriever.queries == [QUESTION, QUESTION]
 
 
-async def test_the_same_answer_with_another_quote_ends_the_rounds():
-    scripted = by_job({NAMES: "Danube", "": ['"It is long." [1]\nAnswer: Danube', '"Longer." [2]\nAnswer: Danube']})
-    run = Run()
-    await grounded(scripted, quote=True, k=1).solve(QUESTION, run)
-    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
-
-
 async def test_the_same_brief_answer_from_another_passage_ends_the_rounds():
     scripted = by_job({NAMES: "Danube", "": ["Danube [1]", "Danube [2][1]"]})
     run = Run()
@@ -208,10 +180,3 @@ async def test_a_sure_first_answer_needs_no_second_look(draft: Reply, calls: int
     scripted = by_job({NAMES: "Rhine", "": [draft, "Answer: Rhine"]})
     await grounded(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
     assert len(scripted.prompts) == calls
-
-
-@pytest.mark.parametrize("first", ["\n", "...", "  "])
-async def test_an_empty_first_answer_never_stands(first):
-    said = replies([(first, -0.1), ("Answer: Danube", -0.5)])
-    answer = await grounded(ScriptedModel(said), max_rounds=1, sure=-0.2).solve(QUESTION, run := Run())
-    assert PHRASE.extract(answer.text) == "Danube", effects(run)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from reground.app.catalogue import build_method
@@ -11,7 +9,7 @@ from reground.core.answers import PHRASE
 from reground.core.errors import CapabilityError
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.methods.grounded.names import read_names, some_of
+from reground.methods.grounded.names import read_names
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.text.sentences import names_in
@@ -39,13 +37,6 @@ def test_titles_that_were_read_are_left_out_and_no_name_comes_twice() -> None:
     assert names_in(["維也納是首都。"]) == []
     many = " and ".join(f"x Town{number}a" for number in range(200))
     assert len(names_in([many])) == 64
-
-
-def test_the_grammar_allows_what_is_offered() -> None:
-    grammar = some_of(['New "York"', "Wales"], most=2)
-    assert grammar.gbnf == ('root ::= name ("; " name){0,1}\nname ::= "New \\"York\\"" | "Wales"\n')
-    items = json.loads(grammar.json_schema)["properties"]["names"]["items"]
-    assert items["enum"] == ['New "York"', "Wales"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import FORMS
 from reground.core.errors import ConfigurationError
-from reground.methods.shared.prompts import NO_PASSAGES, Templates, cite, places, render, style
+from reground.methods.shared.prompts import Templates, cite, places, render
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,6 @@ def test_an_empty_value_is_shown_behind_a_label_and_leaves_no_gap_elsewhere(temp
     assert render(template, a=" ", b="b") == shown
 
 
-def test_where_there_are_no_passages_the_prompt_says_so():
-    assert render("{passages}\n\nEnd", passages="") == f"{NO_PASSAGES}\n\nEnd"
-
-
-def test_braces_in_values_are_no_places():
-    assert render("{question} {form}", question="{form}", form="{question}") == "{form} {question}"
-
-
 @given(st.sets(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4))
 def test_places_are_the_names_in_braces(names):
     assert places(" ".join(f"{{{name}}}" for name in names) + "{{no}}") == names
@@ -78,9 +70,3 @@ def test_only_prose_is_asked_for_markers():
     assert "[1]" in cite(FORMS["text"])
     assert "[1]" in cite(FORMS["phrase"])
     assert all("[1]" not in cite(FORMS[name]) for name in ("program", "pal", "plan", "number"))
-
-
-def test_thoughts_are_written_like_the_answer_where_they_are_the_answer():
-    assert style(FORMS["plan"]) == FORMS["plan"].instruction
-    assert "Python" in style(FORMS["program"])
-    assert FORMS["phrase"].instruction not in style(FORMS["phrase"])

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from reground.core.answers import ARTICLE, NUMBER, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.answers import ARTICLE, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget, estimate_tokens
-from reground.core.errors import ConfigurationError, IndexRefused, ModelError
+from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.evaluation import scaling
-from reground.methods.rat import RAT, Prompts
+from reground.methods.rat import RAT
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
@@ -189,20 +189,6 @@ async def test_query_from_the_question_asks_no_model():
     assert queries(run) == [QUESTION] * 3
 
 
-async def test_query_from_the_whole_draft():
-    run = Run()
-    await rat(query_from="whole").solve(QUESTION, run)
-    assert all(DRAFT in prompt for prompt in prompts(run, "query"))
-
-
-async def test_query_from_the_step_alone():
-    run = Run()
-    await rat(query_from="step").solve(QUESTION, run)
-    _, second, _ = prompts(run, "query")
-    assert "The Danube has 2000 km." in second
-    assert "Vienna lies" not in second
-
-
 async def test_non_causal_retrieves_for_all_raw_steps_and_revises_once():
     run = Run()
     answer = await rat(model(revise=REVISIONS[-1]), causal=False, form=PHRASE).solve(QUESTION, run)
@@ -276,34 +262,10 @@ async def test_a_failed_retrieval_skips_the_round_and_says_so():
     assert answer.text == REVISIONS[-1].replace(" [2]", ""), "one passage is all that the rounds were shown"
 
 
-async def test_nothing_retrieved_skips_the_round_and_says_so():
-    run = Run()
-    await rat(retriever=Failing(nothing_for="danube")).solve(QUESTION, run)
-    assert len(notes(run, "nothing retrieved")) == 2
-    assert len(prompts(run, "revise")) == 1
-
-
-async def test_a_refused_index_ends_the_question():
-    with pytest.raises(IndexRefused):
-        await rat(retriever=Failing(on="vienna", error=IndexRefused)).solve(QUESTION, Run())
-
-
-async def test_a_model_error_ends_the_question():
-    with pytest.raises(ModelError):
-        await rat(model(revise=ModelError("down"))).solve(QUESTION, Run())
-
-
 async def test_an_empty_query_falls_back_to_its_source():
     run = Run()
     await rat(model(query="")).solve(QUESTION, run)
     assert queries(run)[0] == "Vienna lies on the Danube."
-
-
-async def test_an_empty_draft_still_gives_an_answer():
-    run = Run()
-    answer = await rat(model(draft=" "), form=PHRASE).solve(QUESTION, run)
-    assert effects(run) == [("", "draft"), ("", "answer")]
-    assert answer.text == "Answer: the Danube"
 
 
 @pytest.mark.parametrize("allowed", range(1, 9))
@@ -318,30 +280,6 @@ async def test_calls_are_kept_back_for_the_final_answer(allowed):
     else:
         assert solved.trajectory.stopped == "calls"
         assert solved.trajectory.answer.text == DRAFT
-
-
-@pytest.mark.parametrize("allowed", range(1, 8))
-async def test_without_a_final_pass_the_best_thoughts_so_far_stand(allowed):
-    run = Run(budget=Budget(calls=allowed))
-    solved = await solve(rat(form=TEXT), QUESTION, run, id="q", name="rat")
-    done = (allowed - 1) // 2
-    steps = DRAFT.split("\n\n")
-    revised = REVISIONS[done - 1].split("\n\n") if done else []
-    assert solved.trajectory.answer.text == "\n\n".join([*revised, *steps[done:]])
-
-
-async def test_tokens_are_kept_back_for_the_final_answer():
-    run = Run(budget=Budget(tokens=1500))
-    solved = await solve(rat(form=NUMBER, max_tokens=64), QUESTION, run, id="q", name="rat")
-    assert solved.trajectory.stopped is None
-    assert effects(run)[-1] == ("", "answer")
-
-
-async def test_prompts_are_replaceable():
-    custom = Prompts(revise=f"{REVISE}! {{passages}} {{text}} {{question}} {{cite}}")
-    run = Run()
-    await rat(prompts=custom).solve(QUESTION, run)
-    assert all(prompt.startswith(f"{REVISE}! <passage") for prompt in prompts(run, "revise"))
 
 
 @pytest.mark.parametrize(

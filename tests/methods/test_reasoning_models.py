@@ -128,17 +128,6 @@ async def test_what_thoughts_need_is_learnt_with_the_first(name, form):
 
 
 @pytest.mark.parametrize("name", METHODS)
-async def test_a_model_without_thoughts_keeps_its_limits(name):
-    model, run = plain(), Run()
-    await make(name, model, form=PHRASE).solve(QUESTION, run)
-    steps = [step for step in run.steps if isinstance(step, GenerateStep)]
-    assert [sampling.max_tokens for _, sampling in model.calls] == [step.sampling.max_tokens for step in steps]
-    assert not any(reply.room for step in steps for reply in step.replies)
-    assert not notes(run, "thought needs room")
-    assert not [step for step in run.steps if "room" in step.span]
-
-
-@pytest.mark.parametrize("name", METHODS)
 async def test_the_second_calls_keep_to_the_budget(name):
     whole = Run()
     await make(name, Thinking("tags"), form=PHRASE).solve(QUESTION, whole)

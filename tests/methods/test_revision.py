@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from reground.core.answers import PROGRAM, TEXT
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods.shared.revision import accepted, readable
-from reground.text.echoes import labels_of, task_of, unlooped, without_echo
+from reground.methods.shared.revision import accepted
+from reground.text.echoes import unlooped, without_echo
 from tests.methods.helpers import notes
 
 TEMPLATE = (
@@ -71,11 +71,6 @@ def test_a_text_vanishes_only_where_it_may(gone):
     assert accepted(gone, Run(), TEXT, **kept) != ""
 
 
-@pytest.mark.parametrize("reply", [Reply(text="", finish_reason="length"), Reply(text="", reasoning="Hm.")])
-def test_a_reply_that_never_came_deletes_nothing(reply):
-    assert accepted(reply, Run(), TEXT, template=TEMPLATE, before="It is so.", gone=("DELETE", "")) is None
-
-
 @given(st.text())
 def test_taking_echoes_off_only_ever_shortens(text):
     once = without_echo(text, TEMPLATE)[0]
@@ -87,12 +82,6 @@ def test_lines_of_the_text_under_revision_are_no_echo():
     text = "Question:\nWho?\n\nStep to check:\nHe.\nTask: Write it again. Nothing else. Or so he said."
     assert without_echo(text, TEMPLATE, text)[0] == text
     assert without_echo(text, TEMPLATE)[0] == "Who?"
-
-
-def test_labels_are_the_templates_own_lines():
-    assert labels_of(TEMPLATE) == {"Question:", "Step to check:", "Errors found in it:"}
-    assert task_of(TEMPLATE) == "Task: Write it again. Nothing else."
-    assert task_of("Text:\n{text}") == task_of("Text:\n{text}\n\nGo: {text}") == ""
 
 
 @pytest.mark.parametrize("form", [TEXT, PROGRAM])
@@ -128,22 +117,10 @@ def test_unlooping_keeps_a_beginning_and_settles(parts):
     assert unlooped(short) == short
 
 
-def test_only_a_reply_that_was_cut_is_taken_for_a_loop():
-    looping = "Yes. " * 5
-    assert readable(Reply(text=looping), TEXT) == looping.strip()
-    assert readable(Reply(text=looping, finish_reason="length"), TEXT) == "Yes."
-    assert readable(Reply(text=looping, finish_reason="length"), PROGRAM) == looping.strip()
-
-
 def test_an_echo_and_nothing_else_is_an_empty_revision():
     run = Run()
     assert accepted(Reply(text="Step to check:"), run, TEXT, template=TEMPLATE, before="") is None
     assert notes(run, "revision empty")
-
-
-def test_of_a_template_without_labels_nothing_is_an_echo():
-    text = "Step to check:\n\nIt is so."
-    assert accepted(Reply(text=text), Run(), TEXT, template="{question} {form}", before="") == text
 
 
 def test_code_in_a_fence_takes_the_place_of_code_in_none():

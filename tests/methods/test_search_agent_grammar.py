@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reground.core.run import Run
 from reground.methods.search_agent import SearchAgent
-from reground.methods.search_agent.actions import END, NAMES, LinkSelection, Search, reply
+from reground.methods.search_agent.actions import END, NAMES, LinkSelection, reply
 from reground.methods.search_agent.parsing import parse_action, read_action
 from reground.methods.search_agent.steps import DECIDE, STEPS, SUMMARISE
 from reground.models.scripted import ScriptedModel
@@ -109,19 +109,6 @@ def value(form: dict[str, object]) -> st.SearchStrategy[object]:
             return st.sampled_from(form["enum"])
         case _:
             return st.text(min_size=1).map(lambda text: f"a{text}")
-
-
-@pytest.mark.parametrize("thoughts", ["", "...", " ", "We know.  # [END]"])
-def test_thoughts_are_words_and_hold_no_end(thoughts: str) -> None:
-    said = f'ACTION_SELECTED = ActionWrapper(thoughts="{thoughts}", action=Terminate())  # [END]'
-    assert not re.fullmatch(written(0), said)
-
-
-@pytest.mark.parametrize("query", ["C#-minor", "多瑙河有多长", "[Danube]", "(river)", r"\"Ulysses\" by Joyce", "1984"])
-def test_a_query_may_begin_with(query: str) -> None:
-    said = f'ACTION_SELECTED = ActionWrapper(thoughts="We ask.", action=Search(query="{query}"))  # [END]'
-    assert re.fullmatch(written(0), said)
-    assert isinstance(parse_action(said), Search)
 
 
 def test_a_selection_may_name_only_the_links_that_are_shown() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -28,10 +27,9 @@ from reground.methods.search_agent.actions import (
     literal,
     reply,
 )
-from reground.methods.search_agent.parsing import LONGEST, _balanced, mended, parse_action, read_action
-from reground.methods.search_agent.prompts import Prompts
+from reground.methods.search_agent.parsing import parse_action, read_action
 from reground.methods.search_agent.sampling import read
-from reground.methods.search_agent.steps import STEPS, show
+from reground.methods.search_agent.steps import STEPS
 
 SEARCH = Search("length of the Danube", "We need it.")
 
@@ -67,26 +65,6 @@ SEARCH = Search("length of the Danube", "We need it.")
 )
 def test_one_action_in_many_spellings(text: str) -> None:
     assert parse_action(text) == SEARCH
-
-
-@pytest.mark.parametrize(
-    ("text", "action"),
-    [
-        ("Terminate()", Terminate()),
-        ("ActionWrapper(thoughts='Done.', action=Terminate())", Terminate("Done.")),
-        (
-            "LinkSelection(grounded_summarization='[link_id=3] says so.', thoughts='t', selected_link_ids=[3, 3, 1])",
-            LinkSelection("[link_id=3] says so.", (3, 1), "t"),
-        ),
-        ("LinkSelection('None helps.', 't', ())", LinkSelection("None helps.", (), "t")),
-        ("Answer(thoughts='t', answer='Two\\nlines (with brackets)')", GivenAnswer("Two\nlines (with brackets)", "t")),
-        ("# It is good.\nACTION_SELECTED: Command = Check_Answer(passed=True)  # [END]", CheckAnswer(True)),
-        ("Check_Answer(passed=False)", CheckAnswer(False)),
-        ('Revise_Answer(revised_answer="It\'s 5 (five).")', ReviseAnswer("It's 5 (five).")),
-    ],
-)
-def test_every_action(text: str, action: Action) -> None:
-    assert parse_action(text) == action
 
 
 @pytest.mark.parametrize(
@@ -148,15 +126,6 @@ def test_literals_are_in_double_quotes_on_one_line_and_mean_the_text(text: str) 
     assert written[0] == written[-1] == '"'
     assert ast.literal_eval(written) == text
     assert len(written.splitlines()) == 1
-
-
-def test_no_exemplar_and_no_template_shows_a_string_in_single_quotes() -> None:
-    """Models copy the layout: an apostrophe between single quotes is no Python, and the reply is lost."""
-    for step in STEPS:
-        shown = [show(exemplar.view, snippet=1000) for exemplar in step.exemplars]
-        written = [reply(exemplar.action, exemplar.comments) for exemplar in step.exemplars]
-        for code in [Prompts().system(step.name), *shown, *written]:
-            assert not re.search(r"[=(,]\s*'", code), code
 
 
 @pytest.mark.parametrize(
@@ -230,27 +199,6 @@ def test_whatever_a_title_holds_it_is_read_back(quote: str, said: str) -> None:
 
 HOSTILE = ["'\\'", "' ) ", "'    ", " ", "\n", "thoughts=", "thoughts = '", "action=w", "passed=[1, ", "''' ", '""" ']
 HOSTILE += ["a'b\\\n", "'\n", "Search(\n", "(", "\\'"]
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("piece", HOSTILE)
-@pytest.mark.parametrize("head", ["Search(query='", "Answer(thoughts='a', answer='"])
-def test_a_megabyte_is_looked_through_in_the_time_of_its_length(head: str, piece: str) -> None:
-    """Work that grew with the square would take hours. Replies are cut long before; the patterns do not rely on it."""
-    text = head + piece * (1_000_000 // len(piece))
-    mended(text)
-    _balanced(text)
-    existing(text, [])
-    assert len(text) > 40 * LONGEST
-
-
-def test_nothing_that_is_written_is_run(tmp_path: Path) -> None:
-    trace = tmp_path / "ran"
-    run = f"open({str(trace)!r}, 'w')"
-    for text in (f"{run}\nSearch(query='x')", f"Search(query={run})", f"x = [{run}]\nTerminate()"):
-        sample = read(Reply(text=text), (Search, Terminate), lambda action: None)
-        assert sample.action is not None or sample.discarded
-    assert not trace.exists()
 
 
 DEEP = [
@@ -374,37 +322,6 @@ def test_the_exemplars_are_as_many_as_in_the_paper_and_are_read_as_they_are_mean
             assert sample.action == exemplar.action
 
 
-def test_the_exemplars_name_only_links_that_they_show() -> None:
-    for step in STEPS:
-        for exemplar in step.exemplars:
-            shown = show(exemplar.view, snippet=1000)
-            links = [n for n in range(1, 30) if f"link_id={n}," in shown]
-            written = reply(exemplar.action, exemplar.comments)
-            assert existing(written, links)[1] == []
-            if isinstance(exemplar.action, LinkSelection):
-                assert set(exemplar.action.selected_link_ids) <= set(links)
-                assert set(linked(exemplar.action.grounded_summarization)) <= set(exemplar.action.selected_link_ids)
-            if isinstance(exemplar.action, GivenAnswer | ReviseAnswer):
-                said = (
-                    exemplar.action.answer
-                    if isinstance(exemplar.action, GivenAnswer)
-                    else exemplar.action.revised_answer
-                )
-                assert linked(said)
-
-
-def test_both_kinds_of_action_are_shown_for_each_choice() -> None:
-    for step in STEPS:
-        assert {type(exemplar.action) for exemplar in step.exemplars} == set(step.kinds)
-        assert {type(exemplar.action) for exemplar in step.exemplars[:2]} == set(step.kinds), "two shots show both"
-    empty = [
-        not exemplar.action.selected_link_ids
-        for exemplar in STEPS[1].exemplars
-        if isinstance(exemplar.action, LinkSelection)
-    ]
-    assert any(empty) and not all(empty)
-
-
 @pytest.mark.parametrize(
     ("text", "kept", "unknown"),
     [
@@ -450,26 +367,3 @@ def test_no_text_keeps_a_link_that_does_not_exist(text: str, known: set[int]) ->
     assert "[link_id=1]" not in as_markers(kept)
     prose = re.sub(r"```.*?(?:```|\Z)|`[^`\n]*`", "", as_markers(kept), flags=re.DOTALL)
     assert {int(number) for number in re.findall(r"\[(\d{1,3})\]", prose)} <= known
-
-
-@pytest.mark.parametrize("blank", [" ", "\t", "[ ", "link_id ", "link_ids 1 and ", "[1 , ", "[1", "`"])
-def test_a_long_text_of_whatever_kind_is_looked_through_once(blank: str) -> None:
-    """The work grows with the text and not with its square: 100,000 characters would take hours."""
-    assert existing("a" + blank * (100_000 // len(blank)) + "b", [])[0].endswith("b")
-
-
-@pytest.mark.parametrize(
-    "text", ["[1" * 4000 + "]" * 4000, "[link_id=" * 2000 + "[9]" + "9]" * 2000, "`[link_id=" * 2000]
-)
-def test_nested_brackets_are_given_up_on_and_leave_no_link(text: str) -> None:
-    """A pass for each level would take minutes."""
-    kept, _ = existing(text + " so it ends", [])
-    assert kept.endswith("so it ends")
-    assert linked(kept) == []
-
-
-def test_plain_digits_may_be_left_alone() -> None:
-    assert existing("[2, 3] by [link_id=2] and [link_id=3, 9]", [2], plain=False) == (
-        "[2, 3] by [link_id=2] and",
-        [3, 9],
-    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Demonstration
+from reground.core.answers import FORMS, NUMBER, PHRASE, TEXT, Demonstration
 from reground.core.budget import Budget
 from reground.core.citations import cited_markers, without_unknown
 from reground.core.errors import ConfigurationError
@@ -25,7 +23,7 @@ from reground.methods.baselines import (
 from reground.methods.shared.prompts import general, shown
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.helpers import PASSAGES, Failing, effects, notes, queries
+from tests.methods.helpers import PASSAGES, effects, notes, queries
 
 QUESTION = "How long is the Danube?"
 REASONED = "It flows through Vienna.\n\nIt has 2850 km.\n\nAnswer: 2850 km"
@@ -71,12 +69,6 @@ async def test_few_shot_examples_are_earlier_turns():
     assert len(answer.steps) == 2
 
 
-async def test_shots_bound_the_examples():
-    model = ScriptedModel([REASONED])
-    await FewShotChainOfThought(model=model, form=CHOICE, shots=1).solve(QUESTION, Run())
-    assert len(model.calls[0][0]) == 3
-
-
 @pytest.mark.parametrize(("tokens", "shown"), [(200, 0), (600, 1), (5000, 3)])
 async def test_examples_make_room_for_the_answer_under_a_limit(tokens: int, shown: int) -> None:
     model, run = ScriptedModel([REASONED]), Run(budget=Budget(tokens=tokens))
@@ -99,20 +91,6 @@ def test_examples_in_prose_are_sentences_with_markers_only_where_passages_are_re
         assert "[" not in plain.answer
         assert cited_markers(cited.answer, most=9)
         assert without_unknown(cited.answer, ()) == (plain.answer, cited_markers(cited.answer, most=9))
-
-
-@pytest.mark.parametrize(("form", "like"), [(PHRASE, PHRASE), (TEXT, TEXT), (FORMS["plan"], TEXT)])
-def test_a_form_of_a_task_without_examples_is_shown_those_of_its_kind(form, like):
-    assert general(replace(form, name="own")) == general(like, cited=True)
-
-
-def test_examples_of_programs_run():
-    for example in (*general(FORMS["program"]), *general(FORMS["pal"])):
-        namespace: dict[str, object] = {}
-        exec(example.answer, namespace)
-        if "solution" in namespace:
-            expected = next(e.answer for e in general(NUMBER) if e.question == example.question)
-            assert namespace["solution"]() == float(expected)  # type: ignore[operator]
 
 
 async def test_self_consistency_is_one_call_for_n_samples_and_a_vote():
@@ -140,12 +118,6 @@ async def test_self_consistency_samples_no_more_than_its_budget_covers_in_full()
     assert notes(run, "ended early")
 
 
-async def test_a_long_limit_of_replies_leaves_self_consistency_its_samples() -> None:
-    model = ScriptedModel(lambda messages, sampling: "Answer: 4")
-    await SelfConsistency(model=model, form=NUMBER, n=3).solve(QUESTION, Run(budget=Budget(tokens=1000)))
-    assert sum(sampling.n for _, sampling in model.calls) == 3
-
-
 async def test_self_consistency_gives_one_sample_even_if_it_must_be_short():
     model = ScriptedModel(["Answer: 4"])
     run = Run(budget=Budget(tokens=130))
@@ -157,11 +129,6 @@ async def test_self_consistency_outvotes_empty_samples():
     model = ScriptedModel(["", " ", "Answer: 4"])
     answer = await SelfConsistency(model=model, form=NUMBER, n=3).solve(QUESTION, Run())
     assert answer.text == "Answer: 4"
-
-
-async def test_self_consistency_with_nothing_but_empty_samples():
-    answer = await SelfConsistency(model=ScriptedModel(["", ""]), n=2).solve(QUESTION, Run())
-    assert answer.text == ""
 
 
 def test_prose_that_never_agrees_is_settled_by_the_medoid():
@@ -204,15 +171,6 @@ async def test_rag_copies_what_holds_the_answer_first_if_asked():
     assert PHRASE.extract(answer.text) == "2850 km"
 
 
-async def test_rag_answers_without_passages_when_there_are_none():
-    model = ScriptedModel(["x"])
-    run = Run()
-    answer = await RAG(model=model, retriever=Failing(on="Danube")).solve(QUESTION, run)
-    assert notes(run, "retrieval failed")
-    assert model.prompts[0].startswith("(no passages were found)")
-    assert answer.citations == ()
-
-
 async def test_cot_rag_queries_with_the_whole_reasoning():
     model = ScriptedModel([REASONED, "Answer: 2850 km"])
     run = Run()
@@ -224,13 +182,6 @@ async def test_cot_rag_queries_with_the_whole_reasoning():
     assert "2850 km long" in model.prompts[1]
     assert answer.text == "Answer: 2850 km"
     assert [thought.text for thought in answer.steps] == ["It flows through Vienna.", "It has 2850 km."]
-
-
-async def test_cot_rag_without_reasoning_queries_with_the_question():
-    run = Run()
-    model = ScriptedModel(["", "Answer: 2850 km"])
-    await ChainOfThoughtRAG(model=model, retriever=ScriptedRetriever(PASSAGES)).solve(QUESTION, run)
-    assert queries(run) == [QUESTION]
 
 
 @pytest.mark.parametrize(
@@ -249,9 +200,3 @@ async def test_cot_rag_without_reasoning_queries_with_the_question():
 def test_wrong_settings_are_refused(make):
     with pytest.raises(ConfigurationError):
         make(ScriptedModel([]), ScriptedRetriever([]))
-
-
-@pytest.mark.parametrize("form", [PROGRAM, TEXT])
-def test_a_demonstration_is_shown_in_the_form(form):
-    text = shown(Demonstration(question="q", reasoning="why", answer="x = 1"), form)
-    assert text == ("why\n\n```python\nx = 1\n```" if form is PROGRAM else "why\n\nx = 1")

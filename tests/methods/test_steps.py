@@ -10,9 +10,8 @@ from reground.methods.shared.steps import (
     split_answer,
     split_draft,
     split_steps,
-    squeezed,
 )
-from reground.text.alignment import align_steps, similarity, with_lost_steps
+from reground.text.alignment import align_steps, with_lost_steps
 
 words = st.sampled_from(
     ["granite", "river", "copper", "window", "lantern", "harvest", "violin", "mountain", "teacher", "orchard"]
@@ -49,11 +48,6 @@ def test_a_heading_stays_with_its_paragraph_and_code_stays_whole():
     assert split_steps(text) == ["## First\nText.", "```python\na = 1\n\nb = 2\n```", "End."]
 
 
-def test_numbered_lines_in_code_are_no_steps():
-    code = "It counts.\n```python\n1: x\n2: y\n```"
-    assert split_steps(code) == [code]
-
-
 def test_too_many_steps_are_put_together_evenly():
     text = "\n\n".join(f"s{i}" for i in range(13))
     groups = split_steps(text, most=5)
@@ -69,27 +63,6 @@ def test_splitting_adds_no_word_and_keeps_the_order(draft, most):
     assert len(parts) <= most
     assert all(word in rest for word in " ".join(parts).split())
     assert all(part.strip() for part in parts)
-
-
-@given(st.lists(sentences, min_size=1, max_size=8))
-def test_what_is_joined_can_be_split_again(steps):
-    assert split_steps(join_steps(steps)) == steps
-
-
-def test_an_empty_draft_has_no_steps():
-    assert split_steps(" \n\n ") == []
-
-
-@given(sentences, sentences)
-def test_similarity_is_symmetric_and_bounded(a, b):
-    assert 0.0 <= similarity(a, b) <= 1.0
-    assert similarity(a, b) == similarity(b, a)
-    assert similarity(a, a) == 1.0
-
-
-def test_little_words_alone_are_no_likeness():
-    assert similarity("the river is in the north of it", "it is the best of all that was") < 0.35
-    assert similarity("", "something") == 0.0
 
 
 @given(st.lists(st.sampled_from(DISTINCT), unique=True, min_size=1), st.data())
@@ -176,10 +149,6 @@ def test_a_programs_answer_is_the_last_code_block():
     assert split_answer(response, PROGRAM) == ("Think.\n\n```python\na\n```\n\nBetter:", "```python\nb\n```")
     assert split_answer("```python\ncut off", PROGRAM) == ("", "```python\ncut off")
     assert split_answer("no code", PROGRAM) == ("no code", "")
-
-
-def test_white_space_does_not_tell_generations_apart():
-    assert squeezed(" a\n\n b\t c ") == "a b c"
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ class Judge:
 
     most: the tokens of a passage that it reads. is_here: whether its weights are in this process. Then a fault is not
     passing, and it ends the run. weigh: joins the scores with those of the search. cosines: whether a score is
-    `critics._scorers.SCALE` times a cosine and not a logit.
+    `critics.scorers.SCALE` times a cosine and not a logit.
     """
 
     name: str
