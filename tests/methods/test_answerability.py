@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.methods.grounded.answerability import lacking
+from reground.methods.grounded import words_lacking
 
 VIENNA = ["The Danube flows through Vienna and Budapest.", "Founded in 1889."]
 
@@ -26,13 +26,13 @@ VIENNA = ["The Danube flows through Vienna and Budapest.", "Founded in 1889."]
     ],
 )
 def test_names_and_numbers_count_three_times(question: str, share: float | None) -> None:
-    assert lacking(question, VIENNA) == (share if share is None else pytest.approx(share))
+    assert words_lacking(question, VIENNA) == (share if share is None else pytest.approx(share))
 
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=80), max_size=4), st.text(max_size=80))
 def test_it_is_a_share_that_more_text_never_raises(question: str, texts: list[str], more: str) -> None:
-    share = lacking(f"{question} 1889", texts)
+    share = words_lacking(f"{question} 1889", texts)
     assert share is not None
     assert 0.0 <= share <= 1.0
-    assert (lacking(f"{question} 1889", [*texts, more]) or 0.0) <= share + 1e-12
-    assert lacking(f"{question} 1889", [*texts, question, "1889"]) == 0.0
+    assert (words_lacking(f"{question} 1889", [*texts, more]) or 0.0) <= share + 1e-12
+    assert words_lacking(f"{question} 1889", [*texts, question, "1889"]) == 0.0

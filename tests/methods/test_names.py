@@ -9,7 +9,7 @@ from reground.core.answers import PHRASE
 from reground.core.errors import CapabilityError
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.methods.grounded.names import read_names
+from reground.methods.grounded import read_names
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.text.sentences import names_in

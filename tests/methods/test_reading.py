@@ -11,8 +11,7 @@ from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, NoteStep
 from reground.methods.baselines import RAG
-from reground.methods.grounded import Grounded
-from reground.methods.grounded.reading import Reader, elected
+from reground.methods.grounded import Grounded, Reader, elected
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, by_job

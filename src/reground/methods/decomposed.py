@@ -19,94 +19,8 @@ from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Samplin
 from reground.core.run import Run
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require, worked
 from reground.methods.shared.steps import squeezed
-
-DIVIDED = (
-    ("What is the occupation of Ida Lund?", "What is the occupation of Ida Lund?"),
-    (
-        "Which film was released earlier, The Iron Gate or Blue River?",
-        "When was The Iron Gate released?\nWhen was Blue River released?",
-    ),
-    (
-        "In what year was the trainer of the club that plays at Oak Park born?",
-        "Which club plays at Oak Park?\nWho is the trainer of #1?\nIn what year was #2 born?",
-    ),
-    (
-        "Who is the maternal grandfather of Karl of Nassau?",
-        "Who is the mother of Karl of Nassau?\nWho is the father of #1?",
-    ),
-    (
-        "Which film has the director who died later, Red Sand or The Mill?",
-        "Who directed Red Sand?\nWhen did #1 die?\nWho directed The Mill?\nWhen did #3 die?",
-    ),
-    (
-        "Are Lake Orta and Lake Sils in the same country?",
-        "In which country is Lake Orta?\nIn which country is Lake Sils?",
-    ),
-    (
-        "The Norwegian actor who played Tom in Night Bus studied at which university?",
-        "Which Norwegian actor played Tom in Night Bus?\nAt which university did #1 study?",
-    ),
-    (
-        "What is the nationality of the performer of the song Green Door?",
-        "Who performed the song Green Door?\nWhat is the nationality of #1?",
-    ),
-    (
-        "What do Hans Orff and Lisa Dahl have in common?",
-        "What is Hans Orff known for?\nWhat is Lisa Dahl known for?",
-    ),
-    (
-        "How many seats has the stadium in which the team of Carl Voss plays?",
-        "In which team does Carl Voss play?\nIn which stadium does #1 play?\nHow many seats has #2?",
-    ),
-)
-"""Questions and their parts, one a line; all names are invented."""
-CONCLUDED = (
-    (
-        "Which film was released earlier, The Iron Gate or Blue River?",
-        "When was The Iron Gate released? 4 March 1962\nWhen was Blue River released? 1957",
-        "Blue River",
-    ),
-    (
-        "Which film has the director who died later, Red Sand or The Mill?",
-        "Who directed Red Sand? John Arden\nWhen did John Arden die? 3 May 1984\n"
-        "Who directed The Mill? Ada Stone\nWhen did Ada Stone die? 1951",
-        "Red Sand",
-    ),
-    (
-        "Are Lake Orta and Lake Sils in the same country?",
-        "In which country is Lake Orta? in Italy\nIn which country is Lake Sils? Switzerland",
-        "no",
-    ),
-    (
-        "Where was the mother of Prince Karl of Nassau born?",
-        "Who was the mother of Prince Karl of Nassau? Princess Amalia\nWhere was Princess Amalia born? The Hague",
-        "The Hague",
-    ),
-    (
-        "Who is older, Anna Bell or Carl Voss?",
-        "When was Anna Bell born? 1881\nWhen was Carl Voss born? 12 May 1910",
-        "Anna Bell",
-    ),
-    (
-        "Are Tom Ford and Ida Lund both painters?",
-        "What is the occupation of Tom Ford? painter and writer\n"
-        "What is the occupation of Ida Lund? a Norwegian painter",
-        "yes",
-    ),
-    (
-        "What do Hans Orff and Lisa Dahl have in common?",
-        "What is Hans Orff known for? a violinist and composer\nWhat is Lisa Dahl known for? Danish composer",
-        "composer",
-    ),
-    (
-        "In which year was the author of The Glass Door born?",
-        "Who wrote The Glass Door? Emil Brandt\nIn which year was Emil Brandt born? 7 June 1872",
-        "1872",
-    ),
-)
-"""Questions, their notes and short answers. Each of two options is right as often, or its place would be learnt."""
 
 _REFERENCE = re.compile(r"#(\d+)")
 _NUMBER = re.compile(
@@ -121,9 +35,9 @@ _ANSWERED = re.compile(r"^answer\b[^:：]{0,9}[:：]", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(Templates):
-    """What the calls ask. divide: no places; `DIVIDED` follows it. read: places {passages} and {question}.
+    """What the calls ask. divide: no places; divided questions follow it. read: places {passages} and {question}.
 
-    conclude: {form}; for a short answer `CONCLUDED` follows it. notes: {notes} and {question}.
+    conclude: {form}; for a short answer worked examples follow it. notes: {notes} and {question}.
     """
 
     divide: str = (
@@ -210,7 +124,8 @@ class Decomposed:
 
     async def _divide(self, question: str, run: Run) -> list[str]:
         """The parts; a single one is the question, in words that may say less."""
-        turns = _turns(self.prompts.divide, DIVIDED, question)
+        shown = [(each.question, each.answer) for each in worked("decomposed")["divided"]]
+        turns = _turns(self.prompts.divide, shown, question)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
         reply = await run.ask(self.model, turns, name="divide", sampling=sampling)
         return read_parts(reply, question)[: self.most]
@@ -238,11 +153,12 @@ class Decomposed:
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
         """The messages of the last call."""
-        told = "\n".join(self._note(notes[n]) for n in sorted(notes))
-        shown = [(render(self.prompts.notes, notes=n, question=q), said) for q, n, said in CONCLUDED]
-        asked = render(self.prompts.notes, notes=told, question=question)
+        template, own = self.prompts.notes, "\n".join(self._note(notes[n]) for n in sorted(notes))
+        examples = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
+        shown = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in examples]
+        asked = render(template, notes=own, question=question)
         system = render(self.prompts.conclude, form=ending(self.form))
-        return _turns(system, shown if self.form.name == "phrase" else (), asked)
+        return _turns(system, shown, asked)
 
     def _note(self, note: Thought) -> str:
         """A part and its answer, with what it was read from where the answer cites."""
