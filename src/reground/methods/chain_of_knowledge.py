@@ -11,15 +11,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.answers import Answer, Thought
 from reground.core.concurrency import gather
-from reground.core.evidence import Passage, Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
+from reground.core.evidence import Passage
+from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.baselines import majority
-from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.evidence import find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, cite, render, require
 from reground.methods.shared.revision import DELETED, accepted
+from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_steps, reasoned, split_draft
 from reground.text.queries import clean_query
 
@@ -50,35 +51,24 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainOfKnowledge:
+class ChainOfKnowledge(Revising):
     """Self-consistency decides whether knowledge is needed; then rationales are corrected in sequence.
 
-    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
     prompts: the templates. n, sample_temperature: number of samples that vote, and their temperature.
     consistent: share of equal answers at or above which nothing is corrected.
-    max_steps: maximum number of rationales to correct. k: passages per rationale.
-    passage_tokens: maximum length of a passage in tokens. temperature: temperature of the other calls; 0 is greedy.
-    max_tokens: maximum tokens of a chain, a rationale or an answer. query_tokens: maximum tokens of a query.
+    max_steps: maximum number of rationales to correct.
     """
 
-    model: LanguageModel
-    retriever: Retriever
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     n: int = 5
     sample_temperature: float = 0.7
     consistent: float = 0.5
     max_steps: int = 4
-    k: int = 1
-    passage_tokens: int = 2000
-    temperature: float = 0.0
-    max_tokens: int = REPLY_TOKENS
-    query_tokens: int = 64
 
     def __post_init__(self) -> None:
-        require(min(self.n, self.k, self.max_steps) >= 1, "n, k and max_steps must be at least 1")
+        super().__post_init__()
+        require(min(self.n, self.max_steps) >= 1, "n and max_steps must be at least 1")
         require(0 <= self.consistent <= 1, "consistent must lie between 0 and 1")
-        require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -90,63 +80,56 @@ class ChainOfKnowledge:
         answer = run.propose(reasoned(chain, self.form))
         share = agreement(answers)
         run.note("consistency", share=share, threshold=self.consistent)
-        if share >= self.consistent:
-            return answer
-        return await self._adapt(question, chain, run)
-
-    async def _adapt(self, question: str, chain: str, run: Run) -> Answer:
-        evidence = Evidence()
-        drafts, _ = split_draft(evidence.checked(chain, run, self.form), self.form, most=self.max_steps)
-        steps = [run.span("rationale", step=number) for number in range(1, len(drafts) + 1)]
-        looked_up = await gather(
-            *(self._look_up(question, draft, step) for draft, step in zip(drafts, steps, strict=True))
-        )
-        thoughts = [
-            Thought(text=draft, draft=draft, query=query, citations=tuple(evidence.add(found)))
-            for draft, (query, found) in zip(drafts, looked_up, strict=True)
-        ]
-
-        def concluding() -> str:
-            checked = join_steps([thought.text for thought in thoughts])
-            return render(self.prompts.answer, question=question, thoughts=checked, form=self.form.instruction)
-
-        with run.keeping(concluding, reply=self.form.usual):
-            for i, step in enumerate(steps):
-                thoughts[i] = await self._correct(question, thoughts[i], thoughts[:i], evidence, step)
-        text = await run.ask(self.model, concluding(), name="answer", sampling=self._sampling(self.max_tokens))
-        shown = [marker for thought in thoughts for marker in thought.citations]
-        return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
-
-    async def _look_up(self, question: str, draft: str, run: Run) -> tuple[str, list[Passage]]:
-        """A rationale's query and the passages it finds; neither depends on the other rationales' corrections."""
-        prompt = render(self.prompts.query, question=question, thought=draft)
-        reply = await run.ask(self.model, prompt, name="query", sampling=self._sampling(self.query_tokens))
-        query = clean_query(reply, fallback=draft)
-        return query, await find(run, self.retriever, query, k=self.k)
-
-    async def _correct(
-        self, question: str, thought: Thought, before: Sequence[Thought], evidence: Evidence, run: Run
-    ) -> Thought:
-        if not thought.citations:
-            return thought
-        earlier = join_steps([one.text for one in before])
-        parts = {"question": question, "before": earlier, "thought": thought.text, "cite": cite(self.form)}
-        prompt = evidence.fill(self.prompts.correct, parts, thought.citations, run, tokens=self.passage_tokens, uses=2)
-        (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
-        text = accepted(
-            corrected, run, self.form, template=self.prompts.correct, before=thought.text, gone=(DELETED, "")
-        )
-        if text is None:
-            return thought
-        known = [*evidence.held, *evidence.cited(thought.text, self.form)]
-        return thought.model_copy(update={"text": evidence.checked(text, run, self.form, known=known)})
+        return answer if share >= self.consistent else await _Adapting(self, question, run).adapt(chain)
 
     def sizes(self) -> Sequence[ChainOfKnowledge]:
         """More samples and corrected rationales."""
         return [replace(self, n=n, max_steps=steps) for n, steps in ((2, 1), (3, 2), (5, 2), (5, 4), (10, 4), (10, 8))]
 
-    def _sampling(self, max_tokens: int) -> Sampling:
-        return Sampling(temperature=self.temperature, max_tokens=max_tokens)
+
+class _Adapting(Solving[ChainOfKnowledge]):
+    """The chain, corrected rationale by rationale. `looked_up` has what each one's query found."""
+
+    async def adapt(self, chain: str) -> Answer:
+        config, form = self.config, self.config.form
+        drafts, _ = split_draft(self.evidence.checked(chain, self.run, form), form, most=config.max_steps)
+        spans = [self.run.span("rationale", step=number) for number in range(1, len(drafts) + 1)]
+        looked_up = await gather(*map(self._look_up, drafts, spans))
+        thoughts = [
+            Thought(text=draft, draft=draft, query=query, citations=tuple(self.evidence.add(passages)))
+            for draft, (query, passages) in zip(drafts, looked_up, strict=True)
+        ]
+
+        def concluding() -> str:
+            checked = join_steps([thought.text for thought in thoughts])
+            return render(config.prompts.answer, question=self.question, thoughts=checked, form=form.instruction)
+
+        with self.run.keeping(concluding, reply=form.usual):
+            for i, span in enumerate(spans):
+                thoughts[i] = await self._correct(thoughts[i], thoughts[:i], span)
+        text = (await self.write(concluding(), self.run, name="answer")).text
+        self.read = [marker for thought in thoughts for marker in thought.citations]
+        return self.answer(text, thoughts)
+
+    async def _look_up(self, draft: str, run: Run) -> tuple[str, list[Passage]]:
+        """A rationale's query and the passages it finds; neither depends on the other rationales' corrections."""
+        prompt = render(self.config.prompts.query, question=self.question, thought=draft)
+        reply = await self.write(prompt, run, name="query", tokens=self.config.query_tokens)
+        query = clean_query(reply.text, fallback=draft)
+        return query, await find(run, self.config.retriever, query, k=self.config.k)
+
+    async def _correct(self, thought: Thought, before: Sequence[Thought], run: Run) -> Thought:
+        if not thought.citations:
+            return thought
+        form, template = self.config.form, self.config.prompts.correct
+        values = {"before": join_steps([one.text for one in before]), "thought": thought.text, "cite": cite(form)}
+        prompt = self.filled(template, values, thought.citations, run, uses=2)
+        reply = await self.write(prompt, run, name="correct")
+        text = accepted(reply, run, form, template=template, before=thought.text, gone=(DELETED, ""))
+        if text is None:
+            return thought
+        known = [*self.evidence.held, *self.evidence.cited(thought.text, form)]
+        return thought.model_copy(update={"text": self.evidence.checked(text, run, form, known=known)})
 
 
 def agreement(answers: Sequence[str]) -> float:
