@@ -70,7 +70,7 @@ def _typed() -> Iterator[str]:
 
     with suppress(EOFError, KeyboardInterrupt):
         while True:
-            yield input("> ")
+            yield input("> " if sys.stdout.isatty() else "")  # an answer that is redirected has no prompt beside it
 
 
 @dataclass(frozen=True)
