@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import itertools
 import math
-import os
 import random
 import re
 import resource
-import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -139,61 +137,6 @@ def _flaws_of_vectors(rows: Any) -> list[str]:
     lengths = [math.sqrt(sum(float(each) ** 2 for each in row)) for row in rows]
     right = len(rows) == 5 and all(abs(length - 1) < 1e-3 for length in lengths)
     return [] if right else [f"{rows.shape} vectors of lengths {lengths}"]
-
-
-# --- disks
-
-
-async def _disk(number: int, chance: random.Random) -> Sequence[Trial]:
-    """A command on a disk that is too small or read-only, and then on the same disk with room."""
-    job = chance.choice([job for job in kills.JOBS if "pull" not in job.command])
-    full = chance.random() < 0.8
-    kib = chance.choice((4, 8, 16, 24, 40, 64, 100, 160, 300, 600))
-    kind = "disk full" if full else "disk read-only"
-    before = await kills.undisturbed(job)
-    place = {"ask": "home", "index": "idx"}.get(job.command[0], "out")
-    with _folder() as folder:
-        await asyncio.to_thread(job.prepare, folder)
-        with _mounted(folder / place, kib) as disk:
-            if disk is None:
-                return [Trial("skipped: no small disk can be mounted here", True, _what(number, kind, []))]
-            if not full:
-                _remount(disk, "ro")
-            async with kills.world() as here:
-                words = tuple(word.replace("{url}", here.url) for word in job.command)
-                first = await asyncio.to_thread(run, words, folder, environment(folder))
-                flaws = first.flaws({2, before.code} if full else {2})
-                flaws += ["calls were made that could not be kept"] if not full and here.replies else []
-                paid = {key: here.bell.counts[key] for key in recorded(folder) if before.counts[key] == 1}
-                _remount(disk, "rw,size=64m")
-                second = await asyncio.to_thread(run, words, folder, environment(folder))
-                flaws += [f"with room: {flaw}" for flaw in second.flaws({before.code})]
-                flaws += [f"{key} was recorded and asked again" for key in paid if here.bell.counts[key] != paid[key]]
-            flaws += await asyncio.to_thread(kills.flaws_of_the_outcome, job, folder, before)
-    return [Trial(kind, not flaws, _what(number, f"{kind}, {kib} KiB, {job.name}", flaws))]
-
-
-@contextlib.contextmanager
-def _mounted(folder: Path, kib: int) -> Iterator[Path | None]:
-    kept = list(folder.rglob("*")) if folder.exists() else []
-    folder.mkdir(exist_ok=True)
-    size = kib * 1024 + sum(path.stat().st_size + 8192 for path in kept)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    content = {path.relative_to(folder): path.read_bytes() for path in kept if path.is_file()}
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
-        yield None
-        return
-    try:
-        for name, data in content.items():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes(data)
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=False)
-
-
-def _remount(disk: Path, how: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
 
 
 # --- damaged files
@@ -332,7 +275,7 @@ async def _surroundings(number: int, chance: random.Random) -> Sequence[Trial]:
 
 
 Family = Callable[[int, random.Random], Awaitable[Sequence[Trial]]]
-_FAMILIES: tuple[Family, ...] = (_models, _vectors, _damage, _surroundings, _disk, _damage, _surroundings, _damage)
+_FAMILIES: tuple[Family, ...] = (_models, _vectors, _damage, _surroundings, _damage)
 
 
 def _what(number: int, tried: str, flaws: Sequence[str]) -> str:

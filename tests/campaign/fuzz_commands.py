@@ -11,10 +11,7 @@ import io
 import json
 import os
 import random
-import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -52,8 +49,6 @@ _ONCE = b"attempts = 1\n"
 """A server that nobody reaches is tried once, not for a minute."""
 DOCUMENTED = {0, 1, 2, 3, 4}
 _LONGEST_LINE = 2_000
-_SUBPROCESS = 97
-"""One attempt in this many is a process of its own, as a user starts it."""
 _SAID = (
     *("Answer: A [1].", "The Danube is longer.\n\nAnswer: yes", "OK", "1", ""),
     *("Thought: x\nAction: Search[x]", "```python\nx = 1\n```"),
@@ -140,13 +135,12 @@ def attempt(number: int, folder: Path) -> list[Trial]:
     if arguments[:1] == ["demo"] and "--model" not in arguments:
         arguments.insert(1, "--model=openai/mock")  # a real model may be installed here, and takes its time
     arguments = [argument.replace("\x00", "\ufffd") for argument in arguments]
-    own = number % _SUBPROCESS == _SUBPROCESS - 1
     if not arguments:
         return []  # help, on standard output
-    code, said = _own_process(arguments, folder) if own else _here(arguments, folder)
+    code, said = _here(arguments, folder)
     why = _flaw(code, said)
     what = f"number {number}: {_short(arguments)}" + ("" if config is None else f" with {_short(config)}")
-    return [Trial(f"{kind}, as a process" if own else kind, not why, f"{what}: {why}")]
+    return [Trial(kind, not why, f"{what}: {why}")]
 
 
 def _flaw(code: int | str, said: str) -> str:
@@ -199,23 +193,6 @@ def _within(folder: Path) -> Iterator[None]:
         os.chdir(place)
         os.environ.clear()
         os.environ.update(before)
-
-
-def _own_process(arguments: list[str], folder: Path) -> tuple[int | str, str]:
-    source = Path(__file__).resolve().parents[2] / "src"
-    done = subprocess.run(
-        [sys.executable, "-m", "reground", *(argument.encode("utf-8", "surrogateescape" if _escapes(argument) else "replace") for argument in arguments)],
-        cwd=folder,
-        env={**os.environ, **_environment(folder), "PYTHONPATH": str(source)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=50,
-    )  # fmt: skip
-    return done.returncode, done.stderr.decode("utf-8", "replace")
-
-
-def _escapes(text: str) -> bool:
-    return not re.search("[\ud800-\udc7f\udd00-\udfff]", text)
 
 
 def _value(chance: random.Random, parameter: Any = None) -> str:
