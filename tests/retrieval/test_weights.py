@@ -52,8 +52,6 @@ def test_the_weights_of_a_folder_are_known_without_loading_them(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("model", "file"),
     [
-        ("st", "0_Transformer/model.safetensors"),
-        ("st", "1_Pooling/config.json"),
         ("st", "query_0_StaticEmbedding/model.safetensors"),
         ("onnx", "onnx/model.onnx"),
         ("onnx", "1_Pooling/config.json"),
@@ -62,7 +60,7 @@ def test_the_weights_of_a_folder_are_known_without_loading_them(tmp_path: Path) 
 def test_the_weights_of_a_folder_are_those_of_its_parts_too(model: str, file: str, tmp_path: Path) -> None:
     write(tmp_path, {"model.safetensors": "one"})
     flat = create_embedder(f"{model}/{tmp_path}").weights
-    assert flat == hashlib.blake2b(b"model.safetensors\x003\x00one", digest_size=16).hexdigest()  # as in old indexes
+    assert flat == hashlib.blake2b(b"model.safetensors\x003\x00one", digest_size=16).hexdigest()
     write(tmp_path, {"checkpoint-500/model.safetensors": "of a training that goes on"})
     assert create_embedder(f"{model}/{tmp_path}").weights == flat
     write(tmp_path, {file: "one"})

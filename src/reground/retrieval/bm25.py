@@ -235,8 +235,8 @@ class Bm25Index:
         from tantivy import Query
 
         try:
-            found = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
-            return [_passage(self._searcher.doc(address)) for _, address in found.hits]
+            results = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
+            return [_passage(self._searcher.doc(address)) for _, address in results.hits]
         except BaseException as error:
             raise _translated(error, f"a page could not be read: {error}") from None
 
@@ -247,8 +247,8 @@ class Bm25Index:
         if len(counts) <= _MAX_TERMS:
             return list(counts.items())
         frequency = {term: self._searcher.doc_freq("terms", term) for term in counts}
-        known = sorted((term for term in counts if frequency[term]), key=lambda term: (frequency[term], term))
-        return [(term, counts[term]) for term in known[:_MAX_TERMS]]
+        indexed = sorted((term for term in counts if frequency[term]), key=lambda term: (frequency[term], term))
+        return [(term, counts[term]) for term in indexed[:_MAX_TERMS]]
 
 
 def _passage(entry: Any, score: float = 0.0) -> Passage:

@@ -123,9 +123,9 @@ class Build:
         for entry in gone:
             self._remove_unseen(entry.id)
             self._ledger.drop_file(entry)
-        known = self._ledger.files()
-        order = sorted(changed, key=lambda file: (file.name in known and known[file.name].shadowed, file.name))
-        self._files(order, known)
+        entries = self._ledger.files()
+        order = sorted(changed, key=lambda file: (file.name in entries and entries[file.name].shadowed, file.name))
+        self._files(order, entries)
         late = [file for file, removed in self._waiting if removed < self.removed]
         if late:
             self._again = True
@@ -136,7 +136,7 @@ class Build:
         self._tell()
         self._describe()
 
-    def _files(self, order: Sequence[SourceFile], known: dict[str, FileEntry]) -> None:
+    def _files(self, order: Sequence[SourceFile], entries: dict[str, FileEntry]) -> None:
         whole, behind = sum(file.size for file in order), 0
         for number, file in enumerate(order, start=1):
             self._place = Progress(
@@ -144,7 +144,7 @@ class Build:
             )
             self._share = 0.0
             self.tick()
-            self._file(file, known.get(file.name))
+            self._file(file, entries.get(file.name))
             if self._shadowed:
                 self._waiting.append((file, self.removed))
             behind += file.size
@@ -265,16 +265,16 @@ class Build:
     def _clean(self, passages: list[Passage]) -> list[Passage]:
         if self._decontaminate is None:
             return passages
-        kept = []
+        clean = []
         for passage in passages:
             ngram = self._decontaminate.overlap(f"{passage.title}\n{passage.text}")
             if ngram is None:
-                kept.append(passage)
+                clean.append(passage)
                 continue
             self.dropped_count += 1
             if len(self.dropped) < _LISTED:
                 self.dropped.append(Dropped(id=passage.id, ngram=ngram))
-        return kept
+        return clean
 
     def _duplicate(self, id_: str, *, shadowed: bool) -> None:
         self._shadowed = self._shadowed or shadowed
@@ -329,14 +329,14 @@ class _Stopped(BaseException):
 
 def _skip(entry: FileEntry, error: Exception) -> None:
     """Note in one line why a file gives no document, or no more. What lies outside of it may be gone next time."""
-    said = " ".join(str(error).split())
+    reason = " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
-        said = f"cannot be read: {error.strerror}"
+        reason = f"cannot be read: {error.strerror}"
     elif isinstance(error, MemoryError):
-        said = "cannot be read: it needs more memory than there is"
+        reason = "cannot be read: it needs more memory than there is"
     elif not isinstance(error, Unreadable):
-        said = f"cannot be read: {type(error).__name__}{': ' if said else ''}{said}"
-    entry.skipped, entry.kind = said, error.kind if isinstance(error, Unreadable) else "failed"
+        reason = f"cannot be read: {type(error).__name__}{': ' if reason else ''}{reason}"
+    entry.skipped, entry.kind = reason, error.kind if isinstance(error, Unreadable) else "failed"
     if isinstance(error, PASSING):
         entry.seen_ns, entry.digest = 0, ""
 
@@ -347,7 +347,7 @@ def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
 
 
 def plan(
-    files: Sequence[SourceFile], known: dict[str, FileEntry], *, same_folder: bool, is_begun: bool = False
+    files: Sequence[SourceFile], entries: dict[str, FileEntry], *, same_folder: bool, is_begun: bool = False
 ) -> tuple[list[SourceFile], list[FileEntry]]:
     """The files that have to be read, and those that are gone.
 
@@ -356,11 +356,11 @@ def plan(
     is_begun: a build is gone on with that may have removed what shadowed a file.
     """
     names = {file.name for file in files}
-    gone = [entry for name, entry in known.items() if name not in names]
-    changed = [file for file in files if not (same_folder and _is_as_it_was(file, known.get(file.name)))]
+    gone = [entry for name, entry in entries.items() if name not in names]
+    changed = [file for file in files if not (same_folder and _is_as_it_was(file, entries.get(file.name)))]
     if changed or gone or is_begun:
         listed = {file.name for file in changed}
-        changed += [f for f in files if f.name not in listed and f.name in known and known[f.name].shadowed]
+        changed += [f for f in files if f.name not in listed and f.name in entries and entries[f.name].shadowed]
     return changed, gone
 
 

@@ -130,15 +130,15 @@ def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[
 
 def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -> Document:
     """The one document in a file that holds no more. Raises Unreadable, ImportError, MemoryError or OSError."""
-    found = format_of(file.typed)
-    reader: Reader = getattr(import_module(f"reground.retrieval.reading.{found.module}"), found.function)
+    format_ = format_of(file.typed)
+    reader: Reader = getattr(import_module(f"reground.retrieval.reading.{format_.module}"), format_.function)
     try:
         read = reader(content, around)
     except (DataError, *PASSING):
         raise
     except Exception as error:  # a broken file can make a parser fail in any way
-        said = " ".join(str(error).split())
-        raise Unreadable(f"cannot be read: {type(error).__name__}{': ' if said else ''}{said}") from None
+        message = " ".join(str(error).split())
+        raise Unreadable(f"cannot be read: {type(error).__name__}{': ' if message else ''}{message}") from None
     if not read.text.strip():
         raise Unreadable("holds no text", kind="empty")
     path = PurePosixPath(file.name)
@@ -155,8 +155,8 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
     go; a copy of a message is passed over. Raises Unreadable and OSError."""
     from reground.retrieval.reading.mail import mailbox
 
-    taken: set[str] = set()
-    seen: set[int] = set()
+    ids: set[str] = set()
+    contents: set[int] = set()
     with file.path.open("rb") as lines:
         for mail in mailbox(lines, around):
             around.tick(_share(lines, file))
@@ -164,11 +164,11 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
             title = " ".join(read.title.split())[:_LONGEST_TITLE] or "(no subject)"
             id_ = f"{file.name}/{mail.key[:_LONGEST_ID]}"
             document = Document(id_, title, read.text, file.name, file.name, read.guessed)
-            if not read.text.strip() or document.content in seen:
+            if not read.text.strip() or document.content in contents:
                 continue
-            seen.add(document.content)
-            yield replace(document, id=f"{id_}~{document.content:x}") if id_ in taken else document
-            taken.add(id_)
+            contents.add(document.content)
+            yield replace(document, id=f"{id_}~{document.content:x}") if id_ in ids else document
+            ids.add(id_)
 
 
 class Format(NamedTuple):

@@ -130,13 +130,13 @@ class EndpointEmbedder:
     ) -> None:
         self.name = f"openai/{model}"
         self._model = model
-        given = base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
-        check_address(given, "the base URL" if base_url else "the base URL in OPENAI_BASE_URL")
-        if not re.match(r"https?://[^/@\s]+(/|$)", given):
+        address = base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
+        check_address(address, "the base URL" if base_url else "the base URL in OPENAI_BASE_URL")
+        if not re.match(r"https?://[^/@\s]+(/|$)", address):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
-        self._url = given.rstrip("/") + "/embeddings"
+        self._url = address.rstrip("/") + "/embeddings"
         self._proxy = proxy_for(self._url)
-        self._sends_key = sends_key or is_of_the_key(given)
+        self._sends_key = sends_key or is_of_the_key(address)
         self._batch = batch
         self._concurrency = concurrency
         self._attempts = attempts
@@ -196,8 +196,8 @@ class EndpointEmbedder:
             if response.status == 401 and not self._sends_key:
                 why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
                 raise AuthenticationError(why)
-            said = reply[:4000].decode("utf-8", "replace")
-            raise _refusal(response.status, response.headers.get("Retry-After"), said, self._url)
+            message = reply[:4000].decode("utf-8", "replace")
+            raise _refusal(response.status, response.headers.get("Retry-After"), message, self._url)
         if len(reply) > LARGE:  # then other calls go on meanwhile
             return await asyncio.to_thread(_rows, reply, len(batch), self._url)
         return _rows(reply, len(batch), self._url)
@@ -219,8 +219,8 @@ class EndpointEmbedder:
 def is_of_the_key(url: str) -> bool:
     """Whether a server is the one that OPENAI_API_KEY is for."""
     own = os.environ.get("OPENAI_BASE_URL", "").strip()
-    asked = _origin(url)
-    return asked is not None and asked in (_origin(_BASE_URL), _origin(own))
+    origin = _origin(url)
+    return origin is not None and origin in (_origin(_BASE_URL), _origin(own))
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None] | None:
@@ -228,23 +228,23 @@ def _origin(url: str) -> tuple[str, str | None, int | None] | None:
     from yarl import URL
 
     try:
-        found = URL(url)
-        return (found.scheme, found.host, found.port) if found.host else None
+        address = URL(url)
+        return (address.scheme, address.host, address.port) if address.host else None
     except ValueError:
         return None
 
 
-def _refusal(status: int, retry_after: str | None, said: str, url: str) -> ModelError:
+def _refusal(status: int, retry_after: str | None, message: str, url: str) -> ModelError:
     key = os.environ.get("OPENAI_API_KEY", "").strip()
-    said = " ".join((said.replace(key, "***") if key else said).split())[:300]
+    message = " ".join((message.replace(key, "***") if key else message).split())[:300]
     if status in _TRANSIENT:
         wait = float(retry_after) if retry_after and re.fullmatch(r"\d+(\.\d+)?", retry_after) else None
-        return TransientModelError(f"{url} answered {status}: {said}", retry_after=wait)
+        return TransientModelError(f"{url} answered {status}: {message}", retry_after=wait)
     if status in (401, 403):
         return AuthenticationError(f"{url} refused the key ({status}); is OPENAI_API_KEY right?")
-    if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", said, re.IGNORECASE):
-        return ContextLengthExceeded(f"passages are too long for the embedder; choose fewer --chunk-tokens ({said})")
-    return ModelError(f"{url} answered {status}: {said}")
+    if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", message, re.IGNORECASE):
+        return ContextLengthExceeded(f"passages are too long for the embedder; choose fewer --chunk-tokens ({message})")
+    return ModelError(f"{url} answered {status}: {message}")
 
 
 def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
@@ -442,9 +442,9 @@ class _Encoder:
         rows = []
         for text in texts:
             ids = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
-            given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
             try:
-                hidden = self._session.run(None, {name: given[name] for name in self._inputs})[0]
+                hidden = self._session.run(None, {name: inputs[name] for name in self._inputs})[0]
             except Exception as error:
                 why = trouble(error)
                 raise ModelError(f"{self._name} could not embed a text of {ids.size} tokens: {why}") from None

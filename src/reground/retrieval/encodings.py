@@ -92,9 +92,9 @@ def decode(content: bytes, *, markup: bool = False) -> Decoded:
 
 def _declared(content: bytes) -> str:
     """The encoding that a page declares, by Python's name for it; "" without a usable one."""
-    found = _DECLARED.search(content[:_DECLARED_WITHIN])
-    known = text_encoding(found.group(1).decode("ascii", "replace")) if found else ""
-    return "" if known.startswith(_UNICODE) else known  # UTF-8 has been tried before, and UTF-16 is not read here
+    match = _DECLARED.search(content[:_DECLARED_WITHIN])
+    encoding = text_encoding(match.group(1).decode("ascii", "replace")) if match else ""
+    return "" if encoding.startswith(_UNICODE) else encoding  # UTF-8 has been tried before, and UTF-16 is not read here
 
 
 def text_encoding(name: str) -> str:
@@ -102,10 +102,10 @@ def text_encoding(name: str) -> str:
     unknown one, and for what is no encoding of texts or may take the square of their length."""
     name = name.strip().lower()
     try:
-        known = codecs.lookup(_MEANT.get(name, name)).name
+        encoding = codecs.lookup(_MEANT.get(name, name)).name
     except (LookupError, ValueError):
         return ""
-    return known if known.startswith(_TRUSTED) else ""
+    return encoding if encoding.startswith(_TRUSTED) else ""
 
 
 def _without_name(content: bytes, invalid: int) -> Decoded:

@@ -81,11 +81,11 @@ class IndexRetriever:
         An empty result may mean damage. So the contents of an index that was too large to check when it was opened are
         checked then. Raises IndexRefused if it is damaged.
         """
-        found = await self._search(query, k)
-        if not found and k > 0 and self._check is not None:
+        passages = await self._search(query, k)
+        if not passages and k > 0 and self._check is not None:
             check, self._check = self._check, None
             await asyncio.to_thread(check)
-        return found
+        return passages
 
     async def _search(self, query: str, k: int) -> Sequence[Passage]:
         if self._bm25 is not None and self._dense is not None:
@@ -153,16 +153,16 @@ def build_index(
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    found = survey(source, exclude=out, found=lambda count: progress and progress(Progress(listed=count)))
-    files = found.files
+    corpus = survey(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
+    files = corpus.files
     if embedder is not None and settings.kind != "bm25" and embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)
     base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
     if base is not None and not changed and not gone and base != read_unfinished(out):
-        _, known = peek(out / base.generation / _LEDGER)
-        return _report(out, source, base, found, known, started)
+        _, entries = peek(out / base.generation / _LEDGER)
+        return _report(out, source, base, corpus, entries, started)
     with building(out) as generation:
         # Again, now that nobody else can change it.
         base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
@@ -191,15 +191,15 @@ def build_index(
                 on_save=lambda: generation.keep(lambda copy: manifest(copy, ledger.count(), build.passages)),
             )  # fmt: skip
             build.run(changed, gone)
-            documents, known = ledger.count(), ledger.files()
+            documents, entries = ledger.count(), ledger.files()
             if documents == 0:
-                raise DataError(_nothing(files, _skipped(known)), path=source)
+                raise DataError(_nothing(files, _skipped(entries)), path=source)
             passages = max(writer.finish(build.tick) for writer in writers)
             if passages == 0:
                 raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
         whole = manifest(generation, documents, passages)
         generation.publish(whole)
-    return _report(out, source, whole, found, known, started, build, _limits(settings, embedder))
+    return _report(out, source, whole, corpus, entries, started, build, _limits(settings, embedder))
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -294,14 +294,14 @@ def _compare(
             if base is None:
                 continue
             check_files(out, base)
-            folder, known = peek(out / base.generation / _LEDGER)
+            folder, entries = peek(out / base.generation / _LEDGER)
         except (IndexRefused, sqlite3.Error):
             continue
         same_weights = base.embedder is None or base.embedder.weights == weights
         same_kept = base.decontaminated == looked_for and base.terms == settings.terms
         if settings.makes_same_index(base.settings) and same_kept and same_weights:
             same_folder, is_begun = folder == written(source.resolve()), manifest is read_unfinished
-            return base, plan(files, known, same_folder=same_folder, is_begun=is_begun)
+            return base, plan(files, entries, same_folder=same_folder, is_begun=is_begun)
     return None, (list(files), [])
 
 
@@ -346,7 +346,7 @@ def _report(
     out: Path,
     source: Path,
     manifest: Manifest,
-    found: Survey,
+    corpus: Survey,
     files: dict[str, FileEntry],
     started: float,
     build: Build | None = None,
@@ -367,7 +367,7 @@ def _report(
         documents=manifest.documents,
         passages=manifest.passages,
         kept=manifest.documents,
-        skipped=_skipped(files, found.unread),
+        skipped=_skipped(files, corpus.unread),
         partly=partly,
         notes=notes,
         seconds=time.monotonic() - started,

@@ -86,14 +86,20 @@ def critic(place: str) -> Judge:
     """
     from reground.critics.trained import TrainedCritic, create
 
-    made = create("doc", model=cast("Any", None), detail=place)  # a trained critic calls no model
-    most = getattr(made, "passage_tokens", None)
+    scorer = create("doc", model=cast("Any", None), detail=place)  # a trained critic calls no model
+    most = getattr(scorer, "passage_tokens", None)
     frame = "Question:\n"
-    if not isinstance(made, TrainedCritic):
-        return Judge(made.name, lambda pairs: made.score(pairs, cast("Any", None)), frame=frame, most=most)
-    quick = replace(made, queue=Queue(lambda: _Quick(made.queue.load())))
+    if not isinstance(scorer, TrainedCritic):
+        return Judge(scorer.name, lambda pairs: scorer.score(pairs, cast("Any", None)), frame=frame, most=most)
+    quick = replace(scorer, queue=Queue(lambda: _Quick(scorer.queue.load())))
     return Judge(
-        made.name, lambda pairs: quick.score(pairs, cast("Any", None)), frame, most, True, made.weigh, made.cosines
+        scorer.name,
+        lambda pairs: quick.score(pairs, cast("Any", None)),
+        frame,
+        most,
+        True,
+        scorer.weigh,
+        scorer.cosines,
     )
 
 
@@ -122,8 +128,8 @@ def cross_encoder(name: str, tokens: int = WINDOW, *, entailment: bool = False) 
         raise ConfigurationError(f"no reranker cross-encoder:{name}: there is no folder {name}")
     weights = files_fingerprint(folder) if folder.is_dir() else None
     queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name, tokens, entailment))
-    shown = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
-    return Judge(f"{shown} {tokens}", lambda pairs: queue.score([("doc", pair) for pair in pairs]))
+    label = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
+    return Judge(f"{label} {tokens}", lambda pairs: queue.score([("doc", pair) for pair in pairs]))
 
 
 class _CrossEncoder:
@@ -159,10 +165,10 @@ def _entailment(model: Any) -> int | None:
     if model.num_labels == 1:
         return None
     labels = {number: str(label).casefold() for number, label in model.config.id2label.items()}
-    found = [int(number) for number, label in labels.items() if label.startswith("entail")]
-    if len(found) != 1:
+    numbers = [int(number) for number, label in labels.items() if label.startswith("entail")]
+    if len(numbers) != 1:
         raise ModelError(f"the cross-encoder names no label entailment: it has {', '.join(labels.values())}"[:300])
-    return found[0]
+    return numbers[0]
 
 
 def bfloat16() -> AbstractContextManager[Any]:
@@ -173,10 +179,14 @@ def bfloat16() -> AbstractContextManager[Any]:
     import torch
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
-    has = torch.cuda.is_bf16_supported() if device == "cuda" else found.get("avx512_bf16") or found.get("amx_bf16")
-    made: AbstractContextManager[Any] = torch.autocast(device, dtype=torch.bfloat16, enabled=bool(has))
-    return made
+    capabilities: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+    has = (
+        torch.cuda.is_bf16_supported()
+        if device == "cuda"
+        else capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
+    )
+    context: AbstractContextManager[Any] = torch.autocast(device, dtype=torch.bfloat16, enabled=bool(has))
+    return context
 
 
 class _Served(ServedCritic):

@@ -39,18 +39,18 @@ def whole(pieces: Sequence[Passage], document: str, *, around: str, overlapping:
     ordered = sorted(pieces, key=lambda piece: _number(piece.id))
     place = next((i for i, piece in enumerate(ordered) if piece.id == around), 0)
     first = max(0, min(place - MOST // 2, len(ordered) - MOST))
-    kept = ordered[first : first + MOST]
-    text = kept[0].text
-    for before, piece in pairwise(kept):
+    chosen = ordered[first : first + MOST]
+    text = chosen[0].text
+    for before, piece in pairwise(chosen):
         follows = overlapping and _number(piece.id) == _number(before.id) + 1
         shared = _shared(before.text, piece.text) if follows else 0
         text += piece.text[shared:] if shared else f"\n{piece.text}"
-    return kept[0].model_copy(update={"id": document, "text": text, "score": 0.0})
+    return chosen[0].model_copy(update={"id": document, "text": text, "score": 0.0})
 
 
 def _number(passage_id: str) -> int:
-    found = _NUMBER.search(passage_id)
-    return int(found[1]) if found else 0
+    match = _NUMBER.search(passage_id)
+    return int(match[1]) if match else 0
 
 
 def _shared(before: str, after: str) -> int:

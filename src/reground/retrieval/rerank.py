@@ -58,9 +58,9 @@ def rerank(
     kind, place = known(spec)
     if kind == "links":
         return linked(retriever, place, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
-    made = RerankedPages if isinstance(retriever, Pages) else Reranked
+    above = RerankedPages if isinstance(retriever, Pages) else Reranked
     judge = _judge(kind, place, tokens)
-    return made(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
+    return above(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
 
 
 def known(spec: str) -> tuple[str, str]:
@@ -157,10 +157,10 @@ class Reranked(_Above):
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages; their scores are those that order them. Raises RetrievalError."""
         first = await self._first.retrieve(query, k=max(k, self._depth))
-        found = list(first)
+        ranking = list(first)
         if k < 1 or not query.strip():
-            return found[: max(k, 0)]
-        head, rest = found[: self._depth], found[self._depth :]
+            return ranking[: max(k, 0)]
+        head, rest = ranking[: self._depth], ranking[self._depth :]
         return Found.like(first, (await self._ordered(query, head) + rest)[:k])
 
     async def aclose(self) -> None:
@@ -220,8 +220,8 @@ class WeightsFile(Value):
 
 def linked(retriever: Retriever, place: str, *, depth: int, closes: bool = True) -> Linked:
     """The reranker with the weights of a folder, by default its own. Raises ConfigurationError, DataError."""
-    made = LinkedPages if isinstance(retriever, Pages) else Linked
-    return made(retriever, read_weights(Path(place)) if place else Weights(), depth=depth, closes=closes)
+    kind = LinkedPages if isinstance(retriever, Pages) else Linked
+    return kind(retriever, read_weights(Path(place)) if place else Weights(), depth=depth, closes=closes)
 
 
 def read_weights(place: Path) -> Weights:
@@ -249,32 +249,32 @@ class Linked(_Above):
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best of what the first search and those that follow it find. Raises RetrievalError."""
-        found = list(await self._first.retrieve(query, k=max(k, self._depth)))
+        ranking = list(await self._first.retrieve(query, k=max(k, self._depth)))
         if k < 1 or not query.strip():
-            return found[: max(k, 0)]
+            return ranking[: max(k, 0)]
         scored = [
             (sum(w * f for w, f in zip(self._weights, features, strict=True)), passage)
-            for passage, features in await self._candidates(query, found)
+            for passage, features in await self._candidates(query, ranking)
         ]
         scored.sort(key=lambda pair: -pair[0])  # a stable sort: ties stay in the order of the search
         best = [passage.model_copy(update={"score": score}) for score, passage in scored]
-        known = {passage.id for passage in best}
-        return (best + [passage for passage in found if passage.id not in known])[:k]
+        pooled = {passage.id for passage in best}
+        return (best + [passage for passage in ranking if passage.id not in pooled])[:k]
 
-    async def _candidates(self, query: str, found: list[Passage]) -> list[tuple[Passage, tuple[float, ...]]]:
+    async def _candidates(self, query: str, ranking: list[Passage]) -> list[tuple[Passage, tuple[float, ...]]]:
         """What the first search and those that follow it find, with its features in the order of `FEATURES`."""
-        leads = _leads(found)
+        leads = _leads(ranking)
         tasks = [asyncio.ensure_future(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED)) for lead in leads]
         try:
             followed = await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
-        pool = {passage.id: passage for passage in found[: self._depth]}
+        pool = {passage.id: passage for passage in ranking[: self._depth]}
         for passages in followed:
             for passage in passages:
                 pool.setdefault(passage.id, passage)
-        features = await asyncio.to_thread(_features, query, found, leads, list(pool.values()))
+        features = await asyncio.to_thread(_features, query, ranking, leads, list(pool.values()))
         return list(zip(pool.values(), features, strict=True))
 
 
@@ -282,10 +282,10 @@ class LinkedPages(Linked, _OpensPages):
     """One that also opens pages."""
 
 
-def _leads(found: Sequence[Passage]) -> list[Passage]:
+def _leads(ranking: Sequence[Passage]) -> list[Passage]:
     """The best passage of each of the best documents."""
     first: dict[str, Passage] = {}
-    for passage in found:
+    for passage in ranking:
         first.setdefault(document_ids(passage.id)[-1], passage)
         if len(first) == _LEADS:
             break
@@ -293,13 +293,13 @@ def _leads(found: Sequence[Passage]) -> list[Passage]:
 
 
 def _features(
-    query: str, found: Sequence[Passage], leads: Sequence[Passage], pool: Sequence[Passage]
+    query: str, ranking: Sequence[Passage], leads: Sequence[Passage], pool: Sequence[Passage]
 ) -> list[tuple[float, ...]]:
-    best = found[0].score if found and found[0].score > 0 else 1.0
-    place = {passage.id: rank for rank, passage in enumerate(found)}
-    score = {passage.id: max(0.0, passage.score / best) for passage in found}
+    best = ranking[0].score if ranking and ranking[0].score > 0 else 1.0
+    place = {passage.id: rank for rank, passage in enumerate(ranking)}
+    score = {passage.id: max(0.0, passage.score / best) for passage in ranking}
     texts = {passage.id: normal(passage.text) for passage in pool}
-    asked = normal(query)
+    question = normal(query)
     holding: dict[str, int] = {}  # how many passages a title stands in
     rows: list[tuple[float, ...]] = []
     for passage in pool:
@@ -311,7 +311,7 @@ def _features(
             (
                 score.get(passage.id, 0.0),
                 _RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0,
-                float(bool(title) and title in asked),
+                float(bool(title) and title in question),
                 # A title that many passages hold, such as that of a country, says little.
                 max(linking, default=0.0)
                 / (1 + math.log(max(1, holding.get(title, 1) - (title in texts[passage.id])))),

@@ -34,19 +34,19 @@ def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]
     return survey(source, exclude=exclude).files
 
 
-def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], object] = lambda _: None) -> Survey:
+def survey(source: Path, *, exclude: Path | None = None, progress: Callable[[int], object] = lambda _: None) -> Survey:
     """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
 
     Left out are files of other kinds and of too many bytes, hidden files and folders, node_modules, and links that lead
     out of the folder or nowhere. A folder stands for all that is in it. In a folder with corpus.jsonl (the BEIR layout)
     only that file counts; the files beside it are queries, judgements and descriptions. `exclude` is passed over in
-    silence. `found` is told now and then how many files there are so far; what it raises ends the survey. Raises
+    silence. `progress` is told now and then how many files there are so far; what it raises ends the survey. Raises
     DataError if nothing is found.
     """
     if not source.exists():
         raise DataError("there is no such file or folder", path=source)
     root = source.resolve()
-    walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None, found)
+    walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None, progress)
     if root.is_dir():
         walk.folder(root)
     elif root.is_file():
@@ -62,12 +62,12 @@ def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], 
 class _Walk:
     """Goes through a folder and sorts what it meets."""
 
-    def __init__(self, root: Path, exclude: Path | None, found: Callable[[int], object]) -> None:
+    def __init__(self, root: Path, exclude: Path | None, progress: Callable[[int], object]) -> None:
         self.files: list[SourceFile] = []
         self.unread: list[Skipped] = []
         self._root = root
         self._exclude = exclude
-        self._found = found
+        self._progress = progress
 
     def folder(self, folder: Path) -> None:
         """Take in a folder and the folders in it."""
@@ -129,7 +129,7 @@ class _Walk:
         """The entries; now and then it is told how many files there are so far."""
         for number, entry in enumerate(entries):
             if number % _TOLD_EVERY == 0:
-                self._found(len(self.files))
+                self._progress(len(self.files))
             yield entry
 
     def _link(self, path: Path) -> None:
@@ -193,20 +193,20 @@ _NAMED = 3
 def counted(files: Sequence[Skipped]) -> str:
     """How many files there are, and how many of each kind: "9 files (8 images, 1 too large)"."""
     kinds = Counter(file.kind for file in files)
-    said = [f"{count} {_WORDS.get(kind, (kind, kind))[count > 1]}" for kind, count in kinds.most_common()]
-    return f"{len(files)} file{'s' if len(files) > 1 else ''} ({', '.join(said)})"
+    counts = [f"{count} {_WORDS.get(kind, (kind, kind))[count > 1]}" for kind, count in kinds.most_common()]
+    return f"{len(files)} file{'s' if len(files) > 1 else ''} ({', '.join(counts)})"
 
 
 def line(report: IndexReport) -> str:
     """One line about the files that were not read: their names where they are few, else how many there are of each
     kind, and how to have them listed. "" where all were read but hidden ones."""
-    told = [file for file in report.skipped if file.kind not in _EXPECTED]
-    if not told:
+    unread = [file for file in report.skipped if file.kind not in _EXPECTED]
+    if not unread:
         return ""
-    if len(told) <= _NAMED:
-        named = ", ".join(f"{file.path} ({file.why})" for file in told)
+    if len(unread) <= _NAMED:
+        named = ", ".join(f"{file.path} ({file.why})" for file in unread)
         return f"not read: {named}"
-    return f"not read: {counted(told)}; list them: {_command(report)}"
+    return f"not read: {counted(unread)}; list them: {_command(report)}"
 
 
 def _command(report: IndexReport) -> str:

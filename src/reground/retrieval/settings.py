@@ -189,9 +189,9 @@ PRESETS: dict[str, Preset] = {
 
 def preset(name: str) -> Preset:
     """The preset of a name. Raises ConfigurationError for an unknown one, MissingExtra where it lacks a library."""
-    found = PRESETS.get(name)
-    if found is None:
+    named = PRESETS.get(name)
+    if named is None:
         raise ConfigurationError(f"no retrieval is called {name!r}; {did_you_mean(name, PRESETS)}")
-    if found.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
+    if named.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
         raise MissingExtra(f"--retrieval {name}", "hybrid")
-    return found
+    return named

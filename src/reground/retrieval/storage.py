@@ -184,8 +184,8 @@ def holds_index(path: Path) -> bool:
 
 def is_ours(path: Path) -> bool:
     """Whether a folder holds nothing but what an index consists of."""
-    known = {MANIFEST, MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", LOCK}
-    return all(entry.name in known or _is_generation(entry.name) for entry in path.iterdir())
+    names = {MANIFEST, MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", LOCK}
+    return all(entry.name in names or _is_generation(entry.name) for entry in path.iterdir())
 
 
 def _is_generation(name: str) -> bool:
@@ -250,13 +250,13 @@ class Building:
 
     def checks(self) -> dict[str, FileCheck]:
         """Sizes and checksums of the generation's files. Those of shared files are taken from the old manifest."""
-        known = self.base.files if self.base is not None else {}
+        earlier = self.base.files if self.base is not None else {}
         checks = {}
         for file in sorted(self.folder.rglob("*")):
             name = file.relative_to(self.folder).as_posix()
             if not file.is_file() or file.name.endswith(".lock") or name == LOCK:
                 continue
-            old = known.get(name)
+            old = earlier.get(name)
             is_shared = old is not None and file.stat().st_nlink > 1
             checks[name] = old if old and is_shared else FileCheck(size=file.stat().st_size, crc32=_crc32(file))
         return checks
@@ -310,10 +310,10 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, RuntimeError) as error:
-        said, quoted, _ = str(error).partition(_SYSTEM)
-        if not quoted and not isinstance(error, sqlite3.Error):
+        message, is_quoted, _ = str(error).partition(_SYSTEM)
+        if not is_quoted and not isinstance(error, sqlite3.Error):
             raise
-        why = re.split("['\":]", said)[-1].strip() if quoted else error
+        why = re.split("['\":]", message)[-1].strip() if is_quoted else error
         raise StorageError(f"cannot write the index {path}: {why}; what was there before is kept") from error
 
 
@@ -329,8 +329,8 @@ def clean(path: Path, making: str = "") -> None:
         except IndexRefused:
             return
     for folder in path.glob(_PREFIX + "*"):
-        kept = (current, making, unfinished.generation if unfinished is not None else "")
-        if folder.name not in kept and not _is_held(folder):
+        needed = (current, making, unfinished.generation if unfinished is not None else "")
+        if folder.name not in needed and not _is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -49,24 +49,24 @@ async def checked(
     """
     if check is None:
         return compared(answer, question, steps, language=language)
-    found = await asyncio.to_thread(_compared, answer, question, steps, language)
-    if found is None:
+    comparison = await asyncio.to_thread(_compared, answer, question, steps, language)
+    if comparison is None:
         return answer
     try:
         with run.span("support") as branch:
-            best = await rescored(found.each, check, branch, candidates=candidates)
+            best = await rescored(comparison.each, check, branch, candidates=candidates)
     except BudgetExceeded as end:
         run.note(UNCHECKED, limit=end.limit, why=str(end))
         return answer
-    return _with_sentences(answer, found, best)
+    return _with_sentences(answer, comparison, best)
 
 
 def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: str = "en") -> Answer:
     """The answer with its `sentences`, whose words are compared with those of the passages (`Lexical`)."""
-    found = _compared(answer, question, steps, language)
-    if found is None:
+    comparison = _compared(answer, question, steps, language)
+    if comparison is None:
         return answer
-    return _with_sentences(answer, found, [each.best for each in found.each])
+    return _with_sentences(answer, comparison, [each.best for each in comparison.each])
 
 
 @dataclass(frozen=True)
@@ -99,30 +99,33 @@ class _Compared:
 
 
 def _compared(answer: Answer, question: str, steps: Sequence[Step], language: str) -> _Compared | None:
-    shown = _shown(answer, steps)
-    if not shown:
+    passages = _shown(answer, steps)
+    if not passages:
         return None
-    markers = [marker for marker, _ in shown]
-    found = claims(answer.text, question)
-    units = evidence([passage for _, passage in shown])
+    markers = [marker for marker, _ in passages]
+    parts = claims(answer.text, question)
+    units = evidence([passage for _, passage in passages])
     lexical = Lexical(units, language=language)
-    scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in found]
+    scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in parts]
     return _Compared(scored, units, markers)
 
 
-def _with_sentences(answer: Answer, found: _Compared, best: Sequence[Best]) -> Answer:
-    said = (_sentence(each.claim, found.units, one, found.markers) for each, one in zip(found.each, best, strict=True))
-    return answer.model_copy(update={"sentences": tuple(said)})
+def _with_sentences(answer: Answer, comparison: _Compared, best: Sequence[Best]) -> Answer:
+    sentences = (
+        _sentence(each.claim, comparison.units, one, comparison.markers)
+        for each, one in zip(comparison.each, best, strict=True)
+    )
+    return answer.model_copy(update={"sentences": tuple(sentences)})
 
 
 def _shown(answer: Answer, steps: Sequence[Step]) -> list[tuple[int, Passage]]:
     """The passages that the answer was written from, with their markers."""
-    found: dict[str, list[Passage]] = {}
+    retrieved: dict[str, list[Passage]] = {}
     for step in steps:
         for each in step.passages if isinstance(step, RetrieveStep) else ():
-            found.setdefault(each.id, []).append(each)
+            retrieved.setdefault(each.id, []).append(each)
     cited = {each.passage_id: each for each in (*answer.citations, *answer.shown)}
-    return [(each.marker, _as_quoted(found[id_], each.quote)) for id_, each in cited.items() if id_ in found]
+    return [(each.marker, _as_quoted(retrieved[id_], each.quote)) for id_, each in cited.items() if id_ in retrieved]
 
 
 def _as_quoted(texts: Sequence[Passage], quote: str) -> Passage:
@@ -143,22 +146,24 @@ def _quoted(unit: Evidence, marker: int) -> Citation:
     return Citation.of(marker, unit.passage, unit.sentence)
 
 
-async def rescored(found: Sequence[Compared], check: Critic, run: Run, *, candidates: int = CANDIDATES) -> list[Best]:
+async def rescored(
+    comparisons: Sequence[Compared], check: Critic, run: Run, *, candidates: int = CANDIDATES
+) -> list[Best]:
     """For each claim the best of the sentences whose words come nearest, as a check with a model scores them.
 
     One call scores them all, and what the answer repeats is scored once. Raises BudgetExceeded, and what the check
     raises.
     """
-    places = [(number, place) for number, each in enumerate(found) for place in each.nearest(candidates)]
+    places = [(number, place) for number, each in enumerate(comparisons) for place in each.nearest(candidates)]
     pairs = [
-        Pair(context=_read(found[number].lexical.found, place), candidate=_stated(found[number].claim))
+        Pair(context=_read(comparisons[number].lexical.found, place), candidate=_stated(comparisons[number].claim))
         for number, place in places
     ]
     unlike = list(dict.fromkeys(pairs))
-    given = dict(zip(unlike, await run.score(check, unlike, name="support") if unlike else [], strict=True))
-    best: list[Best] = [(0.0, ())] * len(found)
+    scores = dict(zip(unlike, await run.score(check, unlike, name="support") if unlike else [], strict=True))
+    best: list[Best] = [(0.0, ())] * len(comparisons)
     for (number, place), pair in zip(places, pairs, strict=True):
-        if (score := given[pair]) > best[number][0]:
+        if (score := scores[pair]) > best[number][0]:
             best[number] = score, place
     return best
 

@@ -77,17 +77,17 @@ def _divides(part: str) -> bool:
 
 def _claim(part: str, question: str) -> Claim:
     bare = _BULLET.sub("", without_unknown(part, ())[0])
-    said = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
-    heading = part.lstrip().startswith("#") or said.endswith((":", "："))
-    if not any(map(str.isalnum, said)) or said.endswith(("?", "？")) or heading or abstains(said):
+    statement = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
+    heading = part.lstrip().startswith("#") or statement.endswith((":", "："))
+    if not any(map(str.isalnum, statement)) or statement.endswith(("?", "？")) or heading or abstains(statement):
         return Claim(part, "")
-    verdict = said.rstrip(".!").casefold()
+    verdict = statement.rstrip(".!").casefold()
     if verdict == "yes":  # says what the question asks
         return Claim(part, question.rstrip(" \t\n?？"), question)
     if verdict == "no":  # a passage denies in words of its own
         return Claim(part, "")
-    alone = _LABEL.match(bare) is not None or (_words(said) < _SHORT_WORDS and len(said) < _SHORT_LETTERS)
-    return Claim(part, said, question, alone)
+    alone = _LABEL.match(bare) is not None or (_words(statement) < _SHORT_WORDS and len(statement) < _SHORT_LETTERS)
+    return Claim(part, statement, question, alone)
 
 
 def _words(text: str) -> int:
@@ -176,9 +176,9 @@ class _Words:
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
-        known = other.weights.keys()
-        kept = {term: weight for term, weight in self.weights.items() if term not in known}
-        return _Words(kept, self.numbers - known, self.names - known)
+        shared = other.weights.keys()
+        others = {term: weight for term, weight in self.weights.items() if term not in shared}
+        return _Words(others, self.numbers - shared, self.names - shared)
 
 
 class Lexical:
@@ -243,35 +243,37 @@ class Lexical:
             for title, other in ((self._titles[first], second), (self._titles[second], first))
         )
 
-    def _states(self, places: tuple[int, ...], said: _Words, negated: bool) -> float:
+    def _states(self, places: tuple[int, ...], claim: _Words, negated: bool) -> float:
         """How far sentences say all of a claim."""
         here = set[str]().union(*(self._titled[place] for place in places))
         passages = set[str]().union(*(self._whole[self.found[place].place] for place in places))
-        against = self._against(places, said, negated, here, passages)
-        share = self._share(said.weights, here, passages)
-        return against * (share if said.shares_enough(here) else min(share, _LEAST))
+        against = self._against(places, claim, negated, here, passages)
+        share = self._share(claim.weights, here, passages)
+        return against * (share if claim.shares_enough(here) else min(share, _LEAST))
 
-    def _answers(self, place: int, new: _Words, asked: _Words, negated: bool) -> float:
+    def _answers(self, place: int, new: _Words, question: _Words, negated: bool) -> float:
         """How far a sentence says what is new in a claim, among words of the question."""
         own, here = self._own[place], self._titled[place]
-        said = self._share(new.weights, here)
-        about = (self._share(asked.weights, own) + self._share(asked.weights, here)) / 2 if asked.weights else 1.0
+        share = self._share(new.weights, here)
+        about = (
+            (self._share(question.weights, own) + self._share(question.weights, here)) / 2 if question.weights else 1.0
+        )
         passage = self._whole[self.found[place].place]
         fits = min(1.0, max(_LEAST, _SCALE * about))
-        return self._against((place,), new, negated, here, passage) * said * fits
+        return self._against((place,), new, negated, here, passage) * share * fits
 
     def _against(
-        self, places: tuple[int, ...], said: _Words, negated: bool, here: Set[str], passages: Set[str]
+        self, places: tuple[int, ...], claim: _Words, negated: bool, here: Set[str], passages: Set[str]
     ) -> float:
         """What is left of a score for what speaks against it."""
         left = 1.0
-        if said.numbers - passages:
+        if claim.numbers - passages:
             left *= _NO_NUMBER
-        elif said.numbers - here:
+        elif claim.numbers - here:
             left *= _OTHER_NUMBER
-        if said.names - passages:
+        if claim.names - passages:
             left *= _NO_NAME
-        elif said.names - here:
+        elif claim.names - here:
             left *= _OTHER_NAME
         return left * (_NEGATED if negated != any(self._negated[place] for place in places) else 1.0)
 

@@ -113,6 +113,6 @@ def changes(before: str, after: str) -> Iterator[tuple[str, str, str]]:
     for block in blocks:
         edge = (block.a, block.b) in ends or (block.a + block.size, block.b + block.size) in ends
         if block.size >= _FEW or edge:
-            kept = "".join(new[block.b : block.b + block.size])
-            yield "".join(old[a : block.a]), "".join(new[b : block.b]), kept
+            unchanged = "".join(new[block.b : block.b + block.size])
+            yield "".join(old[a : block.a]), "".join(new[b : block.b]), unchanged
             a, b = block.a + block.size, block.b + block.size

@@ -58,52 +58,52 @@ def cut(page: str, query: str, *, words: int) -> str:
         return page
     parts = pieces(page, words=min(PIECE, words))
     scores = bm25(terms(query), [terms(part) for part in parts])
-    kept: list[int] = []
+    chosen: list[int] = []
     room = words
     for number in sorted(range(len(parts)), key=lambda number: -scores[number]):
         size = count_words(parts[number])
         if scores[number] > 0 and size <= room:
-            kept.append(number)
+            chosen.append(number)
             room -= size
-    return _joined(parts, sorted(kept)) if kept else first_words(page, words)
+    return _joined(parts, sorted(chosen)) if chosen else first_words(page, words)
 
 
-def _joined(parts: Sequence[str], kept: Sequence[int]) -> str:
+def _joined(parts: Sequence[str], numbers: Sequence[int]) -> str:
     """Pieces as one text; a new line marks each gap."""
     text = ""
-    for number in kept:
-        gap = "" if not text else " " if number - 1 in kept else "\n"
+    for number in numbers:
+        gap = "" if not text else " " if number - 1 in numbers else "\n"
         text += gap + parts[number]
     return text
 
 
 def pieces(text: str, *, words: int) -> list[str]:
     """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are split."""
-    found: list[str] = []
+    pieces: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
         held = 0
         for sentence in _sentences(paragraph, words):
             size = count_words(sentence)
             if current and held + size > words:
-                found.append(" ".join(current))
+                pieces.append(" ".join(current))
                 current, held = [], 0
             current.append(sentence)
             held += size
         if current:
-            found.append(" ".join(current))
-    return found
+            pieces.append(" ".join(current))
+    return pieces
 
 
 def _sentences(paragraph: str, words: int) -> list[str]:
-    found = []
+    sentences = []
     for match in _SENTENCE.finditer(paragraph):
         sentence = " ".join(match.group().split())
         places = [word.span() for word in _WORD.finditer(sentence)]
         for first in range(0, len(places), words):
             last = min(first + words, len(places)) - 1
-            found.append(sentence[places[first][0] : places[last][1]])
-    return found
+            sentences.append(sentence[places[first][0] : places[last][1]])
+    return sentences
 
 
 def first_words(text: str, words: int) -> str:
@@ -124,14 +124,14 @@ def terms(text: str) -> list[str]:
 
     Marks of Thai, Lao, Burmese and Khmer are left out, as in an index.
     """
-    found: list[str] = []
+    units: list[str] = []
     for run in _TERM.findall(text.casefold()):
         if not _UNSPACED.match(run):
-            found.append(run)
+            units.append(run)
             continue
         letters = [letter for letter in run if letter.isalnum()]
-        found += map("".join, pairwise(letters)) if len(letters) > 1 else letters
-    return found
+        units += map("".join, pairwise(letters)) if len(letters) > 1 else letters
+    return units
 
 
 _ENGLISH = (

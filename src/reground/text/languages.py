@@ -52,8 +52,8 @@ def language_code(language: str) -> str:
     codes = {**{code: code for code in named}, **{name: code for code, name in named.items()}}
     codes |= {CHINESE: CHINESE, "chinese": CHINESE, UNSTEMMED: UNSTEMMED}
     if wanted not in codes:
-        known = ", ".join([*sorted([*named, CHINESE]), UNSTEMMED])
-        raise ConfigurationError(f"no stemmer for the language {language!r}; choose one of: {known}")
+        choices = ", ".join([*sorted([*named, CHINESE]), UNSTEMMED])
+        raise ConfigurationError(f"no stemmer for the language {language!r}; choose one of: {choices}")
     return codes[wanted]
 
 

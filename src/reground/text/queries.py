@@ -52,10 +52,10 @@ def parse_queries(text: str, *, most: int) -> list[str]:
 
     Queries are separated by semicolons or stand in lines of their own. Never raises.
     """
-    found: dict[str, str] = {}
+    queries: dict[str, str] = {}
     for query in _queries(text, several=True):
-        found.setdefault(" ".join(re.findall(r"\w+", query.casefold())), query)
-    return list(found.values())[:most]
+        queries.setdefault(" ".join(re.findall(r"\w+", query.casefold())), query)
+    return list(queries.values())[:most]
 
 
 def says_something(text: str) -> bool:
@@ -88,18 +88,18 @@ def _listed(lines: list[str], *, several: bool) -> list[str]:
     if several:
         begins.insert(2, lambda line: _ITEM.match(line) or _SEPARATOR.search(line))
     start = next((number for begin in begins for number, line in enumerate(lines) if begin(line)), len(lines))
-    kept = lines[start : start + 1]
-    introduced = bool(kept) and _unfinished(kept[0])
+    listed = lines[start : start + 1]
+    introduced = bool(listed) and _unfinished(listed[0])
     for before, line in pairwise(lines[start:]):
-        plain = introduced and before.strip() and not _ITEM.match(kept[-1])
+        plain = introduced and before.strip() and not _ITEM.match(listed[-1])
         if not line.strip():
             continue
-        if not (plain or _LABEL.match(line) or _ITEM.match(line) or _unfinished(kept[-1])):
+        if not (plain or _LABEL.match(line) or _ITEM.match(line) or _unfinished(listed[-1])):
             break
-        kept.append(line)
-    if len(kept) > 1 and kept[0].rstrip(" *").endswith((":", "：")):
-        del kept[0]
-    return [] if kept and _declines(_clean(kept[0])) else kept
+        listed.append(line)
+    if len(listed) > 1 and listed[0].rstrip(" *").endswith((":", "：")):
+        del listed[0]
+    return [] if listed and _declines(_clean(listed[0])) else listed
 
 
 def _unfinished(line: str) -> bool:

@@ -81,7 +81,7 @@ def names_in(texts: Iterable[str], *, without: Iterable[str] = ()) -> list[str]:
     read = list(texts)
     common = {word for text in read for word in _LOWER.findall(text)}
     left_out = {" ".join(each.split()).casefold() for each in without}
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for sentence in (each for text in read for each in sentences(text)):
         for match in _NAME.finditer(sentence):
             words = _OWNER.sub("", match.group().rstrip(".'’&-")).split()
@@ -89,8 +89,8 @@ def names_in(texts: Iterable[str], *, without: Iterable[str] = ()) -> list[str]:
                 del words[0]
             name = " ".join(words)
             if len(name) > 2 and len(words) <= _LONGEST and name.casefold() not in left_out:
-                found.setdefault(name.casefold(), name)
-    return list(found.values())[:_MOST]
+                names.setdefault(name.casefold(), name)
+    return list(names.values())[:_MOST]
 
 
 ENGLISH = "en"

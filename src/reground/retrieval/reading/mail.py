@@ -109,24 +109,24 @@ def mailbox(file: IO[bytes], around: Circumstances) -> Iterator[Mail]:
 
 def messages(file: IO[bytes]) -> Iterator[bytes]:
     """The messages of a mailbox as they stand, each cut to its first 16 MB. Raises Unreadable for no mailbox."""
-    kept: list[bytes] = []
+    lines: list[bytes] = []
     size = 0
     blank = begins = True
     first = True
     while piece := file.readline(_PIECE):
         if begins and blank and piece.startswith(_SEPARATOR):
             if not first:
-                yield b"".join(kept)
-            kept, size, first = [], 0, False
+                yield b"".join(lines)
+            lines, size, first = [], 0, False
         elif first:
             raise Unreadable("is not a mailbox: it does not begin with a From line", kind="damaged")
         elif size < LARGEST_MESSAGE:
-            kept.append(piece[1:] if begins and piece.startswith(b">From ") else piece)
+            lines.append(piece[1:] if begins and piece.startswith(b">From ") else piece)
             size += len(piece)
         blank = begins and not piece.strip(b"\r\n")
         begins = piece.endswith(b"\n")
     if not first:
-        yield b"".join(kept)
+        yield b"".join(lines)
 
 
 def _parsed(content: bytes) -> Message:
@@ -163,8 +163,8 @@ class _Decoded(dict[Message, tuple[str, str]]):
     """The text of each part and the guess of its encoding; each is decoded once."""
 
     def __missing__(self, part: Message) -> tuple[str, str]:
-        self[part] = found = _text(part)
-        return found
+        self[part] = text = _text(part)
+        return text
 
     def says(self, part: Message) -> bool:
         """Whether a part is a plain text that is not empty."""
@@ -191,10 +191,10 @@ def _text(part: Message) -> tuple[str, str]:
     if not isinstance(content, bytes):
         return "", ""
     charset = part.get_content_charset("")
-    known = charset if charset == "utf-7" else text_encoding(charset)
+    encoding = charset if charset == "utf-7" else text_encoding(charset)
     try:
-        if known and charset not in _UNSAID:
-            return storable_text(content.decode(known)), ""  # UTF-7 can write half a surrogate pair
+        if encoding and charset not in _UNSAID:
+            return storable_text(content.decode(encoding)), ""  # UTF-7 can write half a surrogate pair
     except ValueError:
         pass  # a wrong name: it is made out from the bytes
     text, guessed = decode(content.replace(b"\0", b" "))
@@ -209,14 +209,14 @@ def _header(message: Message, name: str) -> str:
     return _decoded(str(message.get(name) or ""))
 
 
-def _decoded(said: str) -> str:
+def _decoded(header: str) -> str:
     """A header as it is read, on one line."""
-    said = said[:_LONGEST_HEADER]
+    header = header[:_LONGEST_HEADER]
     try:
         pieces = [
             piece.decode(charset or "ascii", "replace") if isinstance(piece, bytes) else piece
-            for piece, charset in decode_header(said)
+            for piece, charset in decode_header(header)
         ]
     except (LookupError, ValueError):
-        pieces = [said]
+        pieces = [header]
     return " ".join("".join(pieces).encode("utf-8", "replace").decode().split())

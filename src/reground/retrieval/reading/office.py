@@ -167,8 +167,8 @@ def _guarded(work: Callable[[], T]) -> T:
 
 def _guarded_each(parse: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     done = object()
-    while (found := _guarded(lambda: next(parse, done))) is not done:
-        yield found[1]  # type: ignore[index]
+    while (event := _guarded(lambda: next(parse, done))) is not done:
+        yield event[1]  # type: ignore[index]
 
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
@@ -189,10 +189,10 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     for part in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
-            said = tables.row(element) if is_row else paragraph(element)
+            line = tables.row(element) if is_row else paragraph(element)
             level = 0 if is_row else levels.get(_style(element), 0)
-            title = title or (said if level == 1 else "")
-            if not text.add(f"{'#' * level} {said}" if level and said else said):
+            title = title or (line if level == 1 else "")
+            if not text.add(f"{'#' * level} {line}" if level and line else line):
                 break
     return Read(title or _core_title(archive), str(text), partly=text.partly)
 
@@ -208,8 +208,8 @@ def read_slides(content: bytes, around: Circumstances) -> Read:
         lines = _paragraphs(archive, slide)
         title = title or (lines[0] if lines else "")
         notes = [line for part in _related(archive, slide, "/notesSlide") for line in _paragraphs(archive, part)]
-        said = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
-        if (lines or notes) and not text.add("\n".join(said)):
+        block = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
+        if (lines or notes) and not text.add("\n".join(block)):
             break
     return Read(title, str(text), partly=text.partly)
 
@@ -256,8 +256,8 @@ class _Tables:
             self._table, self._rows = table, Rows()
         cells: list[str] = []
         for cell in _cells(element):
-            said = " ".join(paragraph(each) for each in cell.iter() if local(each) == "p")
-            cells += [said, *[""] * (_columns(cell) - 1)]
+            text = " ".join(paragraph(each) for each in cell.iter() if local(each) == "p")
+            cells += [text, *[""] * (_columns(cell) - 1)]
         return next(self._rows.lines([cells]), "")
 
 
@@ -273,8 +273,8 @@ def _cells(row: Any) -> Iterator[Any]:
 def _columns(cell: Any) -> int:
     """The columns that a cell of Word takes; PowerPoint writes an empty cell for each more."""
     properties = next((each for each in cell if local(each) == "tcPr"), ())
-    said = next((attribute(each, "val") for each in properties if local(each) == "gridSpan"), "")
-    return min(int(said), MOST_COLUMNS) if said.isdecimal() and len(said) < 9 else 1
+    span = next((attribute(each, "val") for each in properties if local(each) == "gridSpan"), "")
+    return min(int(span), MOST_COLUMNS) if span.isdecimal() and len(span) < 9 else 1
 
 
 def _style(element: Any) -> str:
@@ -287,9 +287,9 @@ def _heading_levels(archive: Archive) -> dict[str, int]:
     levels = {}
     for style in [] if tree is None else tree:
         named = next((attribute(each, "val").lower() for each in style if local(each) == "name"), "")
-        found = _HEADING.fullmatch(named)
-        if found or named == "title":
-            levels[attribute(style, "styleId")] = int(found[1]) if found else 1
+        match = _HEADING.fullmatch(named)
+        if match or named == "title":
+            levels[attribute(style, "styleId")] = int(match[1]) if match else 1
     return levels
 
 
@@ -314,19 +314,19 @@ def _relation_id(element: Any) -> str:
 
 
 def _number(part: str) -> int:
-    found = _NUMBER.search(part)
-    return int(found[1]) if found else 0
+    match = _NUMBER.search(part)
+    return int(match[1]) if match else 0
 
 
 def _paragraphs(archive: Archive, part: str) -> list[str]:
     """The paragraphs and rows of a slide; page numbers and the like, which fields fill in, are left out."""
-    tables, said = _Tables(), []
+    tables, lines = _Tables(), []
     for each in archive.elements(part, "p", "tr"):
         if local(each) == "tr":
-            said.append(tables.row(each))
+            lines.append(tables.row(each))
         elif not any(local(piece) == "fld" for piece in each):
-            said.append(paragraph(each))
-    return [line for line in said if line]
+            lines.append(paragraph(each))
+    return [line for line in lines if line]
 
 
 _BOOK = "xl/workbook.xml"
@@ -363,31 +363,31 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
 def _sheets(archive: Archive) -> tuple[list[tuple[str, str]], bool]:
     """Name and part of every sheet, and whether dates are counted from 1904."""
     parts = {id_: target for id_, type_, target in relations(archive, _BOOK) if type_.endswith("/worksheet")}
-    found: list[tuple[str, str]] = []
+    sheets: list[tuple[str, str]] = []
     is_1904 = False
     book = archive.tree(_BOOK)
     for each in [] if book is None else book.iter():
         if local(each) == "sheet" and (part := parts.get(attribute(each, "id"))):
-            found.append((attribute(each, "name"), part))
+            sheets.append((attribute(each, "name"), part))
         elif local(each) == "workbookPr":
             is_1904 = attribute(each, "date1904") in ("1", "true")
-    return found, is_1904
+    return sheets, is_1904
 
 
 def _strings(archive: Archive) -> list[str]:
     """The strings that cells refer to by number."""
-    found: list[str] = []
+    strings: list[str] = []
     for each in archive.elements("xl/sharedStrings.xml", "si"):
-        if len(found) >= _MOST_STRINGS:
+        if len(strings) >= _MOST_STRINGS:
             raise Unreadable(f"has more than {_MOST_STRINGS} different texts in its cells", kind="large")
-        found.append(_string(each))
-    return found
+        strings.append(_string(each))
+    return strings
 
 
 def _string(element: Any) -> str:
     """A text without its reading aids for Chinese characters."""
-    said = "".join(each.text or "" for each in element.iter() if local(each) == "t" and not inside(each, "rPh"))
-    return _ESCAPED.sub(_unescaped, said)
+    text = "".join(each.text or "" for each in element.iter() if local(each) == "t" and not inside(each, "rPh"))
+    return _ESCAPED.sub(_unescaped, text)
 
 
 def _unescaped(escaped: re.Match[str]) -> str:
@@ -406,9 +406,9 @@ def _date_styles(archive: Archive) -> frozenset[int]:
 
 
 def _is_date(element: Any) -> bool:
-    written = attribute(element, "formatCode")[:255].lower()
-    code = _QUOTED.sub("", written)
-    lasts = any(f"[{letter}" in written for letter in "hms")  # hours beyond a day: a length of time
+    format_ = attribute(element, "formatCode")[:255].lower()
+    code = _QUOTED.sub("", format_)
+    lasts = any(f"[{letter}" in format_ for letter in "hms")  # hours beyond a day: a length of time
     return not lasts and any(letter in code for letter in "ymdh")
 
 
@@ -471,9 +471,9 @@ class _Values:
 
 def _place(reference: str, following: int) -> int:
     """The column of a cell such as C7, from 0; the following one where it has no reference or goes back."""
-    found = _COLUMN.match(reference)
+    match = _COLUMN.match(reference)
     place = 0
-    for letter in found.group() if found else "":
+    for letter in match.group() if match else "":
         place = place * 26 + ord(letter) - 64
     return max(place - 1, following) if place else following
 
@@ -522,7 +522,7 @@ class _OpenTables:
     def slide(self, element: Any) -> str:
         """A slide with its number."""
         self._slides += 1
-        lines = [said for each in _unremarked(element) if (said := _open_text(each))]
+        lines = [line for each in _unremarked(element) if (line := _open_text(each))]
         return "\n".join([f"Slide {self._slides}", *lines]) if lines else ""
 
 
@@ -546,13 +546,13 @@ def _sheet_cells(row: Any) -> list[str]:
     for cell in row:
         if local(cell) not in ("table-cell", "covered-table-cell"):
             continue
-        said = " ".join(_open_text(each) for each in _unremarked(cell))
+        text = " ".join(_open_text(each) for each in _unremarked(cell))
         times = _repeated(cell, "number-columns-repeated")
-        if not said:
+        if not text:
             empty += times
             continue
         room = MOST_COLUMNS + 1 - len(cells)  # one too many, so that the cut is seen
-        cells += ([""] * min(empty, room) + [said] * min(times, room))[:room]
+        cells += ([""] * min(empty, room) + [text] * min(times, room))[:room]
         empty = 0
         if len(cells) > MOST_COLUMNS:
             break
@@ -566,8 +566,8 @@ def _unremarked(element: Any) -> Iterator[Any]:
 
 def _repeated(element: Any, name: str) -> int:
     """How often something is there, said by an attribute; at least once and within reason."""
-    said = attribute(element, name)
-    return max(1, int(said)) if said.isdecimal() and len(said) < 9 else 1
+    number = attribute(element, name)
+    return max(1, int(number)) if number.isdecimal() and len(number) < 9 else 1
 
 
 def _open_text(element: Any) -> str:
@@ -590,8 +590,8 @@ def _white(name: str, element: Any) -> str:
 
 def _meta_title(archive: Archive) -> str:
     tree = archive.tree("meta.xml")
-    found = [] if tree is None else [each.text or "" for each in tree.iter() if local(each) == "title"][:_TITLES]
-    return next((title for title in found if title.strip()), "")
+    titles = [] if tree is None else [each.text or "" for each in tree.iter() if local(each) == "title"][:_TITLES]
+    return next((title for title in titles if title.strip()), "")
 
 
 _LARGEST_CHAPTER = 32 << 20
@@ -613,9 +613,9 @@ def read_epub(content: bytes, around: Circumstances) -> Read:
     for chapter in chapters:
         if chapter in locked:
             continue
-        said, missing = _chapter_text(archive, chapter)
+        page, missing = _chapter_text(archive, chapter)
         partly = partly or missing
-        if not text.add(said):
+        if not text.add(page):
             break
     if locked.intersection(chapters) and not str(text):
         raise Unreadable("is protected against copying", kind="encrypted")

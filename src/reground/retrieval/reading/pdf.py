@@ -100,9 +100,9 @@ def pdf_pages(content: bytes, *, most: int | None = None) -> Pages:
         return _pages(file, PLAIN.tick, most)
 
 
-def could_read(said: str) -> bool:
+def could_read(message: str) -> bool:
     """Whether pages of which it was said that tesseract is missing can be read by now."""
-    return _INSTALL.partition("{}")[0] in said and _has_tesseract()
+    return _INSTALL.partition("{}")[0] in message and _has_tesseract()
 
 
 def _has_tesseract() -> bool:

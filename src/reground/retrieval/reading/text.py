@@ -61,7 +61,7 @@ def front_matter(text: str) -> tuple[str, int]:
 
 def first_heading(text: str) -> str:
     """The first heading, `# so` or underlined with ===. A # in code is a comment."""
-    return next((said for _, _, said in _headings(text)), "")
+    return next((heading for _, _, heading in _headings(text)), "")
 
 
 def trail(text: str, line: int) -> list[str]:
@@ -69,11 +69,11 @@ def trail(text: str, line: int) -> list[str]:
     _, start = front_matter(text)
     begins = 1 + text.count("\n", 0, start)
     above: list[tuple[int, str]] = []
-    for number, level, said in _headings(text[start:]):
+    for number, level, heading in _headings(text[start:]):
         if begins + number > line:
             break
-        above = [*((each, words) for each, words in above if each < level), (level, said)]
-    return [said for _, said in above]
+        above = [*((each, words) for each, words in above if each < level), (level, heading)]
+    return [heading for _, heading in above]
 
 
 def _headings(text: str) -> Iterator[tuple[int, int, str]]:
@@ -125,12 +125,12 @@ _FIRST, _LINES = 100_000, 20
 def read_delimited(content: bytes, around: Circumstances) -> Read:
     """Rows as `column: value`. What is no table, by an open quote or a field without end, is read as plain text."""
     text, guessed = decode(content)
-    rows, said = Rows(), Text()
+    rows, lines = Rows(), Text()
     try:
-        said.extend(rows.lines(_table_rows(text, around)))
+        lines.extend(rows.lines(_table_rows(text, around)))
     except csv.Error:
         return Read("", text, guessed)
-    return Read("", str(said), guessed, said.partly or rows.partly)
+    return Read("", str(lines), guessed, lines.partly or rows.partly)
 
 
 def _table_rows(text: str, around: Circumstances) -> Iterator[list[str]]:
@@ -178,15 +178,15 @@ def read_json(content: bytes, around: Circumstances) -> Read:
     except (ValueError, RecursionError):  # with comments, many values in a row, nested without end
         return Read("", text, guessed)
     items = value if isinstance(value, list) else [{key: each} for key, each in _pairs(value)] or [value]
-    said = Text()
+    paragraphs = Text()
     lines = ((line, place > 0) for item in items for place, line in enumerate(_json_lines(item, "", 0)))
     for number, (line, goes_on) in enumerate(lines):
         if number % 1000 == 0:
             around.tick()
-        if not said.add(line, goes_on=goes_on):
+        if not paragraphs.add(line, goes_on=goes_on):
             break
     title = value.get("title", value.get("name")) if isinstance(value, dict) else ""
-    return Read(_safe(title) if isinstance(title, str) else "", _safe(str(said)), guessed, said.partly)
+    return Read(_safe(title) if isinstance(title, str) else "", _safe(str(paragraphs)), guessed, paragraphs.partly)
 
 
 def read_notebook(content: bytes, around: Circumstances) -> Read:
@@ -196,13 +196,13 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
         notebook = json.loads(text)
     except (ValueError, RecursionError):
         raise Unreadable("is damaged: it is not a notebook", kind="damaged") from None
-    said, title = Text(), ""
+    cells, title = Text(), ""
     for kind, source in islice(_cells(notebook), _CELLS):
         if kind == "markdown":
             title = title or first_heading(source)
-        if not said.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
+        if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
             break
-    return Read(_safe(title), _safe(str(said)), guessed, said.partly)
+    return Read(_safe(title), _safe(str(cells)), guessed, cells.partly)
 
 
 def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
@@ -220,8 +220,8 @@ def _json_lines(value: Any, path: str, depth: int) -> Iterator[str]:
         for each in value:
             yield from _json_lines(each, path, depth + 1)
     else:
-        said = _scalar(value)
-        yield f"{path}: {said}" if path else said
+        text = _scalar(value)
+        yield f"{path}: {text}" if path else text
 
 
 def _scalar(value: Any) -> str:

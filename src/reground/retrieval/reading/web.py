@@ -137,8 +137,8 @@ def outline(root: Any) -> tuple[str, list[Heading]]:
             headings.append(Heading(length, int(element.tag[1]), "", _id_of(element)))
             begun = len(pieces)
         elif element.tag in _HEADINGS:
-            said = " ".join("".join(pieces[begun:]).split())[:_LONGEST_HEADING]
-            headings[-1] = headings[-1]._replace(text=said)
+            heading = " ".join("".join(pieces[begun:]).split())[:_LONGEST_HEADING]
+            headings[-1] = headings[-1]._replace(text=heading)
         more = _gap(element) + ((element.text if start else element.tail) or "")
         pieces.append(more)
         length += len(more)

@@ -1,4 +1,4 @@
-"""Pages: documents put together again from the pieces that an index keeps."""
+"""Pages put together from passages, and rankings joined."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reground.core.evidence import Pages, Passage
 from reground.retrieval.build import passages_of
 from reground.retrieval.documents import Document
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.passages import MOST, whole
+from reground.retrieval.passages import MOST, reciprocal_rank_fusion, whole
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import IndexSettings
 from tests.retrieval.corpora import WordEmbedder, jsonl, write
@@ -72,3 +72,27 @@ async def test_the_scripted_retriever_opens_pages_too() -> None:
     page = await retriever.page("d#2")
     assert page is not None and (page.id, page.text) == ("d", "1\ntwo")
     assert await retriever.page("nowhere") is None
+
+
+RANKINGS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=10), min_size=1, max_size=5)
+
+
+@given(RANKINGS, st.randoms())
+def test_the_order_of_the_rankings_makes_no_difference(rankings: list[list[int]], random: object) -> None:
+    shuffled = list(rankings)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert reciprocal_rank_fusion(shuffled) == reciprocal_rank_fusion(rankings)
+
+
+def test_the_formula() -> None:
+    fused = dict(reciprocal_rank_fusion([["a", "b"], ["b", "c"]], k=60))
+    assert fused["b"] == pytest.approx(1 / 62 + 1 / 61)
+    assert fused["a"] == pytest.approx(1 / 61)
+    assert fused["c"] == pytest.approx(1 / 62)
+    assert list(fused) == ["b", "a", "c"]
+
+
+def test_a_repeated_item_counts_once_and_nothing_gives_nothing() -> None:
+    assert reciprocal_rank_fusion([["a", "a", "b"]]) == reciprocal_rank_fusion([["a", "b"]])
+    assert reciprocal_rank_fusion([[], []]) == []
+    assert reciprocal_rank_fusion([]) == []
