@@ -33,8 +33,8 @@ from starlette.routing import Mount, Route
 
 from reground.app.documents import Source
 from reground.app.options_serving import Serve
-from reground.app.serving.api import application
 from reground.app.serving.engine import Engine
+from reground.app.serving.server import application
 from reground.app.session import Session, Setup
 from reground.core.evidence import Passage
 from reground.core.language import Message

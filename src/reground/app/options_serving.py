@@ -21,7 +21,8 @@ class Offering(Searching, Web):
     """A method's name, or name+preset. May be repeated; the first is the default."""
 
     model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL])
-    """provider/model; see `reground models`. May be repeated; the first is the default."""
+    """provider/model; see `reground models`. May be repeated; the first is the default. none searches documents alone,
+    for POST /retrieve."""
 
     corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
     """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default

@@ -61,17 +61,3 @@ class Retrieve(Searched):
 
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """Write a TREC run to this file. With --queries and without it, the run is printed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServeRetrieval(Searched):
-    """The options of `serve-retrieval`."""
-
-    host: str = "127.0.0.1"
-    """The address to listen at; by default this machine alone can reach it."""
-
-    port: int = field(default=8765, metadata={"min": 0})
-    """The port; 0 takes a free one."""
-
-    concurrency: int = field(default=32, metadata={"short": "-j", "min": 1})
-    """Searches at once; others wait."""

@@ -83,14 +83,6 @@ def names_this(asked: str, listening: str) -> bool:
     return address.is_loopback or not is_loopback(listening)
 
 
-def is_own_post(headers: Mapping[str, str]) -> bool:
-    """Whether a post comes from this server's page, or from a program: every browser names the origin of a post."""
-    site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
-    if site not in (None, "same-origin"):
-        return False
-    return origin is None or origin == f"http://{headers.get('Host', '')}"
-
-
 def proxy_for(url: str) -> str | None:
     """The environment's proxy for a URL; None for this machine.
 

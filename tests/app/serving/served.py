@@ -14,9 +14,9 @@ import uvicorn
 
 from reground.app.documents import Source
 from reground.app.options_serving import Offering, Serve
-from reground.app.serving.api import application
 from reground.app.serving.engine import Engine
 from reground.app.serving.keys import Keys
+from reground.app.serving.server import application
 from reground.app.session import Session, Setup
 from reground.core.budget import Budget
 from reground.core.evidence import Passage, Retriever
@@ -97,10 +97,11 @@ def served(
     keys: Keys | None = None,
     concurrency: int = 8,
     waiting: int = 64,
+    retriever: Retriever | None = None,
     **options,
 ) -> Iterator[Served]:
     """Serve methods over one model, "m", and one corpus, "docs", until the block ends."""
-    retriever = ScriptedRetriever(PASSAGES)
+    retriever = retriever or ScriptedRetriever(PASSAGES)
     ready: list[tuple[asyncio.AbstractEventLoop, Engine, uvicorn.Server]] = []
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
     order = Serve(port=0, home=home, **options)

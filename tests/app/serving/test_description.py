@@ -37,7 +37,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield running
 
 
-BODIES = ("/v1/chat/completions", "/v1/responses")
+BODIES = ("/v1/chat/completions", "/v1/responses", "/retrieve")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_the_interface_is_as_described(server: Served, path: str, mode: Generati
 
 
 def test_keys_are_part_of_the_description(tmp_path: Path) -> None:
-    from reground.app.serving.openapi import description
+    from reground.app.serving.requests import description
 
     assert description(with_keys=True)["security"] == [{"key": []}]
     assert "securitySchemes" not in description(with_keys=False)["components"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from reground.app.options_serving import Serve
-from reground.app.serving.api import application
 from reground.app.serving.keys import Keys, new_key
+from reground.app.serving.server import application
 from reground.models.scripted import ScriptedModel
 from tests.app.serving.served import engine_of
 

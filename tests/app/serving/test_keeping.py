@@ -9,8 +9,7 @@ import time
 from pathlib import Path
 
 from reground.app.run_folder import GONE, in_use
-from reground.app.serving.engine import Engine
-from reground.app.serving.keeping import MARK
+from reground.app.serving.engine import MARK, Engine
 from reground.core.budget import Budget
 from reground.core.language import Message
 from reground.testing.openai_server import MockOpenAI

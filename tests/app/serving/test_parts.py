@@ -10,9 +10,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from reground.app.result import Result
-from reground.app.serving.citing import cited
-from reground.app.serving.steps import words_of
-from reground.app.serving.tracing import Trace
+from reground.app.serving.responses import cited, words_of
+from reground.app.serving.telemetry import Trace
 from reground.app.session import Offer
 from reground.core.answers import Citation, Sentence
 from reground.core.evidence import Passage

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.app.serving.bounded import Known, most, size
 from reground.app.serving.engine import UnknownName
-from reground.app.serving.tools import LEAST, AskGiven, FetchGiven, RetrieveGiven, Spent, Tools, TooSmall
+from reground.app.serving.tools import (
+    LEAST,
+    AskGiven,
+    FetchGiven,
+    Known,
+    RetrieveGiven,
+    Spent,
+    Tools,
+    TooSmall,
+    most,
+    size,
+)
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
 from reground.core.untrusted import neutralise

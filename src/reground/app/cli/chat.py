@@ -154,7 +154,7 @@ class _Talk:
     def _telling(self, observer: Observer) -> Observer:
         """An observer that, on a terminal, also prints each step when the next one begins. So the last one, which is
         the answer, is printed as the answer alone."""
-        from reground.app.serving.steps import words_of
+        from reground.app.serving.responses import words_of
 
         ended: list[str] = []
         in_terminal = common.consoles()[1].is_terminal

@@ -1,4 +1,4 @@
-"""`reground retrieve`, `freeze` and `serve-retrieval`: search without a method, keep what was found, serve it."""
+"""`reground retrieve` and `freeze`: search without a method, and keep what was found."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
 from reground.app.options import Json, Quiet
-from reground.app.options_web import Retrieve, Searched, ServeRetrieval
+from reground.app.options_web import Retrieve, Searched
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -196,31 +196,7 @@ def freeze(
     common.say(console, f"{count} searches with {kept} of {every} texts in {out}: --web frozen:{out}")
 
 
-@flattened
-def serve_retrieval(order: ServeRetrieval, config: ConfigFile = None) -> None:
-    """Serve a retriever: POST /retrieve with queries, topk and return_scores, as trainers of search agents ask for it.
-
-    Example:  reground serve-retrieval --corpus docs/ --port 8765
-    """
-    _, err = common.consoles()
-    asyncio.run(_serve(order, err))
-
-
-async def _serve(order: ServeRetrieval, err: Console) -> None:
-    from reground.app.cli.local_pages import serve_until_interrupted
-    from reground.app.retrieval_service import service
-
-    async with opened_search(order, err, quiet=False) as retriever:
-
-        def ready(url: str) -> None:
-            err.print(f"serving {retriever.name} at {url}/retrieve; Ctrl-C ends it", soft_wrap=True)
-
-        app = service(retriever, concurrency=order.concurrency, host=order.host)
-        await serve_until_interrupted(app, order.host, order.port, ready)
-
-
 def register(cli: typer.Typer) -> None:
     """Add the commands of this file."""
     cli.command()(retrieve)
     cli.command()(freeze)
-    cli.command("serve-retrieval")(serve_retrieval)

@@ -66,7 +66,8 @@ async def _serve(order: Serve, keys: Keys | None, err: Console, *, quiet: bool) 
 
         def ready(address: str) -> None:
             asked = f"{len(keys)} keys" if keys is not None else "no keys"
-            common.say(err, f"serving {len(engine.offers)} models at {address}/v1, {asked}; Ctrl-C ends it")
+            what = f"{len(engine.offers)} models at {address}/v1" if engine.offers else f"{address}/retrieve"
+            common.say(err, f"serving {what}, {asked}; Ctrl-C ends it")
 
         await served(engine, order, keys, ready)
 

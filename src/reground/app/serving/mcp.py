@@ -16,8 +16,7 @@ from mcp.server.stdio import stdio_server
 from pydantic import BaseModel, ValidationError
 
 from reground import __version__
-from reground.app.serving.bounded import written
-from reground.app.serving.tools import TOOLS, AskGiven, FetchGiven, RetrieveGiven, Tools
+from reground.app.serving.tools import TOOLS, AskGiven, FetchGiven, RetrieveGiven, Tools, written
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.http import cannot_listen

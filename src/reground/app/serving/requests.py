@@ -8,12 +8,23 @@ pictures, several choices and a form of answer other than text.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.json_schema import models_json_schema
 
-from reground.app.serving.conversation import question_of
-from reground.app.serving.refusals import Refusal
+from reground import __version__
+from reground.app.serving.engine import question_of
+from reground.app.serving.errors import Refusal, refusal_of_body
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message
@@ -198,9 +209,120 @@ class ResponsesRequest(_Asked):
         return self.limits(self.max_output_tokens)
 
 
+class RetrieveRequest(BaseModel):
+    """The body of POST /retrieve. corpus: the name of the documents; the first by default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    queries: list[str] = Field(max_length=512)
+    topk: int = Field(default=3, ge=1, le=100)
+    return_scores: bool = False
+    corpus: str | None = None
+
+
+A = TypeVar("A", bound=BaseModel)
+
+
+def parsed(kind: type[A], body: bytes) -> A:
+    """A body that was read. Raises Refusal."""
+    try:
+        return kind.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        raise refusal_of_body(error) from None
+
+
 def _asking(turns: list[Message], param: str) -> list[Message]:
     try:
         question_of(turns)
     except ConfigurationError as error:
         raise Refusal(400, str(error), code="no_question", param=param) from None
     return turns
+
+
+_TEXT, _WHOLE, _OBJECT = {"type": "string"}, {"type": "integer"}, {"type": "object"}
+
+
+def description(*, with_keys: bool) -> dict[str, Any]:
+    """The OpenAPI description. with_keys: whether a key is needed."""
+    bodies = [(kind, "validation") for kind in (ChatRequest, ResponsesRequest, RetrieveRequest)]
+    _, defined = models_json_schema(bodies, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    components: dict[str, Any] = {"schemas": {**defined["$defs"], **_SCHEMAS}}
+    if with_keys:
+        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "reground", "version": __version__, "description": "Answers checked against documents."},
+        "security": [{"key": []}] if with_keys else [],
+        "paths": {
+            "/v1/models": {"get": _operation("What can be asked", "Models")},
+            "/v1/models/{name}": {"get": _operation("One of them", "Model", 404) | {"parameters": [name]}},
+            "/v1/chat/completions": {"post": _question("ChatRequest", "ChatCompletion")},
+            "/v1/responses": {"post": _question("ResponsesRequest", "Response")},
+            "/retrieve": {"post": _body("Search the documents", "RetrieveRequest", "Passages", 404)},
+            "/healthz": {"get": _operation("Whether the server works", "Health")},
+        },
+        "components": components,
+    }
+
+
+def _operation(summary: str, schema: str, *errors: int) -> dict[str, Any]:
+    refused = {str(status): {"description": "Refused", "content": _json("Error")} for status in (401, 403, *errors)}
+    answered = {"200": {"description": "Answered", "content": _json(schema)}}
+    return {"summary": summary, "responses": answered | refused}
+
+
+def _question(body: str, schema: str) -> dict[str, Any]:
+    asked = _body("Ask a question", body, schema, 404, 429, 503)
+    asked["responses"]["200"]["content"]["text/event-stream"] = {"schema": _TEXT}
+    return asked
+
+
+def _body(summary: str, body: str, schema: str, *errors: int) -> dict[str, Any]:
+    asked = _operation(summary, schema, 400, 408, 413, 500, 502, *errors)
+    return asked | {"requestBody": {"required": True, "content": _json(body)}}
+
+
+def _json(schema: str) -> dict[str, Any]:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
+
+
+def _has(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": list(properties), "properties": properties}
+
+
+def _list(of: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": of}
+
+
+_MODEL = _has(id=_TEXT, object={"const": "model"}, created=_WHOLE, owned_by=_TEXT)
+_MESSAGE = _has(role={"const": "assistant"}, content=_TEXT, annotations=_list(_OBJECT), reasoning_content=_TEXT)
+_CHOICE = _has(index=_WHOLE, message=_MESSAGE, finish_reason={"enum": ["stop", "length"]})
+_SCHEMAS = {
+    "Model": _MODEL,
+    "Models": _has(object={"const": "list"}, data=_list(_MODEL)),
+    "Health": _has(status={"const": "ok"}, working=_WHOLE, waiting=_WHOLE),
+    "Passages": _has(result=_list(_list(_OBJECT))),
+    "Error": _has(
+        error=_has(message=_TEXT, type=_TEXT, param={"type": ["string", "null"]}, code={"type": ["string", "null"]})
+    ),
+    "ChatCompletion": _has(
+        id=_TEXT,
+        object={"const": "chat.completion"},
+        created=_WHOLE,
+        model=_TEXT,
+        choices=_list(_CHOICE),
+        usage=_has(prompt_tokens=_WHOLE, completion_tokens=_WHOLE, total_tokens=_WHOLE),
+        reground=_OBJECT,
+    ),
+    "Response": _has(
+        id=_TEXT,
+        object={"const": "response"},
+        created_at=_WHOLE,
+        status={"enum": ["completed", "incomplete"]},
+        model=_TEXT,
+        output=_list(_OBJECT),
+        usage=_has(input_tokens=_WHOLE, output_tokens=_WHOLE, total_tokens=_WHOLE),
+        reground=_OBJECT,
+    ),
+}

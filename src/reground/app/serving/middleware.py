@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from starlette.exceptions import HTTPException
 
 from reground.app.serving.engine import Busy, UnknownName
-from reground.app.serving.refusals import Gone, Refusal, refusal_of
-from reground.app.serving.sending import send_json
+from reground.app.serving.errors import Gone, Refusal, refusal_of
+from reground.app.serving.responses import send_json
 from reground.core.errors import BudgetExceeded
 from reground.core.http import names_this, redacted
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from reground.app.serving.keys import Keys
-    from reground.app.serving.metrics import Metrics
+    from reground.app.serving.telemetry import Metrics
+
 
 log = logging.getLogger("reground.serve")
 """A line for each request: its number, method, path, model, status and seconds; never its text."""

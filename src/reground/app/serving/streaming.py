@@ -1,25 +1,24 @@
-"""An endpoint that answers questions, whole or as a stream, in the form of either interface."""
+"""A question over HTTP: its body, its steps as they happen, and its result, whole or as a stream, in either form."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-
-from pydantic import ValidationError
+from types import TracebackType
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from reground.app import catalogue
-from reground.app.serving.door import SEEN, Seen, note_failure
-from reground.app.serving.refusals import Gone, Refusal, refusal_of, refusal_of_body
-from reground.app.serving.requests import ChatRequest, ResponsesRequest
-from reground.app.serving.sending import EventStream, send_json
-from reground.app.serving.steps import words_of
-from reground.app.serving.tracing import Trace, traced
-from reground.app.serving.work import Work, while_connected
+from reground.app.serving.errors import Gone, Refusal, refusal_of
+from reground.app.serving.middleware import SEEN, Seen, note_failure
+from reground.app.serving.requests import ChatRequest, ResponsesRequest, parsed
+from reground.app.serving.responses import EventStream, send_json, words_of
+from reground.app.serving.telemetry import Trace, traced
 from reground.core.errors import ConfigurationError
+from reground.core.http import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
     from typing import Any
 
     from starlette.types import Receive, Scope, Send
@@ -27,14 +26,103 @@ if TYPE_CHECKING:
     from reground.app.options_serving import Serve
     from reground.app.result import Result
     from reground.app.serving.engine import Engine
-    from reground.app.serving.metrics import Metrics
+    from reground.app.serving.telemetry import Metrics
     from reground.app.session import Offer
     from reground.core.budget import Budget
     from reground.core.run import Event, Observer
 
+
+@asynccontextmanager
+async def while_connected(receive: Receive) -> AsyncIterator[None]:
+    """Cancel what runs within when the client goes away. Raises Gone then.
+
+    receive: of the request, whose body has been read.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone = True
+        task.cancel()
+
+    watching = asyncio.create_task(watch())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if gone and task.uncancel() == 0:
+            raise Gone from None
+        raise
+    finally:
+        watching.cancel()
+
+
+class Work:
+    """A question that is answered while its steps are read. Leaving the block cancels it.
+
+    ask: answers, and tells the observer what happens.
+    """
+
+    def __init__(self, ask: Callable[[Observer], Awaitable[Result]]) -> None:
+        self._news: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._ask = ask
+        self._task: asyncio.Task[Result] | None = None
+        self._first: Event | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._answered())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()  # it was told, or nobody is left to be told
+
+    async def _answered(self) -> Result:
+        try:
+            return await self._ask(self._news.put_nowait)
+        finally:
+            self._news.put_nowait(None)
+
+    async def begun(self, seconds: float) -> None:
+        """Return at the first step, or after these seconds. Raises what kept the question from beginning."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                self._first = await self._news.get()
+                if self._first is None:
+                    self._news.put_nowait(None)
+                    await self.result()
+
+    async def events(self, heartbeat: float | None) -> AsyncIterator[Event | None]:
+        """What happens, as it happens; None after that many seconds without news; never for None."""
+        if self._first is not None:
+            yield self._first
+        while True:
+            try:
+                async with asyncio.timeout(heartbeat):
+                    event = await self._news.get()
+            except TimeoutError:
+                yield None
+                continue
+            if event is None:
+                return
+            yield event
+
+    async def result(self) -> Result:
+        """The result. Raises what kept the method from an answer."""
+        assert self._task is not None
+        return await asyncio.shield(self._task)
+
+
 _BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
-_MIB = 1 << 20
 _DROPPED = 4
 """How many times the largest body is read of one that is too large."""
 _SOON = 1.0
@@ -77,11 +165,7 @@ class Questions(Generic[A]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
         seen: Seen = scope[SEEN]
-        body = await _body(scope, receive, self._order.max_body * _MIB)
-        try:
-            asked = self._asked.model_validate_json(body, strict=True)
-        except ValidationError as error:
-            raise refusal_of_body(error) from None
+        asked = parsed(self._asked, await read_body(scope, receive, self._order.max_body * MIB))
         offer, turns = self._engine.offer(asked.model), asked.turns
         seen.model = offer.name
         self._check_price(offer, asked.most)
@@ -140,10 +224,10 @@ class Questions(Generic[A]):
         return partial(stream.end, reply.done)
 
 
-async def _body(scope: Scope, receive: Receive, most: int) -> bytes:
-    """The body. Raises Refusal where it is too large or too slow, and Gone."""
+async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+    """The body of a request. Raises Refusal where it is too large or too slow, and Gone."""
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    too_large = Refusal(413, f"the body is larger than {most // _MIB} MiB", code="body_too_large", headers=_CLOSE)
+    too_large = Refusal(413, f"the body is larger than {most // MIB} MiB", code="body_too_large", headers=_CLOSE)
     if not length.isdigit() or int(length[:20]) > _DROPPED * most:
         raise too_large
     parts: list[bytes] = []

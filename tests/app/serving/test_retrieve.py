@@ -1,0 +1,105 @@
+"""`POST /retrieve`: the documents of a server, in the form that trainers of search agents ask for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from reground.core.errors import RetrievalError
+from reground.core.evidence import Passage
+from tests.app.serving.served import ANSWER, Served, Slow, served
+
+PASSAGES = [Passage(id=f"{n}", text=f"text {n}", title=f"Title {n}", score=10.0 - n) for n in range(20)]
+
+
+class Listed:
+    """Gives the first passages, each query's own first; counts how many searches are open together."""
+
+    name = "listed"
+
+    def __init__(self) -> None:
+        self.open = self.most = 0
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        self.open += 1
+        self.most = max(self.most, self.open)
+        await asyncio.sleep(0.01)
+        self.open -= 1
+        if query == "broken":
+            raise RetrievalError("the index is broken")
+        return [Passage(id=query, text=query), *PASSAGES][:k]
+
+
+RETRIEVER = Listed()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    model = Slow(lambda messages, sampling: ANSWER)
+    with served(tmp_path_factory.mktemp("home"), model, methods=["rag"], retriever=RETRIEVER) as running:
+        yield running
+
+
+async def ask(server: Served, body: object, **headers: str) -> tuple[int, Any]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{server.url}/retrieve", data=data, headers=headers) as response,
+    ):
+        return response.status, await response.json()
+
+
+async def test_each_query_gets_its_list_in_their_order(server: Served) -> None:
+    status, found = await ask(server, {"queries": ["a", "b"], "topk": 2, "return_scores": True})
+    assert status == 200
+    assert [[each["document"]["id"] for each in one] for one in found["result"]] == [["a", "0"], ["b", "0"]]
+    assert found["result"][0][1] == {
+        "document": {"id": "0", "contents": '"Title 0"\ntext 0', "title": "Title 0", "text": "text 0", "url": None},
+        "score": 10.0,
+    }
+    _, bare = await ask(server, {"queries": ["a"], "topk": 1, "corpus": "docs"})
+    assert bare["result"][0][0]["contents"] == '""\na'
+
+
+async def test_many_queries_are_searched_together_within_the_limit(server: Served) -> None:
+    status, found = await ask(server, {"queries": [f"q{n}" for n in range(80)]})
+    assert status == 200 and len(found["result"]) == 80
+    assert RETRIEVER.most == 32
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"no json", 400),
+        ({"topk": 1}, 400),
+        ({"queries": "one"}, 400),
+        ({"queries": ["a"], "topk": 101}, 400),
+        ({"queries": ["a"], "other": 1}, 400),
+        ({"queries": ["a"] * 513}, 400),
+        ({"queries": ["a"], "corpus": "others"}, 404),
+        ({"queries": ["a", "broken"]}, 502),
+        (b'{"queries": ["' + b"x" * (5 << 20) + b'"]}', 413),
+    ],
+)
+async def test_what_cannot_be_searched_for_is_refused_with_a_reason(server: Served, body: object, status: int) -> None:
+    found, said = await ask(server, body)
+    assert (found, bool(said["error"]["message"])) == (status, True)
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example:8765"}, {"Origin": "https://evil.example"}])
+async def test_a_page_of_the_web_cannot_ask(server: Served, headers: dict[str, str]) -> None:
+    assert (await ask(server, {"queries": ["a"]}, **headers))[0] == 403
+
+
+def test_documents_are_offered_without_a_model(tmp_path: Path) -> None:
+    from reground.app.options_serving import Serve
+    from reground.app.serving.engine import setup_of
+
+    setup = setup_of(Serve(model=["none"], corpus=[str(tmp_path)]))
+    assert (setup.names_of_models, setup.offers, len(setup.sources)) == ((), {}, 1)
