@@ -42,6 +42,7 @@ from reground.retrieval.scan import find_files
 from reground.text.sentences import names_in, sentences
 
 _MOST_PASSAGES = 5_000  # that are compared; of more, this many are drawn
+_LONGEST_TITLE = 8  # words
 _MOST_DOCUMENTS = 4  # that hold a name or a term which links
 _TERM = re.compile(r"[\u4e00-\u9fff]{3,12}|[\u30a0-\u30ff]{3,16}|[^\W\d_\u3040-\u30ff\u4e00-\u9fff]{5,30}")
 _SMALL = re.compile(r"\b[a-z]+\b")
@@ -115,16 +116,17 @@ def _by_title(passages: Sequence[Passage]) -> Iterator[Pair]:
     """A passage that names a title, and the first piece of its document. A title of several documents names none."""
     pieces: dict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
-        pieces[normal_title(passage)].append(passage)
-    titled = {title: own for title, own in pieces.items() if title.strip() and len(set(map(_document, own))) == 1}
-    by_word: dict[str, list[str]] = defaultdict(list)
-    for title in titled:
-        by_word[title.split()[0]].append(title)
+        pieces[normal_title(passage).strip()].append(passage)
+    titled = {title: min(own, key=_number) for title, own in pieces.items() if len(set(map(_document, own))) == 1}
+    longest: Counter[str] = Counter()  # words of a title, by its first word
+    for words in (title.split() for title in titled if title):
+        longest[words[0]] = max(longest[words[0]], min(len(words), _LONGEST_TITLE))
     for passage in passages:
-        text = normal(passage.text)
-        for title in (title for word in dict.fromkeys(text.split()) for title in by_word.get(word, ())):
-            first = min(titled[title], key=_number)
-            if title in text and _document(first) != _document(passage):
+        words = normal(passage.text).split()
+        spans = ((start, start + size) for start, word in enumerate(words) for size in range(1, longest[word] + 1))
+        for phrase in dict.fromkeys(" ".join(words[start:end]) for start, end in spans):
+            first = titled.get(phrase)
+            if first is not None and _document(first) != _document(passage):
                 yield Pair(first=passage, second=first, link=first.title)
 
 
