@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from io import BytesIO
+from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -54,7 +55,7 @@ class Archive:
         """The content of a member; b"" where there is none."""
         if name not in self.names:
             return b""
-        info = self._taken(name)
+        info = self._member(name)
         return _guarded(lambda: self._zip.read(info))  # no more bytes than it has announced
 
     def tree(self, name: str) -> Any:
@@ -83,7 +84,7 @@ class Archive:
             return
         from lxml import etree
 
-        info = self._taken(name)
+        info = self._member(name)
         with _guarded(lambda: self._zip.open(info)) as head:
             if b"<!ENTITY" in _guarded(lambda: head.read(_HEAD)):
                 raise _entities()
@@ -101,7 +102,7 @@ class Archive:
                 self._tick()
             yield element
 
-    def _taken(self, name: str) -> zipfile.ZipInfo:
+    def _member(self, name: str) -> zipfile.ZipInfo:
         """What the archive says of a member, if that keeps the limits; its size counts against them."""
         info = self._zip.getinfo(name)
         if info.flag_bits & 1:
@@ -124,6 +125,11 @@ def attribute(element: Any, name: str) -> str:
     if found is None:
         found = next((value for key, value in element.items() if key.rpartition("}")[2] == name), "")
     return str(found)
+
+
+def named(tree: Any, *names: str) -> Iterator[Any]:
+    """The elements of a tree with these local names; none of a missing tree."""
+    return (each for each in (() if tree is None else tree.iter()) if local(each) in names)
 
 
 def inside(element: Any, *names: str) -> bool:
@@ -177,6 +183,8 @@ _CONTROLS = ("sdt", "sdtContent", "customXml")
 """What forms put around cells and rows."""
 _HEADING = re.compile(r"heading ([1-6])")
 _NUMBER = re.compile(r"(\d{1,9})\.xml")
+_TITLES = 20
+"""Elements of a file's description among which its title is looked for."""
 
 
 def read_word(content: bytes, around: Circumstances) -> Read:
@@ -190,11 +198,11 @@ def read_word(content: bytes, around: Circumstances) -> Read:
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
             line = tables.row(element) if is_row else paragraph(element)
-            level = 0 if is_row else levels.get(_style(element), 0)
+            level = 0 if is_row else levels.get(_value(element, "pStyle"), 0)
             title = title or (line if level == 1 else "")
             if not text.add(f"{'#' * level} {line}" if level and line else line):
                 break
-    return Read(title or _core_title(archive), str(text), partly=text.partly)
+    return Read(title or _title(archive.tree("docProps/core.xml")), str(text), partly=text.partly)
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
@@ -232,7 +240,7 @@ def relations(archive: Archive, part: str) -> Iterator[tuple[str, str, str]]:
     """Id, type and target of what a part of an Office file refers to, inside of the file."""
     folder, name = posixpath.split(part)
     tree = archive.tree(f"{folder}/_rels/{name}.rels")
-    for each in [] if tree is None else tree:
+    for each in named(tree, "Relationship"):
         target = posixpath.normpath(posixpath.join("/", folder, attribute(each, "Target"))).lstrip("/")
         if target in archive.names and attribute(each, "TargetMode") != "External":
             yield attribute(each, "Id"), attribute(each, "Type"), target
@@ -256,7 +264,7 @@ class _Tables:
             self._table, self._rows = table, Rows()
         cells: list[str] = []
         for cell in _cells(element):
-            text = " ".join(paragraph(each) for each in cell.iter() if local(each) == "p")
+            text = " ".join(map(paragraph, named(cell, "p")))
             cells += [text, *[""] * (_columns(cell) - 1)]
         return next(self._rows.lines([cells]), "")
 
@@ -272,37 +280,37 @@ def _cells(row: Any) -> Iterator[Any]:
 
 def _columns(cell: Any) -> int:
     """The columns that a cell of Word takes; PowerPoint writes an empty cell for each more."""
-    properties = next((each for each in cell if local(each) == "tcPr"), ())
-    span = next((attribute(each, "val") for each in properties if local(each) == "gridSpan"), "")
+    properties = next((each for each in cell if local(each) == "tcPr"), None)
+    span = "" if properties is None else _value(properties, "gridSpan")
     return min(int(span), MOST_COLUMNS) if span.isdecimal() and len(span) < 9 else 1
-
-
-def _style(element: Any) -> str:
-    return next((attribute(each, "val") for each in element.iter() if local(each) == "pStyle"), "")
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
     """The level of each style that is a heading or a title; ids depend on the language of Word, names do not."""
-    tree = archive.tree("word/styles.xml")
     levels = {}
-    for style in [] if tree is None else tree:
-        named = next((attribute(each, "val").lower() for each in style if local(each) == "name"), "")
-        match = _HEADING.fullmatch(named)
-        if match or named == "title":
+    for style in named(archive.tree("word/styles.xml"), "style"):
+        name = _value(style, "name").lower()
+        match = _HEADING.fullmatch(name)
+        if match or name == "title":
             levels[attribute(style, "styleId")] = int(match[1]) if match else 1
     return levels
 
 
-def _core_title(archive: Archive) -> str:
-    tree = archive.tree("docProps/core.xml")
-    return next((each.text or "" for each in ([] if tree is None else tree) if local(each) == "title"), "")
+def _value(element: Any, name: str) -> str:
+    """The attribute `val` of the first element of this name in another; "" without one."""
+    return next((attribute(each, "val") for each in named(element, name)), "")
+
+
+def _title(tree: Any) -> str:
+    """The title in a description of a file; "" without one."""
+    titles = (each.text or "" for each in islice(named(tree, "title"), _TITLES))
+    return next(filter(str.strip, titles), "")
 
 
 def _slides(archive: Archive) -> list[str]:
     """The parts that are slides, in the order of the show."""
     parts = {id_: target for id_, type_, target in relations(archive, _SHOW) if type_.endswith("/slide")}
-    show = archive.tree(_SHOW)
-    ids = [_relation_id(each) for each in ([] if show is None else show.iter()) if local(each) == "sldId"]
+    ids = [_relation_id(each) for each in named(archive.tree(_SHOW), "sldId")]
     return list(dict.fromkeys(parts[id_] for id_ in ids if id_ in parts)) or sorted(parts.values(), key=_number)
 
 
@@ -365,12 +373,11 @@ def _sheets(archive: Archive) -> tuple[list[tuple[str, str]], bool]:
     parts = {id_: target for id_, type_, target in relations(archive, _BOOK) if type_.endswith("/worksheet")}
     sheets: list[tuple[str, str]] = []
     is_1904 = False
-    book = archive.tree(_BOOK)
-    for each in [] if book is None else book.iter():
-        if local(each) == "sheet" and (part := parts.get(attribute(each, "id"))):
-            sheets.append((attribute(each, "name"), part))
-        elif local(each) == "workbookPr":
+    for each in named(archive.tree(_BOOK), "sheet", "workbookPr"):
+        if local(each) == "workbookPr":
             is_1904 = attribute(each, "date1904") in ("1", "true")
+        elif part := parts.get(attribute(each, "id")):
+            sheets.append((attribute(each, "name"), part))
     return sheets, is_1904
 
 
@@ -386,7 +393,7 @@ def _strings(archive: Archive) -> list[str]:
 
 def _string(element: Any) -> str:
     """A text without its reading aids for Chinese characters."""
-    text = "".join(each.text or "" for each in element.iter() if local(each) == "t" and not inside(each, "rPh"))
+    text = "".join(each.text or "" for each in named(element, "t") if not inside(each, "rPh"))
     return _ESCAPED.sub(_unescaped, text)
 
 
@@ -399,7 +406,7 @@ def _date_styles(archive: Archive) -> frozenset[int]:
     styles = archive.tree("xl/styles.xml")
     if styles is None:
         return frozenset()
-    own = {attribute(each, "numFmtId") for each in styles.iter() if local(each) == "numFmt" and _is_date(each)}
+    own = {attribute(each, "numFmtId") for each in named(styles, "numFmt") if _is_date(each)}
     formats = next((each for each in styles if local(each) == "cellXfs"), ())
     ids = [attribute(each, "numFmtId") for each in formats]
     return frozenset(n for n, id_ in enumerate(ids) if id_ in own or (id_.isdecimal() and int(id_[:9]) in _DATES))
@@ -480,8 +487,6 @@ def _place(reference: str, following: int) -> int:
 
 _CONTENT = "content.xml"
 _MOST_SPACES = 100
-_TITLES = 20
-"""Elements of a file's description among which its title is looked for."""
 _UNSAID = ("tracked-changes", "annotation")
 
 
@@ -496,7 +501,7 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
     for element in archive.elements(_CONTENT, "p", "h", "table-row", "page", "tracked-changes"):
         if not all(text.add(block) for block in _open_blocks(element, sheets)):
             break
-    return Read(_meta_title(archive), str(text), partly=text.partly or sheets.partly)
+    return Read(_title(archive.tree("meta.xml")), str(text), partly=text.partly or sheets.partly)
 
 
 class _OpenTables:
@@ -561,7 +566,7 @@ def _sheet_cells(row: Any) -> list[str]:
 
 def _unremarked(element: Any) -> Iterator[Any]:
     """The paragraphs of a cell or a slide, without remarks."""
-    return (each for each in element.iter() if local(each) in ("p", "h") and not inside(each, *_UNSAID))
+    return (each for each in named(element, "p", "h") if not inside(each, *_UNSAID))
 
 
 def _repeated(element: Any, name: str) -> int:
@@ -588,12 +593,6 @@ def _white(name: str, element: Any) -> str:
     return " " if name in ("tab", "line-break", "p", "h") else ""
 
 
-def _meta_title(archive: Archive) -> str:
-    tree = archive.tree("meta.xml")
-    titles = [] if tree is None else [each.text or "" for each in tree.iter() if local(each) == "title"][:_TITLES]
-    return next((title for title in titles if title.strip()), "")
-
-
 _LARGEST_CHAPTER = 32 << 20
 _PAGES = ("application/xhtml+xml", "text/html")
 
@@ -601,8 +600,7 @@ _PAGES = ("application/xhtml+xml", "text/html")
 def read_epub(content: bytes, around: Circumstances) -> Read:
     """A book's title and the text of its chapters."""
     archive = Archive(content, around.tick)
-    container = archive.tree("META-INF/container.xml")
-    root = _first(container, "rootfile")
+    root = next(named(archive.tree("META-INF/container.xml"), "rootfile"), None)
     package = attribute(root, "full-path") if root is not None else ""
     book = archive.tree(package)
     if book is None:
@@ -619,8 +617,7 @@ def read_epub(content: bytes, around: Circumstances) -> Read:
             break
     if locked.intersection(chapters) and not str(text):
         raise Unreadable("is protected against copying", kind="encrypted")
-    title = _first(book, "title")
-    return Read("" if title is None else title.text or "", str(text), partly=text.partly or partly)
+    return Read(_title(book), str(text), partly=text.partly or partly)
 
 
 def _chapter_text(archive: Archive, chapter: str) -> tuple[str, str]:
@@ -632,27 +629,17 @@ def _chapter_text(archive: Archive, chapter: str) -> tuple[str, str]:
 
 
 def _chapters(book: Any, folder: str) -> list[str]:
-    """The pages of a book in the order of reading, which its spine gives."""
+    """The pages of a book in the order of reading, which its spine gives, without its list of chapters (nav)."""
     items = {
         attribute(each, "id"): posixpath.normpath(posixpath.join(folder, unquote(attribute(each, "href"))))
-        for each in book.iter()
-        if local(each) == "item" and attribute(each, "media-type") in _PAGES and not _is_contents(each)
+        for each in named(book, "item")
+        if attribute(each, "media-type") in _PAGES and "nav" not in attribute(each, "properties").split()
     }
-    order = [attribute(each, "idref") for each in book.iter() if local(each) == "itemref"]
+    order = [attribute(each, "idref") for each in named(book, "itemref")]
     return list(dict.fromkeys(items[id_] for id_ in order if id_ in items)) or list(items.values())
-
-
-def _is_contents(item: Any) -> bool:
-    """Whether a page is the book's list of chapters."""
-    return "nav" in attribute(item, "properties").split()
 
 
 def _locked(archive: Archive) -> set[str]:
     """The parts that are encrypted; fonts often are, and do no harm."""
-    tree = archive.tree("META-INF/encryption.xml")
-    parts = [] if tree is None else [each for each in tree.iter() if local(each) == "CipherReference"]
+    parts = named(archive.tree("META-INF/encryption.xml"), "CipherReference")
     return {posixpath.normpath(unquote(attribute(each, "URI"))) for each in parts}
-
-
-def _first(tree: Any, name: str) -> Any:
-    return None if tree is None else next((each for each in tree.iter() if local(each) == name), None)
