@@ -18,10 +18,12 @@ from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import Command, everyday, flattened, parts
+from reground.app.cli.train import Export, ReaderData, ReaderFit
+from reground.app.cli.train_agent import AgentLoop
+from reground.app.cli.train_critics import CriticsCollect, CriticsData, CriticsFit, TrainCritics
+from reground.app.cli.train_rewriter import RewriterPpo, RewriterWarmup
 from reground.app.options import Ask, Demo, Index, Served, Trees
-from reground.app.options_critics import CriticsCollect, CriticsData, CriticsEval, CriticsFit, TrainCritics
 from reground.app.options_evaluation import Compare, Evaluate, Report
-from reground.app.options_training import Export
 from reground.app.signature import field_names, meanings, spread
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
@@ -228,7 +230,17 @@ def test_a_misspelt_option_is_answered_with_the_nearest(
 
 
 ORDERS = [Ask, Demo, Evaluate, Compare, Trees, Index, Report, Served, Export, Budget]
-ORDERS += [CriticsCollect, CriticsData, CriticsFit, CriticsEval, TrainCritics]
+ORDERS += [
+    CriticsCollect,
+    CriticsData,
+    CriticsFit,
+    TrainCritics,
+    AgentLoop,
+    ReaderData,
+    ReaderFit,
+    RewriterPpo,
+    RewriterWarmup,
+]
 
 
 @pytest.mark.parametrize("order", ORDERS)

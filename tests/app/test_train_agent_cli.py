@@ -14,7 +14,7 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
-from reground.app.cli.background import THREAD
+from reground.app.cli.train import THREAD
 from reground.core.files import append_line
 from reground.core.trajectory import Candidate, ChooseStep, Failure, Trajectory
 from reground.evaluation.results import Record, RunConfig, open_run

@@ -15,11 +15,12 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 from reground.app.cli import run
 from reground.app.cli import train_agent_loop as loops
 from reground.app.cli._common import consoles
-from reground.app.options_agent import AgentLoop
+from reground.app.cli.train_agent import AgentLoop
+from reground.core.errors import ConfigurationError
 from reground.core.trajectory import Failure
 from reground.evaluation.results import Record, RunConfig, Summary, open_run, summarise
 from reground.models.options import ModelOptions, Price
-from reground.training.agent.loop import Agent, Choose, Grow, Measure, Rank
+from reground.training.agent.loop import Agent, Measure
 from tests.app.test_eval_cli import QUESTIONS
 from tests.app.test_train_agent_cli import given  # noqa: F401  a fixture
 from tests.training.tiny import tiny_llama
@@ -45,6 +46,7 @@ max_tokens = 6
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: Path, capfd) -> None:  # noqa: F811
     server, options = given
@@ -108,41 +110,40 @@ class Runs:
         return summary
 
 
-def session(monkeypatch: pytest.MonkeyPatch, out: Path, runs: Runs) -> loops._Session:
-    """The session of the same command, given again."""
+def again(monkeypatch: pytest.MonkeyPatch, out: Path, runs: Runs) -> loops.Loop:
+    """The loop of the same command, given again."""
     monkeypatch.setattr(loops, "grown_by", runs.grown_by)
     monkeypatch.setattr(loops, "answered_by", runs.answered_by)
-    order = AgentLoop(task="t_train", out=out)
-    return loops._Session(
-        order, loops.planned(order), dict.fromkeys(("train", "validation", "test")), consoles()[1], True
-    )
+    tasks = dict.fromkeys(("train", "validation", "test"))
+    return loops.Loop(AgentLoop(task="t_train", out=out), *consoles(), True, tasks)
 
 
-def test_growing_goes_on_when_trying_failed_questions_again_changes_nothing(tmp_path: Path, monkeypatch) -> None:
-    stage, runs = Grow(tmp_path / "gen1", Agent("openai/m"), 1), Runs(9, 2, 2, 0)
+def test_growing_goes_on_when_trying_failed_questions_again_changes_nothing(tmp_path: Path, monkeypatch, capfd) -> None:
+    folder, agent, runs = tmp_path / "gen1", Agent("openai/m"), Runs(9, 2, 2, 0)
     for _ in range(2):
         with pytest.raises(typer.Exit) as ended:
-            session(monkeypatch, tmp_path, runs).carry_out(stage)
+            again(monkeypatch, tmp_path, runs).grow(folder, agent, 1)
         assert ended.value.exit_code == 3
-    again = session(monkeypatch, tmp_path, runs)
-    assert again.carry_out(stage).endswith("; 2 questions failed")
-    assert again.failed == 2
-    (stage.folder / "ranking.json").touch()
-    session(monkeypatch, tmp_path, runs).carry_out(stage)
+    loop = again(monkeypatch, tmp_path, runs)
+    loop.grow(folder, agent, 1)
+    assert capfd.readouterr().out.endswith("; 2 questions failed\n")
+    assert loop.failed == 2
+    (folder / "ranking.json").touch()
+    again(monkeypatch, tmp_path, runs).grow(folder, agent, 1)
     assert runs.left == [0], "what was built on is not changed"
 
 
 def test_a_measurement_with_failed_questions_is_made_again_until_a_model_was_chosen_by_it(
     tmp_path: Path, monkeypatch
 ) -> None:
-    stage, runs = Measure(0, "prompted", "teacher", Agent("openai/m"), "validation"), Runs(2, 1, 0, 3)
+    measure, runs = Measure(0, "prompted", "teacher", Agent("openai/m"), "validation"), Runs(2, 1, 0, 3)
     for wanted in (2, 1, 0, 0):
-        measuring = session(monkeypatch, tmp_path, runs)
-        assert f"; {wanted} failed" in measuring.carry_out(stage)
-        assert measuring.failed == wanted
-    chosen = replace(stage, agent=Agent("openai/other"))
-    session(monkeypatch, tmp_path, runs)._measured(chosen, "other")
-    assert session(monkeypatch, tmp_path, runs)._measured(chosen, "other", chosen=True).summary.failed == 3
+        loop = again(monkeypatch, tmp_path, runs)
+        loop.measure(measure)
+        assert loop.failed == wanted
+    chosen = replace(measure, agent=Agent("openai/other"))
+    again(monkeypatch, tmp_path, runs).results_of(chosen, "other")
+    assert again(monkeypatch, tmp_path, runs).results_of(chosen, "other", chosen=True).summary.failed == 3
 
 
 def test_no_question_is_for_two_things(given, tmp_path: Path) -> None:  # noqa: F811
@@ -163,30 +164,86 @@ def test_no_question_is_for_two_things(given, tmp_path: Path) -> None:  # noqa: 
     assert len(alone.examples()) == len(QUESTIONS)
 
 
+def planned(capfd: pytest.CaptureFixture[str], **changed: object) -> list[str]:
+    usual = {"task": "t_train", "out": Path("out"), "model": "openai/large", "bases": "own/medium,small"}
+    order = AgentLoop(**{**usual, "validation": None, "test_task": "bamboogle", "dry_run": True, **changed})
+    loops.run_loop(order, *consoles(), quiet=True)
+    return capfd.readouterr().out.splitlines()
+
+
+def test_every_generation_fits_all_bases_afresh_and_the_first_grows_the_next(capfd) -> None:
+    assert planned(capfd, repeats=4) == [
+        "measure teacher (prompted) on the test questions",
+        "measure medium (untrained) on the test questions",
+        "measure medium (untrained, one example) on the test questions",
+        "measure small (untrained) on the test questions",
+        "measure small (untrained, one example) on the test questions",
+        "gen1: grow with openai/large, 1 a question",
+        "gen1: rank the samples of each step",
+        "gen1: make the data mixture, by ranking",
+        "gen1: make the data unranked, by chance",
+        "gen1: fit own/medium on mixture as medium",
+        "measure medium (generation 1) on the test questions",
+        "gen1: fit small on mixture as small",
+        "measure small (generation 1) on the test questions",
+        "gen1: fit small on unranked as small-unranked",
+        "measure small (generation 1, unranked) on the test questions",
+        "gen2: grow with hf/out/gen1/medium, 4 a question",
+        "gen2: rank the samples of each step",
+        "gen2: make the data mixture, by ranking",
+        "gen2: make the data unranked, by chance",
+        "gen2: fit own/medium on mixture as medium",
+        "measure medium (generation 2) on the test questions",
+        "gen2: fit small on mixture as small",
+        "measure small (generation 2) on the test questions",
+        "gen2: fit small on unranked as small-unranked",
+        "measure small (generation 2, unranked) on the test questions",
+    ]
+
+
+def test_a_fit_is_chosen_on_the_validation_questions_and_then_tested(capfd) -> None:
+    few = {"generations": 1, "bases": "small", "by": "perplexity", "no_control": True, "no_untrained": True}
+    assert planned(capfd, validation="nq_open_test", **few)[-5:] == [
+        "gen1: grow with openai/large, 1 a question",
+        "gen1: make the data mixture, by perplexity",
+        "gen1: fit small on mixture as small",
+        "gen1: choose the pass of small on the validation questions",
+        "measure small (generation 1) on the test questions",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"bases": ""}, "at least one base"),
+        ({"bases": "a/small,b/small"}, "two bases have the same name"),
+        ({"test_task": None}, "nothing would be measured"),
+    ],
+)
+def test_a_plan_that_cannot_be_carried_out_says_why(changed, why, capfd) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        planned(capfd, **changed)
+
+
 def test_a_measurement_is_of_its_own_task_and_a_student_has_no_adapter_or_price_of_the_teacher(tmp_path: Path) -> None:
     options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1), base_url="http://localhost:1")
     order = AgentLoop(
         task="t_train", out=tmp_path, model="hf/large", bases="large", test_task="bamboogle", validation="hotpotqa",
         test_limit=7, model_options=options,
     )  # fmt: skip
-    plan = loops.planned(order)
-    planned = loops._Session(order, plan, {}, consoles()[1], True)
-    stages = [each.measure if isinstance(each, Choose) else each for each in plan.stages()]
-    measured = [(each, planned._measuring(each, tmp_path)) for each in stages if isinstance(each, Measure)]
-    assert {(each.split, own.task, own.limit) for each, own in measured} == {
-        ("test", "bamboogle", 7), ("validation", "hotpotqa", 40),
-    }  # fmt: skip
+    loop = loops.Loop(order, *consoles(), True)
     plain = replace(options, adapter=None, price=None)
-    for each, own in measured:
-        assert own.model_options == (options if each.data == "prompted" else plain), each.data
-    grown = [planned._using(each.agent, tmp_path, 1).model_options for each in stages if isinstance(each, Grow)]
-    assert grown == [options, plain]
+    for agent, wanted in ((Agent("hf/large"), options), (Agent("hf/large", 0), plain)):
+        assert loop.using(agent, tmp_path, 1).model_options == wanted
+        for split, task, limit in (("test", "bamboogle", 7), ("validation", "hotpotqa", 40)):
+            own = loop.measuring(Measure(1, "generation 1", "large", agent, split), tmp_path)
+            assert (own.task, own.limit, own.model_options) == (task, limit, wanted)
 
 
 @pytest.mark.parametrize(("ranker", "same"), [(None, True), ("openai/m", True), ("openai/other", False)])
 def test_another_ranker_has_no_adapter_or_price_of_the_teacher(ranker: str | None, same: bool, tmp_path: Path) -> None:
     options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1))
     order = AgentLoop(task="t_train", out=tmp_path, model="openai/m", ranker=ranker, model_options=options)
-    ranking = loops._Session(order, loops.planned(order), {}, consoles()[1], True)._ranking(Rank(tmp_path))
+    ranking = loops.Loop(order, *consoles(), True).ranking(tmp_path)
     assert ranking.model == (ranker or "openai/m")
     assert ranking.model_options == (options if same else ModelOptions())

@@ -36,7 +36,7 @@ def training(data: Path) -> None:
 def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "train", "critics", "collect", *SMALL) == 0
     out, err = capfd.readouterr()
-    assert "2 trees in out/trees: mean reward 1.000, 0 preference pairs" in out
+    assert "2 trees in out/trees: mean reward 1.000" in out
     assert err.count("4 visits, mean reward 1.000") == 2
     asked = len(server.asked)
     assert asked > 0

@@ -65,14 +65,11 @@ def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(serve
     assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
     said = capfd.readouterr().out
     assert "collect: 2 of 2 trees to grow, 4 simulations each: about 12 calls, " in said
-    assert "the time with --speed" in said
-    plan_on = ("--rollout", "first", "--set", "max_steps=6", "--budget-tokens", "1000", "--speed", "2")
+    plan_on = ("--rollout", "first", "--set", "max_steps=6", "--budget-tokens", "1000")
     assert call(server, data, "train", "critics", "collect", *SMALL, *plan_on, "--dry-run") == 0
-    assert "2.0k tokens, 17 min" in capfd.readouterr().out
+    assert " calls, 2.0k tokens" in capfd.readouterr().out
     assert call(server, data, "train", "critics", "collect", *SMALL[:6], "--dry-run") == 2
     assert "needs documents" in capfd.readouterr().err
-    assert call(server, data, "train", "critics", *SMALL, "--dry-run", "--model", "gguf/smollm2") == 0
-    assert "98 MB for the model's weights" in capfd.readouterr().out
     assert not server.asked
     assert call(server, data, "train", "critics", "collect", *SMALL) == 0
     assert "2 trees in out/trees" in capfd.readouterr().out
@@ -83,6 +80,7 @@ def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(serve
     assert len(server.asked) == asked
 
 
+@pytest.mark.slow
 def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     order, fitted = ["train", "critics", "--out", "out"], small(tmp_path)
@@ -102,7 +100,7 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     assert all(part in page for part in ("## Data", "## Eval", "## fit/rationale", "Pairs of 30 trees", "Calibration"))
     assert str(tmp_path) not in page
     assert run([*order, "--dry-run", *fitted]) == 0
-    assert "What a fit costs" in capfd.readouterr().out
+    assert "fit: rationale on 24 pairs, 2 passes over them" in capfd.readouterr().out
     assert run([*order, *fitted]) == 0
     assert "step" not in capfd.readouterr().err  # the fit is finished
     assert json.loads((tmp_path / "out" / "critic" / "critic.json").read_text())["mix"] is not None
@@ -113,6 +111,7 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     assert "--fresh" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: Path, capfd) -> None:
     fitted = small(tmp_path)
     planted(Path("out"), 20)

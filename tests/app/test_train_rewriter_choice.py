@@ -101,6 +101,7 @@ def given(data: Path, server: MockOpenAI, task: str) -> list[str]:
 SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4", "--validation", "2", "--reply-tokens", "3"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # every stage, one after the other
 @pytest.mark.parametrize(
     ("task", "make"), [("mmlu_train", tiny_llama), ("gaokao_train", tiny_t5), ("jec_train", tiny_llama)]
@@ -113,8 +114,9 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
     assert run(["train", "rewriter", "warmup", "--out", "out", *few]) == 0
     told = capfd.readouterr().out
     assert f"{5 if task != 'mmlu_train' else 6} rewritings and 0 copies" in told, "options are no query of their own"
-    learn = ["train", "rewriter", "ppo", *shared, *SHORT, "--threads", "1", "--collapse-invalid", "1.1"]
-    assert run([*learn, "--no-end", "none", "--target", "none", "--reward", "paper"]) == 0, capfd.readouterr().err
+    Path("ppo.toml").write_text('collapse_invalid = 1.1\nno_end = "none"\ntarget = "none"\n')
+    learn = ["train", "rewriter", "ppo", *shared, *SHORT, "--threads", "1", "--config", "ppo.toml"]
+    assert run([*learn, "--reward", "paper"]) == 0, capfd.readouterr().err
     said = capfd.readouterr().err
     assert "exact match 1.000" in said or "exact match 0." in said
     assert "option F1" in said
@@ -147,7 +149,8 @@ def test_ctrl_c_ends_a_fit_at_once_and_it_goes_on(stage, data: Path, server: Moc
         more = ["--out", "out", "--epochs", "1e6", "--threads", "1", "--base", base]
     else:
         more = [*shared, *SHORT, "--iterations", "1000000", "--threads", "1", "--base", base, "--reward", "paper"]
-        more += ["--collapse-invalid", "1.1"]
+        Path("ppo.toml").write_text("collapse_invalid = 1.1")
+        more += ["--config", "ppo.toml"]
     command = [sys.executable, "-c", "from reground.app.cli import main; main()", "train", "rewriter", stage, *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     place = Path("out/fit") / stage

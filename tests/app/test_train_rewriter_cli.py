@@ -34,6 +34,7 @@ def training(data: Path) -> Path:
     return corpus
 
 
+@pytest.mark.slow
 def test_all_stages_one_after_the_other(server: Server, data: Path, training: Path, tmp_path: Path, capfd) -> None:
     out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base"))
     given = ("--corpus", str(training), "--data", str(data), "--out", out)
@@ -53,7 +54,10 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     learn = ["train", "rewriter", "ppo", "--task", "nq_open_train", *given, *short, "--threads", "1"]
     assert run([*learn, "--dry-run"]) == 0
     assert f"16 replies to {len(QUESTIONS) - 2} questions, 2 for validation" in capfd.readouterr().out
-    assert run([*learn, "--learning-rate", "1e-4", "--collapse-invalid", "1.1"]) == 0
+    config = tmp_path / "ppo.toml"
+    config.write_text("collapse_invalid = 1.1\nlearning_rate = 1e-4\n")
+    learn += ["--config", str(config)]
+    assert run(learn) == 0
     said = capfd.readouterr()
     assert "iteration 2 of 2: reward " in said.err
     assert (tmp_path / "out" / "model" / "config.json").is_file()
@@ -61,7 +65,7 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     assert "## fit/ppo" in page
     assert "4 questions to learn from, 2 others for validation, none of which was in the warm-up's data." in page
     assert "of which" not in said.err
-    assert run([*learn, "--learning-rate", "1e-4", "--collapse-invalid", "1.1", "--passages", "2"]) == 2
+    assert run([*learn, "--passages", "2"]) == 2
     assert "has other settings: method.total (was 3)" in capfd.readouterr().err
     assert run(["train", "rewriter", "eval", "--task", "bamboogle", *given]) == 0
     found = json.loads((tmp_path / "out" / "eval-bamboogle.json").read_text())

@@ -11,10 +11,10 @@ from rich.console import Console
 
 from reground import __version__
 from reground.app.cli.preparing import open_benches
+from reground.app.cli.train_critics import CriticsCollect
 from reground.app.cluster.opening import placed
 from reground.app.cluster.pool import MOST_LOSSES, Pool
 from reground.app.cluster.wire import Question, Spec
-from reground.app.options_critics import CriticsCollect
 from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, RegroundError
 from reground.core.language import Usage

@@ -29,7 +29,7 @@ def grown(parent: State, *following: Branch, example: str = "q") -> Tree[State]:
     )
     value, visits = sum(child.value for child in children), sum(child.visits for child in children)
     root = Node(state=parent, visits=visits, value=value, expanded=True, children=children)
-    return Tree(root=root, settings=Settings(), metadata={"passage_tokens": 100, "labels": 2, "example": example})
+    return Tree(root=root, settings=Settings(), metadata={"passage_tokens": 100, "example": example})
 
 
 def waiting(parent: State, goal: Goal) -> State:

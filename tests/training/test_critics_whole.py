@@ -21,9 +21,9 @@ from reground.methods.cr_planner import CRPlanner
 from reground.models.scripted import ScriptedModel
 from reground.training.critics.collect import Searching, collect_trees
 from reground.training.critics.evaluate import evaluate
-from reground.training.critics.fit import CriticFit, fit_critics
+from reground.training.critics.fit import fit_critics
 from reground.training.critics.pairs import make_pairs
-from reground.training.settings import PairSettings
+from reground.training.settings import CriticFit, PairSettings
 from reground.treesearch.tree import Settings
 from tests.evaluation.fakes import SumTask
 from tests.training.tiny_encoder import small_encoder
@@ -61,7 +61,7 @@ async def test_what_trees_show_is_learnt_and_used(tmp_path: Path) -> None:
     assert len(found.rows["training", "rationale"]) >= 8
     assert {(row.chosen, row.rejected) for rows in found.rows.values() for row in rows} == {(GOOD, BAD)}
     fitting = {"epochs": 6, "learning_rate": 3e-3, "batch": 4, "max_length": 48, "threads": 1}
-    fit_critics(out, CriticFit.of("encoder", base=str(small_encoder(tmp_path / "base")), fitting=fitting))
+    fit_critics(out, CriticFit(engine="encoder", base=str(small_encoder(tmp_path / "base")), **fitting))
     assert evaluate(out).kinds["rationale"].critic.pairs == 1.0
     trained = planner(f"rationale=trained:{out},subgoal=first")
     chosen = []

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("trl", reason="needs the extra [train]")
@@ -26,7 +24,6 @@ from reground.training.fitting import Step
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.sft import (
-    by_length,
     epoch_place,
     fit_demonstrations,
     fit_named,
@@ -122,18 +119,6 @@ def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path:
         fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, batch=2))
 
 
-def test_an_adapter_of_an_encoder_decoder_lowers_the_loss_and_loads(tmp_path: Path) -> None:
-    """The tiny model's random output layer stays, so an adapter alone cannot make it right."""
-    settings = Fitting(epochs=40, batch=4, learning_rate=0.05, max_length=64, threads=1)
-    steps: list[Step] = []
-    place = fit_demonstrations(
-        ROWS, str(tiny_t5(tmp_path / "base")), settings, tmp_path / "fit", tmp_path / "model", on_step=steps.append
-    )
-    assert steps[-1].loss < 0.7 * steps[0].loss
-    assert (place / "adapter_config.json").is_file()
-    hf.load_weights(str(place))
-
-
 @pytest.mark.parametrize("rank", [0, 8])
 def test_bfloat16_learns_and_keeps_what_it_trains_in_float32(rank: int, tmp_path: Path) -> None:
     base = str(tiny_llama(tmp_path / "base"))
@@ -184,23 +169,6 @@ def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> 
         fit_named(tmp_path / "none", "m", long, base, settings, cut=False)
 
 
-@given(
-    lengths=st.lists(st.integers(1, 900), min_size=1, max_size=300), batch=st.integers(1, 16), seed=st.integers(0, 9)
-)
-def test_batches_hold_pairs_of_about_the_same_length(lengths: list[int], batch: int, seed: int) -> None:
-    pairs = [([place] * length, [0]) for place, length in enumerate(lengths)]
-    ordered = by_length(pairs, Fitting(batch=batch, seed=seed))
-    assert sorted(ordered) == sorted(pairs)
-    assert ordered == by_length(pairs, Fitting(batch=batch, seed=seed))
-
-    def padded(each: list[tuple[list[int], list[int]]]) -> int:
-        batches = [each[start : start + batch] for start in range(0, len(each), batch)]
-        return sum(len(rows) * max(len(prompt) for prompt, _ in rows) for rows in batches)
-
-    if len(pairs) % batch == 0:
-        assert padded(ordered) <= padded(pairs)
-
-
 def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no demonstrations"):
         fit_demonstrations([], "absent", Fitting(), tmp_path / "fit", tmp_path / "model")
@@ -230,11 +198,3 @@ def test_the_model_after_each_pass_is_kept_on_demand(tmp_path: Path) -> None:
     assert weights[0] == weights[3], "the last pass is the result, whole or not"
     assert len(set(weights)) == 3
     assert not epoch_place(place, 4).exists()
-
-
-def test_a_fresh_fit_discards_the_models_after_the_passes_of_the_former(tmp_path: Path) -> None:
-    base = str(tiny_llama(tmp_path / "base"))
-    for epochs in (3, 1):
-        settings = Fitting(epochs=epochs, lora_rank=0, max_length=64, threads=1)
-        fit_named(tmp_path, "a[1]", ROWS, base, settings, fresh=True, keep_epochs=True)
-    assert sorted(each.name for each in tmp_path.glob("a*")) == ["a[1]", "a[1]-epoch1"]

@@ -17,7 +17,7 @@ from reground.training.critics.evaluate import (
     evaluate,
     measure,
     pairs_table,
-    rates_table,
+    report_tables,
 )
 from reground.training.critics.pairs import make_pairs
 from reground.training.rows import Preference
@@ -40,13 +40,6 @@ class ByLength:
         return [float(len(pair.candidate)) for _, pair in items]
 
 
-class ByPlace:
-    """Whatever comes first: it has not understood a thing."""
-
-    def scores(self, items: Sequence[Item]) -> list[float]:
-        return [-float(place) for place in range(len(items))]
-
-
 ROWS = [row("a", "long", "s"), row("a", "longer", "s"), row("a", "s", "long"), row("b", "longest", "t")]
 
 
@@ -60,10 +53,6 @@ def test_rates_are_means_of_questions_and_shares_of_pairs() -> None:
     assert found.swapped == 1.0
     assert found.baselines["random"].pairs == 0.5
     assert found.baselines["random"].behind.mean == pytest.approx(1 / 3)
-
-
-def test_a_critic_that_goes_by_the_order_given_is_found_out() -> None:
-    assert measure(ROWS, ByPlace(), {}).swapped < 1.0
 
 
 def test_calibration_by_hand() -> None:
@@ -118,6 +107,6 @@ def test_a_folder_is_measured_and_reported(tmp_path: Path) -> None:
     assert measured.baselines["log-probability"].pairs == 0.0
     written = json.loads((out / "eval.json").read_text())
     assert written["kinds"]["rationale"]["critic"]["by_question"]["mean"] == measured.critic.by_question.mean
-    table = rates_table(report).markdown()
+    table = report_tables(report)[0].markdown()
     assert "| rationale | first | 1.000 | 1.000–1.000 | 1.000 |" in table
     assert "| rationale | 10 | 10 | 0 | 0 | 0 | 0 |" in pairs_table(found.report(settings)).markdown()

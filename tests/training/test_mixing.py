@@ -31,12 +31,6 @@ def test_the_numbers_of_siblings_are_less_their_means() -> None:
     assert features("rationale", []) == []
 
 
-def test_a_missing_number_counts_like_that_of_an_average_sibling() -> None:
-    known = features("query", [{"logprob": -1.0}, {}, {"logprob": -3.0}])
-    assert weighed({"text": 2.0, "logprob": 1.0}, [1.0, 1.0, 1.0], known) == [3.0, 2.0, 1.0]
-    assert weighed({}, [1.0, 5.0, 3.0], known) == [1.0, 5.0, 3.0]
-
-
 def planted_rows(share: float, *, questions: int = 40, each: int = 4) -> tuple[list[Preference], list[float]]:
     """Document pairs, 80 % of which the search orders right, and what a model says that is right for this share."""
     draw = Random(3)
@@ -94,20 +88,6 @@ def test_no_other_weights_cost_less(share: float) -> None:
     assert all(cost(mix) < cost({**mix, name: mix[name] + step}) for name in mix for step in (-0.01, 0.01))
 
 
-def test_a_model_that_prefers_nothing_leaves_all_to_the_search() -> None:
-    rows, text = planted_rows(0.8)
-    mix = mix_of_gaps(rows, [0.0] * len(text))
-    assert mix.keys() == {"score", "rank"}
-    assert mix["score"] > 1
-
-
-def test_numbers_that_foretell_nothing_are_left_out() -> None:
-    rows, text = planted_rows(0.9)
-    draw = Random(1)
-    noise = [row.model_copy(update={"extra": {"chosen": {"known": {"rank": draw.gauss(0, 1)}}}}) for row in rows]
-    assert mix_of_gaps(noise, text) == {}
-
-
 def test_the_best_constant_sub_goals_are_learnt_whatever_the_text_says() -> None:
     rows = []
     for number in range(60):
@@ -129,14 +109,6 @@ def test_the_best_constant_sub_goals_are_learnt_whatever_the_text_says() -> None
     offered = [{"stage": "QUERY", "goal": "REASON"}, {"stage": "QUERY", "goal": "RETRIEVE"}]
     before, after = weighed(mix, [0.0, 0.0], features("subgoal", offered))
     assert after > before
-
-
-def test_few_questions_and_rows_of_an_earlier_version_get_no_weights() -> None:
-    rows, text = planted_rows(0.8, questions=4)
-    assert mix_of_gaps(rows, text) == {}
-    rows, text = planted_rows(0.8)
-    before = [row.model_copy(update={"extra": {"chosen": {"place": 0, "score": 3.1}}}) for row in rows]
-    assert mix_of_gaps(before, text) == {}
 
 
 def test_a_question_is_measured_by_weights_that_others_gave() -> None:

@@ -36,32 +36,6 @@ class Leaves:
         return float(chance.random() < state) if self.noise else state
 
 
-class Doubling:
-    """Reach `goal` from 1 by doubling or adding three; pays by how near the number is after `moves`."""
-
-    def __init__(self, goal, moves):
-        self.goal = goal
-        self.moves = moves
-
-    async def expand(self, state, path, /):
-        if len(path) == self.moves:
-            return []
-        return [Child(state=state * 2, label="double"), Child(state=state + 3, label="add three")]
-
-    async def simulate(self, state, path, visit, /):
-        chance = Random(f"{path} {visit}")
-        for _ in range(self.moves - len(path)):
-            state = chance.choice([state * 2, state + 3])
-        return self.pay(state)
-
-    def pay(self, number):
-        return 1 / (1 + abs(self.goal - number))
-
-    def best(self, state, left):
-        """The most that can be had: exhaustive search."""
-        return max(self.best(state * 2, left - 1), self.best(state + 3, left - 1)) if left else self.pay(state)
-
-
 class Chain:
     """One way down, `depth` steps long."""
 
@@ -134,3 +108,8 @@ def most(state):
 def random_game(chance, depth, width):
     """A full tree of leaves between 0 and 1."""
     return [random_game(chance, depth - 1, width) for _ in range(width)] if depth else chance.random()
+
+
+def most_visited(node):
+    """The best child after a search: most visits, then the higher mean."""
+    return max(node.children, key=lambda child: (child.visits, child.mean or 0.0))

@@ -11,7 +11,7 @@ def reference(game, root, settings):
     """Visits, value and rewards by path, of a game of `Leaves`.
 
     Selection i sees the rewards of simulations 0 to i - in_flight; the rest count as visits that bring the mean so
-    far (of the node, or of its parent when it has none) less the virtual loss.
+    far (of the node, or of its parent when it has none).
     """
     visits, values, rewards = defaultdict(int), defaultdict(float), defaultdict(list)
     pending, started, taken = defaultdict(int), defaultdict(int), defaultdict(int)
@@ -39,7 +39,7 @@ def reference(game, root, settings):
         def score(child):
             mean = values[child] / visits[child] if visits[child] else mean_here
             n = visits[child] + pending[child]
-            v = values[child] + pending[child] * (mean - settings.virtual_loss)
+            v = values[child] + pending[child] * mean
             return v / n + settings.c * math.sqrt(math.log(total) / n)
 
         return max(order, key=score)

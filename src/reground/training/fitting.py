@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
 from reground.core.files import replace_lines, writing
 from reground.core.paths import locked
-from reground.training.settings import Fitting
+from reground.training.settings import FREE, Fitting
 
 if TYPE_CHECKING:
     import transformers
@@ -89,8 +89,12 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
 
     The same settings and seed give the same weights.
     """
+    import datasets
     import torch
+    from transformers.utils import logging
 
+    datasets.disable_progress_bars()
+    logging.disable_progress_bar()  # `on_step` tells how far a fit is, where it is to be told
     gpu = torch.cuda.is_available()
     if fitting.threads is not None:
         torch.set_num_threads(fitting.threads)
@@ -159,7 +163,7 @@ def newest_checkpoint(out: Path) -> Path | None:
 def begin(
     out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False, instead: str = "begin again: --fresh"
 ) -> None:
-    """Write down what a fit is made with, or check that an interrupted one was made with the same, but for `_FREE`.
+    """Write down what a fit is made with, or check that an interrupted one was made with the same, but for `FREE`.
 
     The folder is this process's until it ends. fresh: discard what is there. instead: what an error says can be done.
     Raises ConfigurationError that names the settings that differ, and where another process trains in the folder.
@@ -170,16 +174,13 @@ def begin(
     file = out / "settings.json"
     if file.exists():
         recorded = json.loads(file.read_text(encoding="utf-8"))
-        shaping = {*recorded, *settings} - _FREE
+        shaping = {*recorded, *settings} - FREE
         differ = sorted(key for key in shaping if recorded.get(key) != settings.get(key))
         if differ:
             was = ", ".join(f"{key} (was {recorded.get(key)!r})" for key in differ)
             raise ConfigurationError(f"the fit in {out} has other settings: {was}; use them, or {instead}")
     replace_lines(file, [json.dumps(dict(settings), indent=2, ensure_ascii=False).encode() + b"\n"])
 
-
-_FREE = frozenset({"checkpoint_every", "threads"})
-"""Settings that a fit may go on with another value of: they do not change what is computed."""
 
 _locks: dict[Path, IO[str]] = {}
 """The locks that this process holds, by folder."""

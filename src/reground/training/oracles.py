@@ -37,7 +37,7 @@ from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.text.echoes import task_of
 from reground.text.sentences import sentences
 from reground.training.rows import Demonstration
-from reground.training.settings import Demonstrating, Reading
+from reground.training.settings import AgentLessons, ReaderLessons
 
 _KIND = re.compile(r"\([^()]*\)\Z")
 
@@ -265,7 +265,7 @@ async def reader_demonstrations(
     examples: Sequence[Example],
     retriever: Retriever,
     pages: Pages,
-    settings: Reading,
+    settings: ReaderLessons,
     *,
     on_question: Callable[[int], None] = lambda done: None,
 ) -> Lessons:
@@ -289,7 +289,7 @@ async def _reader_lessons(
     example: Example,
     gold: Sequence[Passage],
     retriever: Retriever,
-    settings: Reading,
+    settings: ReaderLessons,
     repeat: int,
 ) -> list[Lesson]:
     """What is to be learnt from one question, in the size and with the gaps that chance draws.
@@ -413,7 +413,7 @@ async def agent_demonstrations(
     examples: Sequence[Example],
     retriever: Retriever,
     pages: Pages,
-    settings: Demonstrating,
+    settings: AgentLessons,
     *,
     on_question: Callable[[int], None] = lambda done: None,
 ) -> Lessons:
@@ -426,7 +426,7 @@ async def agent_demonstrations(
 
 
 async def _agent_lessons(
-    task: Task, retriever: Retriever, settings: Demonstrating, example: Example, gold: Sequence[Passage]
+    task: Task, retriever: Retriever, settings: AgentLessons, example: Example, gold: Sequence[Passage]
 ) -> list[Lesson]:
     """What is to be learnt from one question. The short answer is taught only where the long one was found.
 

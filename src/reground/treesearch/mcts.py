@@ -5,7 +5,7 @@ One simulation is the paper's four steps. *Selection* goes down from the root by
 *Simulation* continues from there to a reward. *Back-propagation* adds the reward and a visit to every node on the way.
 
 With several in flight, the i-th selection sees exactly the rewards of simulations 0 to i - in_flight and counts the
-unfinished ones as visits (`Settings.virtual_loss`). Rewards enter the tree in the order of selection, whichever comes
+unfinished ones as visits that bring the mean so far. Rewards enter the tree in the order of selection, whichever comes
 first. So timing changes neither the tree nor its calls, which replay needs. A new simulation starts as soon as the
 oldest ends, without waiting for a whole batch. A selection that reaches a node whose children are still being made
 waits for them.
@@ -203,10 +203,9 @@ class _Search(Generic[S]):
         if len(parent.order) == 1:
             return parent.order[0]
         # max() keeps the first of equals, which are in random order
-        c, loss = self._settings.c, self._settings.virtual_loss
         expected = parent.value / parent.visits if parent.visits else 0.0
         total = parent.visits + parent.pending - 1  # without this selection, which has only entered the parent
-        return max(parent.order, key=lambda child: _score(child, total, expected, c, loss))
+        return max(parent.order, key=lambda child: _score(child, total, expected, self._settings.c))
 
     def _start(self, line: list[_Branch[S]]) -> None:
         flight = _Flight(line)
@@ -272,14 +271,14 @@ class _Search(Generic[S]):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _score(child: _Branch[S], parent_visits: int, expected: float, c: float, loss: float) -> float:
-    """UCB1 with each unfinished simulation counted as a visit that brings the mean so far, less the virtual loss.
+def _score(child: _Branch[S], parent_visits: int, expected: float, c: float) -> float:
+    """UCB1 with each unfinished simulation counted as a visit that brings the mean so far.
 
-    expected: the assumed mean of a child without visits.
+    This comes nearest to the serial search. expected: the assumed mean of a child without visits.
     """
     mean = child.value / child.visits if child.visits else expected
     unfinished = child.pending
-    return ucb1(child.value + unfinished * (mean - loss), child.visits + unfinished, parent_visits, c)
+    return ucb1(child.value + unfinished * mean, child.visits + unfinished, parent_visits, c)
 
 
 def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:

@@ -1,4 +1,4 @@
-"""A searched tree: nodes with visits and values, and the preferences between siblings for training.
+"""A searched tree: nodes with visits and values, and the settings of a search.
 
 Trees may be deep, so nothing here recurses.
 """
@@ -29,10 +29,6 @@ class Settings:
     never on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where
     calls take uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once."""
 
-    virtual_loss: float = 0.0
-    """How far below the mean so far an unfinished simulation is counted, in units of the reward. 0 expects it to bring
-    that mean, which comes nearest to the serial search; more spreads simulations in flight over more branches."""
-
     max_depth: int | None = None
     """Nodes this deep are not expanded (the root has depth 0); None is no limit."""
 
@@ -42,8 +38,8 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("simulations", "in_flight"):
             _require(_whole(getattr(self, name)), name, "a whole number, at least 1", getattr(self, name))
-        for name in ("c", "virtual_loss"):
-            _require(_weight(getattr(self, name)), name, "a finite number, not negative", getattr(self, name))
+        weight = isinstance(self.c, int | float) and math.isfinite(self.c) and self.c >= 0
+        _require(weight, "c", "a finite number, not negative", self.c)
         deep = self.max_depth is None or _whole(self.max_depth)
         _require(deep, "max_depth", "a whole number, at least 1, or None for no limit", self.max_depth)
         _require(isinstance(self.seed, int), "seed", "a whole number", self.seed)
@@ -51,10 +47,6 @@ class Settings:
 
 def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-
-def _weight(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value) and value >= 0
 
 
 def _require(holds: bool, name: str, what: str, got: object) -> None:
@@ -118,20 +110,6 @@ class Tree(Generic[S]):
     """The caller's data: JSON values, such as the question's id."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Preference(Generic[S]):
-    """The best of some siblings, and a worse one (CR-Planner, section 2.3)."""
-
-    path: Path
-    """Their parent's place; `lineage` gives the nodes that led there."""
-
-    parent: Node[S]
-    chosen: Node[S]
-    rejected: Node[S]
-    margin: float
-    """Difference of their mean rewards, above 0."""
-
-
 def walk(root: Node[S]) -> Iterator[tuple[Path, Node[S]]]:
     """Every node with its place: parents before children, siblings in order, depth first."""
     waiting: list[tuple[Path, Node[S]]] = [((), root)]
@@ -139,40 +117,6 @@ def walk(root: Node[S]) -> Iterator[tuple[Path, Node[S]]]:
         path, node = waiting.pop()
         yield path, node
         waiting += [((*path, index), child) for index, child in reversed(list(enumerate(node.children)))]
-
-
-def lineage(root: Node[S], path: Path) -> tuple[Node[S], ...]:
-    """The nodes from the root to `path`, both included. Raises IndexError when there is no such node."""
-    line = [root]
-    for index in path:
-        line.append(line[-1].children[index])
-    return tuple(line)
-
-
-def most_visited(node: Node[S]) -> Node[S]:
-    """The best child after the search: most visits, then the higher mean, then the first.
-
-    Raises ValueError when the node has no child.
-    """
-    return max(node.children, key=lambda child: (child.visits, child.mean or 0.0))
-
-
-def pairs(root: Node[S], *, min_visits: int = 1, min_margin: float = 0.0) -> Iterator[Preference[S]]:
-    """Preferences of a whole tree: at each parent, the child with the highest mean against every lower sibling.
-
-    Children with fewer than `min_visits` visits (at least 1) take no part. A sibling is lower when its mean is, and
-    by `min_margin` or more. Where several share the highest mean, the most visited of them is chosen.
-    """
-    if min_visits < 1:
-        raise ValueError(f"min_visits must be at least 1, not {min_visits!r}")
-    for path, parent in walk(root):
-        known = [(child.value / child.visits, child) for child in parent.children if child.visits >= min_visits]
-        if len(known) < 2:
-            continue
-        best, chosen = max(known, key=lambda pair: (pair[0], pair[1].visits))
-        for mean, child in known:
-            if mean < best and best - mean >= min_margin:
-                yield Preference(path=path, parent=parent, chosen=chosen, rejected=child, margin=best - mean)
 
 
 def address(path: Path, visit: int | None = None) -> str:

@@ -37,17 +37,13 @@ from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.agent.mixture import (
     BY_NAME,
-    Mixture,
     Sample,
     Turn,
-    copies,
-    fallbacks,
     mixture,
     stated_of,
     turns_of,
 )
 from reground.training.agent.rank import Ranker, failed_steps, grown, rank, rankable, read_ranking, stated
-from reground.training.rows import Demonstration
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
 SAMPLES = {
@@ -101,14 +97,6 @@ async def test_every_reasoning_step_becomes_a_row_without_exemplars() -> None:
     assert summary.messages[-1].content.startswith("# It helps.\nACTION_SELECTED = LinkSelection(")
 
 
-async def test_what_the_agents_code_did_is_no_row() -> None:
-    told = await solved(decide=["nonsense", "nonsense"])
-    assert fallbacks(told) == 1
-    turns = [*turns_of(told, "q1")]
-    assert (turns[0].samples, turns[0].unusable) == ((), 2)
-    assert mixture(turns).dropped == {"no usable sample": 1}
-
-
 @pytest.mark.parametrize(
     ("step", "action", "why"),
     [
@@ -126,19 +114,6 @@ def test_a_bad_sample_is_left_out_and_counted(step, action, why) -> None:
     good = SAMPLES[step.name][0]
     (row,) = mixture([turn(step.name, action, good)]).rows
     assert row.messages[-1].content == reply(good)
-
-
-def test_ends_may_be_alike_and_checks_have_no_thoughts() -> None:
-    end = next(each.action for each in DECIDE.exemplars if isinstance(each.action, Terminate))
-    assert not copies(end, DECIDE)
-    assert (
-        len(
-            mixture(
-                [turn("decide", end), turn("relevance", CheckAnswer(True)), turn("grounding", ReviseAnswer("A."))]
-            ).rows
-        )
-        == 3
-    )
 
 
 def turn(name: str, *actions: Action, logprobs: Sequence[float] = (), number: int = 0) -> Turn:
@@ -180,19 +155,6 @@ async def test_the_call_that_states_the_short_answer_is_taught_too() -> None:
 @pytest.mark.parametrize(("said", "cut"), [("", False), ("57 metres", True)])
 async def test_a_short_answer_that_is_none_is_not_taught(said: str, cut: bool) -> None:
     assert [*stated_of(await in_form(said, cut=cut), "q1")] == []
-
-
-async def test_a_run_without_a_form_states_nothing() -> None:
-    assert [*stated_of(await solved(), "q1")] == []
-
-
-def test_other_rows_may_be_added_to_what_was_grown() -> None:
-    other = Demonstration(question="q", messages=(Message(role="assistant", content="a"),))
-    grown = mixture([turn("decide", NEXT)])
-    made = grown.adding([other, other])
-    assert made.rows == [*grown.rows, other, other]
-    assert made.describe() == "1 steps (1 decide); 2 rows added"
-    assert Mixture([]).adding([other]).describe() == "no steps; 1 rows added"
 
 
 def test_a_ranking_decides_where_there_is_one() -> None:
@@ -257,17 +219,6 @@ async def test_samples_rotate_so_that_a_preferred_place_is_no_preferred_sample()
         for i in range(30)
     ]
     assert {order[0] for order in first if order} == {0, 1, 2}
-
-
-async def test_equal_samples_are_shown_once_and_one_alone_is_not_asked_about() -> None:
-    model = ScriptedModel(["Ranking: #2 > #1", "nonsense"])
-    ranker, run = Ranker(model=model), Run()
-    order = await ranker.order(turn("decide", NEXT, Terminate("Enough now."), NEXT), run)
-    assert order in ((0, 2, 1), (1, 0, 2))
-    assert model.prompts[0].count("Way #") == 2
-    assert await ranker.order(turn("decide", NEXT, NEXT), run) == (0, 1)
-    assert await ranker.order(turn("decide", *SAMPLES["decide"]), run) is None
-    assert len(model.calls) == 2
 
 
 async def test_samples_that_a_ranking_does_not_name_come_last_by_perplexity() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.oracles import AgentOracle, Gold, Lessons, agent_demonstrations, items
-from reground.training.settings import Demonstrating
+from reground.training.settings import AgentLessons
 from tests.training.reader.test_demonstrations import BRIDGE, COMPARISON, PASSAGES
 
 CURIE, WARSAW, MEITNER, ZOO = PASSAGES
@@ -88,25 +87,13 @@ async def test_a_page_that_nothing_names_is_not_searched_and_nothing_is_answered
     assert isinstance(parse_action(oracle.lessons[2].messages[-1].content), Terminate)
 
 
-async def test_the_same_page_is_not_searched_twice() -> None:
-    hidden = [CURIE, ZOO, MEITNER]  # Warsaw is named, and no search finds it
-    did, _ = await actions(BRIDGE, hidden)
-    assert [each.query for each in did if isinstance(each, Search)] == [BRIDGE.question, "Warsaw"]
-    assert isinstance(did[-1], Terminate)
-
-
-async def test_of_results_of_which_none_counts_none_is_selected() -> None:
-    did, _ = await actions(BRIDGE, [ZOO, MEITNER])
-    assert did[1] == LinkSelection("Nothing here helps.", (), "Something is still missing.")
-
-
-async def taught(settings: Demonstrating, passages: list[Passage] = APART) -> Lessons:
+async def taught(settings: AgentLessons, passages: list[Passage] = APART) -> Lessons:
     retriever = ScriptedRetriever(passages)
     return await agent_demonstrations(TASK, [BRIDGE], retriever, retriever, settings)
 
 
 async def test_of_each_kind_of_step_one_is_taught_without_worked_examples() -> None:
-    made = await taught(Demonstrating(k=2))
+    made = await taught(AgentLessons(k=2))
     assert made.kinds == {"decide": 1, "summarise": 1, "answer": 1, "finish": 1}
     for row in made.rows:
         roles = [message.role for message in row.messages]
@@ -114,22 +101,9 @@ async def test_of_each_kind_of_step_one_is_taught_without_worked_examples() -> N
     systems = {row.messages[0].content for row in made.rows}
     assert {Prompts().system(name) for name in ("decide", "summarise", "answer")} < systems
     assert next(row for row in made.rows if row.extra["kind"] == "finish").messages[-1].content == "the Vistula"
-    assert (await taught(Demonstrating(k=2))).rows == made.rows
-    drawn = {(await taught(Demonstrating(k=2, seed=seed))).rows[0].messages[-1].content for seed in range(9)}
+    assert (await taught(AgentLessons(k=2))).rows == made.rows
+    drawn = {(await taught(AgentLessons(k=2, seed=seed))).rows[0].messages[-1].content for seed in range(9)}
     assert len(drawn) > 1, "which of them is drawn by the seed"
-
-
-async def test_what_was_not_found_is_no_short_answer() -> None:
-    made = await taught(Demonstrating(k=1, max_searches=1))
-    assert made.kinds == {"decide": 1, "summarise": 1}
-    completed = await taught(Demonstrating(k=1, max_searches=1, complete=1))
-    assert completed.kinds == {"decide": 1, "summarise": 1, "answer": 1, "finish": 1}
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.1])
-def test_a_share_is_between_0_and_1(share: float) -> None:
-    with pytest.raises(Exception, match="complete is a share"):
-        Demonstrating(complete=share)
 
 
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=60)), max_size=4))

@@ -12,7 +12,7 @@ from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.oracles import Completed, Lessons, reader_demonstrations, support
-from reground.training.settings import Reading
+from reground.training.settings import ReaderLessons
 
 PASSAGES = [
     Passage(id="curie", title="Marie Curie", text="She won two prizes. Marie Curie was born in Warsaw. She moved."),
@@ -36,10 +36,10 @@ COMPARISON = Example(
     golden_answers=("no",),
     metadata={"type": "comparison", "gold_ids": ["curie", "meitner"], "supporting_facts": [["Marie Curie", 1]]},
 )
-NEVER = Reading(unanswerable=0, most_passages=2)
+NEVER = ReaderLessons(unanswerable=0, most_passages=2)
 
 
-async def taught(example: Example, *, settings: Reading = NEVER, passages: list[Passage] = PASSAGES) -> Lessons:
+async def taught(example: Example, *, settings: ReaderLessons = NEVER, passages: list[Passage] = PASSAGES) -> Lessons:
     task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
     retriever = ScriptedRetriever(passages)
     return await reader_demonstrations(task, [example], retriever, retriever, settings)
@@ -59,32 +59,15 @@ async def test_a_question_of_two_steps_is_abstained_from_followed_and_answered()
     ]
 
 
-async def test_who_has_read_everything_is_taught_one_of_two_prompts_with_the_answer() -> None:
-    said = replies(await taught(COMPARISON, passages=[*PASSAGES[::2], PASSAGES[3]]))
-    assert said == [("answer", "no [1][2]")]
-
-
-async def test_a_comparison_is_not_answered_from_one_side() -> None:
-    nearer = Passage(id="same", title="Same", text="Were they born in the same city? Both were born in the city.")
-    said = replies(await taught(COMPARISON, passages=[PASSAGES[0], nearer, PASSAGES[2]]))
-    assert [kind for kind, _ in said] == ["abstain", "names", "answer"]
-
-
 async def test_a_name_that_nothing_mentions_is_not_taught() -> None:
     unnamed = PASSAGES[0].model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
     said = await taught(BRIDGE, passages=[unnamed, PASSAGES[3], PASSAGES[2], PASSAGES[1]])
     assert [kind for kind, _ in replies(said)] == ["abstain", "answer"]
 
 
-async def test_with_the_gold_passages_hidden_the_answer_is_nowhere() -> None:
-    said = replies(await taught(BRIDGE, settings=Reading(unanswerable=1, most_passages=2)))
-    assert {text for kind, text in said if kind != "names"} == {ABSTENTION}
-    assert said
-
-
 async def test_with_the_gold_passages_put_in_the_first_reading_answers() -> None:
     passages = [PASSAGES[0], PASSAGES[3], PASSAGES[2], PASSAGES[1]]
-    made = await taught(BRIDGE, settings=Reading(unanswerable=0, complete=1, most_passages=2), passages=passages)
+    made = await taught(BRIDGE, settings=ReaderLessons(unanswerable=0, complete=1, most_passages=2), passages=passages)
     ((kind, reply),) = replies(made)
     assert (kind, reply) in {("answer", "the Vistula [2][1]"), ("answer", "the Vistula [1][2]")}
     assert 'number="3"' not in made.rows[0].messages[0].content
@@ -118,9 +101,9 @@ async def test_questions_that_teach_nothing_are_counted(changed: dict[str, objec
 
 
 async def test_the_same_seed_gives_the_same_rows() -> None:
-    first, again = [await taught(BRIDGE, settings=Reading(seed=3)) for _ in range(2)]
+    first, again = [await taught(BRIDGE, settings=ReaderLessons(seed=3)) for _ in range(2)]
     assert first.rows == again.rows
-    more = (await taught(BRIDGE, settings=Reading(seed=3, repeats=6))).rows
+    more = (await taught(BRIDGE, settings=ReaderLessons(seed=3, repeats=6))).rows
     assert len(first.rows) < len(more) == len({row.messages for row in more})
     assert {row.messages for row in first.rows} <= {row.messages for row in more}
 
@@ -139,15 +122,6 @@ PAINTER = Passage(
     title="Ada Lint",
     text="Ada Lint (Lisbon, 1902) was a painter. She painted boats. Ada Lint was born in Lisbon to a baker.",
 )
-
-
-def test_all_sentences_with_the_answer_count_and_of_a_comparison_the_best() -> None:
-    facts = {"supporting_facts": [["Ada Lint", 2]]}
-    example = Example(id="1", question="Where was Ada Lint born?", golden_answers=("Lisbon",), metadata=facts)
-    last, first = "Ada Lint was born in Lisbon to a baker.", "Ada Lint (Lisbon, 1902) was a painter."
-    assert support(PAINTER, example).sentences == (last, first)
-    compared = example.model_copy(update={"metadata": {**facts, "type": "comparison"}})
-    assert support(PAINTER, compared).sentences == (last,)
 
 
 @pytest.mark.parametrize("shown", ["Ada Lint (Lisbon, 1902) was a painter.", "Ada Lint was born in Lisbon to a baker."])

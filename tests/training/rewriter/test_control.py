@@ -41,6 +41,7 @@ async def begins(example: Example, text: str) -> Judged:
     return {"score": float(text[:1] in set("abcdefgh"))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["rloo", "grpo"])
 def test_the_reward_rises(kind: Control, tmp_path: Path) -> None:
     base = str(tiny_llama(tmp_path / "base"))
@@ -84,6 +85,7 @@ def test_every_end_token_of_the_model_ends_a_reply(tmp_path: Path) -> None:
     assert [row["reward"] for row in rows_of(tmp_path) if "reward" in row] == [1.0]
 
 
+@pytest.mark.slow
 def test_a_training_that_was_interrupted_goes_on_with_the_same_questions(tmp_path: Path) -> None:
     """Also behind the first pass over them."""
     base = str(tiny_llama(tmp_path / "base"))

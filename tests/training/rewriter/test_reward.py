@@ -7,7 +7,6 @@ import pytest
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
 from reground.core.evidence import Passage
 from reground.evaluation.task import Example
-from reground.evaluation.tasks.choice import MultipleChoice
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
@@ -115,23 +114,6 @@ async def test_a_passage_that_the_reader_does_not_see_has_no_place(words: int, h
     assert (judged["hit"], judged[RANK]) == (hit, pytest.approx(rank))
 
 
-class Page(Library):
-    """Finds a piece of a page that is too long to be read whole, with the answer at its end."""
-
-    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
-        return [Passage(id="page#0", title="", text="alpha beta")]
-
-    async def page(self, passage_id: str, /) -> Passage | None:
-        parts = [" ".join(["alpha beta gamma"] * 60)] * 10
-        return Passage(id="page", title="Page", text="\n\n".join([*parts, " ".join(["delta"] * 100) + " Danube."]))
-
-
-async def test_what_is_cut_from_a_page_has_no_place() -> None:
-    opening = RewriteRetrieveRead(model=ScriptedModel([]), retriever=Page(), total=1, content="bm25")
-    judged = await PipelineReward(without_reader(opening), TASK, RETRIEVAL)(EXAMPLE, "alpha beta")
-    assert (judged["hit"], judged[RANK]) == (-1.0, 0.0)
-
-
 class Hiding(QuestionAnswering):
     """A task whose gold passages must not be found."""
 
@@ -182,13 +164,6 @@ async def test_the_gain_is_what_the_question_itself_does_not_bring() -> None:
     assert GAIN not in await PipelineReward(method(), TASK, {"exact match": 1.0})(EXAMPLE, "Paris")
 
 
-async def test_yes_and_no_are_no_phrases_that_a_passage_holds() -> None:
-    asked = EXAMPLE.model_copy(update={"golden_answers": ("yes",)})
-    for rewriting in ("river of Vienna", ""):
-        judged = await PipelineReward(without_reader(method()), TASK, RETRIEVAL)(asked, rewriting)
-        assert judged["score"] == 0
-
-
 def test_what_a_reward_learns_nothing_from() -> None:
     yes = EXAMPLE.model_copy(update={"golden_answers": ("yes",)})
     assert teaches(EXAMPLE, RETRIEVAL)
@@ -234,11 +209,3 @@ async def test_a_reader_that_fails_again_and_again_ends_the_training() -> None:
         await reward(EXAMPLE, "river of Vienna")
     with pytest.raises(ModelError, match=r"failed at 20 rewritings in a row, .* not understood"):
         await reward(EXAMPLE, "river of Vienna")
-
-
-def test_a_letter_is_no_answer_that_a_passage_could_hold() -> None:
-    choice = MultipleChoice("exam_train", (EXAMPLE,))
-    assert paper_weights(choice) == {"exact match": 1.0, "option F1": 1.0}
-    for weights in (RETRIEVAL, {RANK: 1.0}):
-        with pytest.raises(ConfigurationError, match="exam_train has no metric"):
-            PipelineReward(method(), choice, weights)

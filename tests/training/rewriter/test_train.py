@@ -21,7 +21,7 @@ from tests.training.tiny import tiny_llama
 SETTINGS = Optimising(
     iterations=1, episodes=8, batch=8, epochs=1, reply_tokens=2, no_end=None, collapse_invalid=1.1, threads=1
 )
-PIPELINE = {"task": "letters", "retriever": "library", "reader": "no reader", "method.total": 3}
+REWARD = {"reward": {"hit": 1.0}, "task": "letters", "retriever": "library", "reader": "no reader", "method.total": 3}
 
 
 def asked(*letters: str, answer: str = "c") -> list[Example]:
@@ -33,14 +33,14 @@ async def same(example: Example, text: str) -> Judged:
 
 
 def by_ppo(out: Path, **changed: object) -> Path:
-    given = {"questions": asked("a", "b"), "validation": asked("d"), "pipeline": PIPELINE, "settings": SETTINGS}
+    given = {"questions": asked("a", "b"), "validation": asked("d"), "reward": REWARD, "settings": SETTINGS}
     given |= changed
-    return optimise_rewriter(out, str(out / "warmup"), given.pop("settings"), same, rewarded={"hit": 1.0}, **given)
+    return optimise_rewriter(out, str(out / "warmup"), given.pop("settings"), same, **given)
 
 
 def by_rloo(out: Path, **changed: object) -> Path:
-    given = {"questions": asked("a", "b"), "pipeline": PIPELINE, "settings": SETTINGS} | changed
-    return fit_control(out, str(out / "warmup"), "rloo", given.pop("settings"), same, rewarded={"hit": 1.0}, **given)
+    given = {"questions": asked("a", "b"), "reward": REWARD, "settings": SETTINGS} | changed
+    return fit_control(out, str(out / "warmup"), "rloo", given.pop("settings"), same, **given)
 
 
 @pytest.mark.parametrize("train", [by_ppo, by_rloo])
@@ -52,8 +52,8 @@ def test_other_questions_another_pipeline_or_base_are_refused_by_name(
     others = {
         "questions": {"questions": asked("a", "e")},
         "questions ": {"questions": asked("a", "b", answer="x")},
-        "task": {"pipeline": {**PIPELINE, "task": "numbers"}},
-        "method.total": {"pipeline": {**PIPELINE, "method.total": 5}},
+        "task": {"reward": {**REWARD, "task": "numbers"}},
+        "method.total": {"reward": {**REWARD, "method.total": 5}},
         "seed": {"settings": Optimising(**{**vars(SETTINGS), "seed": 1})},
     }
     if train is by_ppo:

@@ -61,7 +61,7 @@ def _end_at_once(code: int) -> None:
 def _is_busy() -> bool:
     """Whether a thread builds an index, fits or loads a model, reads a prompt or searches the web."""
     corpora = sys.modules.get("reground.app.documents")  # not loaded, it has begun nothing
-    fits = sys.modules.get("reground.app.cli.background")
+    fits = sys.modules.get("reground.app.cli.train")
     llama = sys.modules.get("reground.models.gguf")
     ddgs = sys.modules.get("reground.web.engines.ddgs")
     hf = sys.modules.get("reground.models.hf")

@@ -24,7 +24,6 @@ from reground.app.cli import (
     train,
     train_agent,
     train_critics,
-    train_reader,
     train_rewriter,
     view,
 )
@@ -84,7 +83,6 @@ mcp.register(app)
 serving.register(app)
 train.register(app)
 train_critics.register(train.train_app)
-train_reader.register(train.train_app)
 train_rewriter.register(train.train_app)
 train_agent.register(train.train_app)
 

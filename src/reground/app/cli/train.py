@@ -1,108 +1,333 @@
-"""`reground train`: trains helper models; here, how the trees are collected that critics learn from."""
+"""`reground train`: what its commands share, the export of a trained model, and the reader.
+
+An order below is a command's options: the settings of its trainer (`reground.training.settings`), its folder, and what
+it reads. `Command` keeps the settings marked `FILE` off the command line.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import typer
 
 from reground.app.cli import _common as common
-from reground.app.cli import train_export
-from reground.app.cli.eval_job import slug
+from reground.app.cli.config import ConfigFile
+from reground.app.cli.flags import Command, flattened
+from reground.app.options import Data, Fresh, Quiet
+from reground.app.options_documents import Documents
+from reground.core.concurrency import in_daemon
+from reground.training.settings import FILE, Fitting, ReaderLessons, part_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.app.options import Trees
-    from reground.evaluation.task import Task
-    from reground.training.critics.collect import Collected, Grown
+    from reground.app.benchmark import Bench
+    from reground.app.options import Benchmark
+    from reground.core.evidence import Pages, Retriever
+    from reground.evaluation.task import Example, Task
+    from reground.training.oracles import Lessons
+    from reground.training.rows import Demonstration
 
-METHOD = "cr_planner"
+T = TypeVar("T")
+
+THREAD = "reground-fit"
+"""A process that is interrupted ends without waiting for a thread of this name (`app.cli.main`): a step of a fit is one
+library call, and takes seconds. Fits lose nothing by it, because checkpoints and results are put in place whole."""
 
 train_app = typer.Typer(no_args_is_help=True, help="Train helper models on training splits.")
 
 
-def collect_trees_of(order: Trees, *, quiet: bool) -> bool:
-    """Collect trees and report them. Returns False where some questions have none."""
-    from reground.evaluation.tasks import load_training_task
+@dataclass(frozen=True, kw_only=True)
+class TrainingFolder:
+    """The folder that the stages of a training share; each training has its own default."""
 
-    task = load_training_task(order.task, order.data)
-    console, err = common.consoles()
-    return _told(console, err, asyncio.run(_collect(order, task, err, quiet=quiet)))
+    out: Path = field(default=Path("runs/training"), metadata={"short": "-o"})
+    """The folder of the training."""
+
+    dry_run: bool = False
+    """Print what the stage would do, or cost, and stop."""
 
 
-async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Collected:
-    from reground.app import catalogue
-    from reground.app.cli.collect_progress import CollectProgress
+@dataclass(frozen=True, kw_only=True)
+class TrainingSplits(Data, Documents):
+    """The questions with gold passages that an oracle answers."""
+
+    tasks: str = "hotpotqa_train"
+    """Training splits with gold passages, separated by commas."""
+
+    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    """Documents or an index; each task's own corpus by default."""
+
+    limit: int = field(default=0, metadata={"min": 0})
+    """The most questions of each task, drawn by the seed; 0 means all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base(Fresh):
+    """The weights to begin with."""
+
+    base: str = "smollm2"
+    """The weights to begin with, as in hf/: a repository, a folder, a GGUF file or alias."""
+
+    fresh: bool = False
+    """Begin again and discard checkpoints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitNamed(TrainingFolder, Fitting, Base):
+    """A fit to rows, whose result has a name in the folder."""
+
+    name: str = "model"
+    """The folder of the result in --out, so that several sizes learn from the same data."""
+
+    keep_epochs: bool = field(default=False, metadata=FILE)
+    """Keep the model after each pass over the data too, as NAME-epoch1 and so on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderData(TrainingFolder, ReaderLessons, TrainingSplits):
+    """The options of `train reader data`."""
+
+    out: Path = Path("runs/reader")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReaderFit(FitNamed):
+    """The options of `train reader fit`."""
+
+    out: Path = Path("runs/reader")
+    learning_rate: float = 2e-4
+    max_length: int = 1536
+    lora_rank: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """The options of `train export`."""
+
+    source: str = field(metadata={"argument": True})
+    """The model: a folder with an adapter or whole weights, a hub's repository, or a GGUF file."""
+
+    out: Path = field(metadata={"short": "-o"})
+    """A folder, or a file whose name ends in .gguf."""
+
+    adapter: bool = False
+    """Write the LoRA adapter alone, a small GGUF file for gguf/ with --adapter."""
+
+    like: str | None = None
+    """A GGUF file or alias of the same base model, for a GGUF file."""
+
+    precision: Literal["q8_0", "f16"] = "q8_0"
+    """The precision of the matrices in a GGUF file."""
+
+
+async def in_background(work: Callable[[], T]) -> T:
+    """Do long blocking work while the event loop goes on. After a cancellation it is left to the end of the process."""
+    return await in_daemon(work, name=THREAD)
+
+
+@asynccontextmanager
+async def opened_bench(
+    order: Benchmark, task: Task, methods: Sequence[str], out: Path, err: Console, *, quiet: bool
+) -> AsyncIterator[tuple[Bench, Callable[..., Any]]]:
+    """The model, documents and methods of a benchmark's options; and what configures a cell, here or at workers."""
     from reground.app.cli.preparing import open_benches
     from reground.app.cluster.opening import opened_pool, placed
-    from reground.evaluation.compare import Cell
-    from reground.evaluation.runner import EvalSettings
-    from reground.methods.cr_planner import CRPlanner
-    from reground.training.critics.collect import Searching, collect_trees, ranks
-    from reground.treesearch.tree import Settings
 
-    cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
-    out = order.out or Path("runs") / slug("trees", order.task)
-    base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
-    search = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
-    searching = Searching(search, order.rollout)
-    catalogue.check_price(order.model, order.model_options, order.budget)
     async with AsyncExitStack() as opened:
-        (bench,) = await open_benches(order, [task], [cell.method], out, err, opened, quiet=quiet)
-        pool = await opened.enter_async_context(opened_pool(order, [cell.method], partial(common.say, err)))
-        configured = bench.configure(cell, base, order.budget)
-        ready = placed(configured, pool, order.task, cell, bench.tuned, searching)
-        settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
-        assert isinstance(ready.method, CRPlanner)
+        (bench,) = await open_benches(order, [task], methods, out, err, opened, quiet=quiet)
+        pool = await opened.enter_async_context(opened_pool(order, methods, partial(common.say, err)))
 
-        progress = opened.enter_context(CollectProgress(err, order.simulations, shown=not quiet))
+        def configured(cell: Any, base: Any, searching: Any = None) -> Any:
+            return placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned, searching)
 
-        def tell(grown: Grown, total: int) -> None:
-            progress.on_tree(_line(grown, total), kept=not grown.usage.calls)
-
-        return await collect_trees(
-            task,
-            ready.method,
-            settings,
-            searching,
-            out,
-            sandbox=bench.sandbox,
-            elsewhere=ready.elsewhere,
-            on_tree=tell,
-            on_simulation=progress.on_simulation,
-        )
+        yield bench, configured
 
 
-def _line(grown: Grown, total: int) -> str:
-    root = grown.tree.root
-    cost = (
-        f"{grown.usage.calls} calls, {common.human_tokens(grown.usage.tokens)} tokens" if grown.usage.calls else "kept"
-    )
-    stopped = f", stopped by {grown.tree.stopped}" if grown.tree.stopped else ""
-    return f"{grown.example} (of {total}): {root.visits} visits, mean reward {root.mean or 0.0:.3f}, {cost}{stopped}"
+def fit_rows(
+    order: Fitting, rows: Sequence[Demonstration], *, out: Path, name: str, base: str, quiet: bool, **more: Any
+) -> Path:
+    """Fine-tune a base on rows with progress; the result is OUT/NAME. more: as in `sft.fit_named`."""
+    from reground.app.cli.live import TrainingProgress
+    from reground.training.sft import fit_named
+
+    _, err = common.consoles()
+    with TrainingProgress(err, name, shown=not quiet) as progress:
+        work = partial(fit_named, out, name, rows, base, part_of(order, Fitting), **more)
+        return asyncio.run(in_background(partial(work, on_step=progress.on_step, on_note=progress.on_note)))
 
 
-def _told(console: Console, err: Console, collected: Collected) -> bool:
-    from reground.training.critics.collect import rewards
-    from reground.treesearch.tree import pairs
+def fit_named(order: FitNamed, rows_file: str, what: str, *, quiet: bool, cut: bool = True) -> Path | None:
+    """Fine-tune on OUT/data/ROWS_FILE.jsonl; in a dry run say what would be done. what: what the rows are called."""
+    from reground.training.fitting import require_training
+    from reground.training.rows import Demonstration, read_rows
+    from reground.training.sft import long_rows
 
-    trees = [grown.tree for grown in collected.grown]
-    preferences = sum(1 for tree in trees for _ in pairs(tree.root))
-    mean = sum(rewards(trees)) / len(trees) if trees else 0.0
-    told = f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}, {preferences} preference pairs"
-    common.say(console, told)
-    for example, why in collected.failed.items():
-        common.say(err, f"{example} has no tree: {why}")
-    return not collected.failed
+    rows = read_rows(order.out / "data" / f"{rows_file}.jsonl", Demonstration)
+    if order.dry_run:
+        console, _ = common.consoles()
+        common.say(console, f"fit: {len(rows)} {what}, {order.epochs:g} passes over them")
+        if note := long_rows(rows, order.base, order.max_length, cut=cut):
+            common.say(console, f"note: {note}")
+        return None
+    require_training()
+    return fit_rows(
+        order, rows, out=order.out, name=order.name, base=order.base, quiet=quiet, fresh=order.fresh,
+        keep_epochs=order.keep_epochs, cut=cut,
+    )  # fmt: skip
+
+
+class Oracle(Protocol):
+    """What an oracle says to the examples of a task."""
+
+    async def __call__(
+        self,
+        task: Task,
+        examples: Sequence[Example],
+        retriever: Retriever,
+        pages: Pages,
+        *,
+        on_question: Callable[[int], None],
+    ) -> Lessons:
+        """The rows."""
+        ...
+
+
+def demonstrate(order: Any, oracle: Oracle, *, method: str, name: str, questions: str, quiet: bool) -> None:
+    """Write what an oracle says to OUT/data/NAME.jsonl; in a dry run say what would be asked.
+
+    order: a folder with training splits. method: draws the questions. questions: the file in OUT with their ids.
+    """
+    from reground.evaluation.runner import EvalSettings, choose
+    from reground.evaluation.splits import record_questions
+    from reground.evaluation.tasks import load_training_task
+    from reground.training.report import write_section
+    from reground.training.rows import write_demonstrations
+
+    console, err = common.consoles()
+    drawing = EvalSettings(method, "oracle", limit=order.limit or None, seed=order.seed)
+    tasks = [load_training_task(each, order.data) for each in common.listed(order.tasks)]
+    drawn = [(task, choose(task, drawing)) for task in tasks]
+    if order.dry_run:
+        for task, examples in drawn:
+            common.say(console, f"would search for {len(examples)} questions of {task.name}")
+        return
+    rows: list[Demonstration] = []
+    lines = []
+    for task, examples in drawn:
+        lessons = asyncio.run(_lessons(order, oracle, task, examples, err, quiet=quiet))
+        rows += lessons.rows
+        lines.append(f"{task.name}: {lessons.describe()}")
+        common.say(console, lines[-1])
+    asked = [example for _, examples in drawn for example in examples]
+    record_questions(order.out, ",".join(task.name for task in tasks), asked, file=questions)
+    write_demonstrations(order.out / "data" / f"{name}.jsonl", rows)
+    write_section(order.out, "data", "\n".join(f"- {line}" for line in lines))
+
+
+async def _lessons(
+    order: Any, oracle: Oracle, task: Task, examples: list[Example], err: Console, *, quiet: bool
+) -> Lessons:
+    from reground.app.benchmark import corpus_of
+    from reground.app.cli.live import TrainingProgress
+    from reground.app.cli.progress import AskProgress
+    from reground.app.documents import check_reranker, close, corpus_retriever, reranked
+
+    check_reranker(order)
+    with AskProgress(err, shown=not quiet) as preparing:
+        corpus = corpus_of(task, order.corpus)
+        pages = await corpus_retriever(corpus, preparing.on_index, language=order.language, retrieval=order.retrieval)
+    retriever = reranked(pages, order)
+    try:
+        with TrainingProgress(err, task.name, shown=not quiet) as progress:
+            return await oracle(
+                task, examples, retriever, cast("Pages", pages),
+                on_question=lambda done: progress.count(done, len(examples), "questions"),
+            )  # fmt: skip
+    finally:
+        await close(retriever)
+
+
+@train_app.command(cls=Command)
+@flattened
+def export(order: Export, config: ConfigFile = None) -> None:
+    """Write a trained model, its adapter merged in, as a folder of whole weights or as a GGUF file.
+
+    The name of the output decides: a name that ends in .gguf is a file for llama.cpp and gguf/, any other a folder for
+    hf/ and other tools. A GGUF file takes its tokenizer and settings from --like, a GGUF file of the same base model.
+    With --adapter, only the adapter is written, for gguf/ with --adapter FILE.
+
+    Example:  reground train export runs/rewriter/model --out rewriter.gguf --like smollm2
+    """
+    from reground.core.errors import ConfigurationError
+    from reground.models import pull
+    from reground.training.export import export_adapter, export_folder, export_gguf
+
+    console, err = common.consoles()
+    if order.out.exists():
+        raise ConfigurationError(f"{order.out} exists already: name another --out, or delete it")
+    if order.out.suffix == ".gguf":
+        if order.like is None:
+            raise ConfigurationError("a GGUF file needs --like: a GGUF file or alias of the same base model")
+        with err.status("converting the weights"):
+            like = pull.pull(order.like)
+            if order.adapter:
+                export_adapter(Path(order.source), order.out, like=like)
+            else:
+                export_gguf(order.source, order.out, like=like, precision=order.precision)
+    elif order.adapter:
+        raise ConfigurationError("--adapter writes a GGUF file: name an --out that ends in .gguf")
+    else:
+        with err.status("merging the weights"):
+            export_folder(order.source, order.out)
+    common.say(console, str(order.out))
+
+
+reader_app = typer.Typer(
+    no_args_is_help=True,
+    help="Train a small model to read for grounded+reader: data, then fit; both in one --out."
+    "\n\nExample:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader",
+)
+train_app.add_typer(reader_app, name="reader")
+
+
+@reader_app.command(cls=Command)
+@flattened
+def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
+    """Write demonstrations: what an ideal reader says to the prompts of grounded+reader on training questions.
+
+    It quotes the supporting sentences and gives the gold answer, names the gold pages that it has not read, or says
+    that the passages do not hold the answer. No model is needed. The rows are in OUT/data/reader.jsonl.
+
+    Example:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader
+    """
+    from reground.training.oracles import reader_demonstrations
+
+    oracle = partial(reader_demonstrations, settings=order)
+    demonstrate(order, oracle, method="grounded+reader", name="reader", questions="questions.json", quiet=voice.quiet)
+
+
+@reader_app.command(cls=Command)
+@flattened
+def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
+    """Fine-tune a model on the demonstrations, on the replies only.
+
+    The result, OUT/NAME, is used as --method grounded+reader --model hf/OUT/NAME. The same command resumes an
+    interrupted fit.
+
+    Example:  reground train reader fit --base smollm2 --out runs/reader
+    """
+    if (place := fit_named(order, "reader", "demonstrations", quiet=voice.quiet)) is not None:
+        console, _ = common.consoles()
+        common.say(console, f"the reader is in {place}: --method grounded+reader --model hf/{place}")
 
 
 def register(cli: typer.Typer) -> None:
     """Add the commands of this file, and of those beside it."""
-    train_export.register(train_app)
     cli.add_typer(train_app, name="train")

@@ -1,44 +1,46 @@
-"""Carries out the stages of `train agent loop`; each resumes, and a finished one is not opened again."""
+"""Runs `train agent loop`; each stage resumes, and a finished one is not opened again."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reground.app.cli import _common as common
-from reground.app.cli.agent_stages import answered_by, fitted_by, grown_by, mixed_by, questions_of, ranked_by
-from reground.app.options_agent import AgentFit, AgentLoop, AgentMix, AgentRank
-from reground.app.options_training import FineTuning
-from reground.core.errors import MissingExtra
+from reground.app.cli.train import fit_rows
+from reground.app.cli.train_agent import (
+    AgentLoop,
+    AgentMix,
+    AgentRank,
+    answered_by,
+    grown_by,
+    mixed_by,
+    questions_of,
+    ranked_by,
+)
+from reground.core.errors import ConfigurationError, MissingExtra
 from reground.evaluation.results import Summary, read_run
 from reground.evaluation.splits import without
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.training.agent.loop import (
+    UNRANKED,
     Agent,
-    Choose,
-    Fit,
-    Grow,
     Measure,
     Measured,
-    Mix,
-    Plan,
-    Rank,
     Split,
-    Stage,
-    at_epoch,
-    described,
     keep,
     kept,
     plot_generations,
+    size_of,
     tables,
 )
-from reground.training.agent.rank import GROWN, RANKING, read_mixture, usable, write_mixture
+from reground.training.agent.mixture import By
+from reground.training.agent.rank import GROWN, MIXTURE, RANKING, read_mixture, usable, write_mixture
 from reground.training.fitting import begin
 from reground.training.report import write_section
 from reground.training.sft import epochs_of
@@ -48,42 +50,24 @@ if TYPE_CHECKING:
 
     from reground.models.options import ModelOptions
 
-RUNS = "runs"
 _MAY_CHANGE = frozenset({"out", "dry_run", "concurrency", "model_options", "generations", "bases"})
 """Options that a resumed loop may be given another value of: what is finished stays as it is."""
 
 
-def planned(order: AgentLoop) -> Plan:
-    """The plan of a loop. Raises ConfigurationError for one that cannot be carried out."""
-    return Plan(
-        out=order.out,
-        teacher=order.model,
-        bases=[name.strip() for name in order.bases.split(",")],
-        generations=order.generations,
-        repeats=order.repeats,
-        ranked=order.by == "ranking",
-        validated=order.validation is not None,
-        tested=order.test_task is not None,
-        control=not order.no_control,
-        untrained=not order.no_untrained,
-    )
+def run_loop(order: AgentLoop, console: Console, err: Console, *, quiet: bool) -> int:
+    """Run all stages, or in a dry run name them. Returns the number of failed questions.
 
-
-def run_loop(order: AgentLoop, plan: Plan, console: Console, err: Console, *, quiet: bool) -> tuple[Path, int]:
-    """Carry out a plan. Returns the page with the tables, written after every measurement, and the failed questions.
-
-    Raises typer.Exit where growing goes on only after the same command has tried failed questions again.
+    Raises ConfigurationError for a plan that cannot be carried out, and typer.Exit where growing goes on only after the
+    same command has tried failed questions again.
     """
-    tasks = tasks_of(order)
-    settings = {each.name: getattr(order, each.name) for each in dataclasses.fields(order)}
-    fixed = {name: str(settings[name]) for name in sorted(settings.keys() - _MAY_CHANGE)}
-    begin(order.out / "fit" / "loop", fixed, instead="give another --out")
-    session = _Session(order, plan, tasks, err, quiet)
-    for stage in plan.stages():
-        common.say(console, described(stage))
-        if said := session.carry_out(stage):
-            common.say(console, f"  {said}")
-    return order.out / "report.md", session.failed
+    loop = Loop(order, console, err, quiet)
+    if not order.dry_run:
+        loop.tasks = tasks_of(order)
+        settings = {each.name: str(getattr(order, each.name)) for each in dataclasses.fields(order)}
+        fixed = {name: settings[name] for name in sorted(settings.keys() - _MAY_CHANGE)}
+        begin(order.out / "fit" / "loop", fixed, instead="give another --out")
+    loop.run()
+    return loop.failed
 
 
 def tasks_of(order: AgentLoop) -> dict[str, Task]:
@@ -103,148 +87,196 @@ def tasks_of(order: AgentLoop) -> dict[str, Task]:
 
 
 @dataclass
-class _Session:
+class Loop:
+    """The stages. passes: the pass that was chosen of each fitted agent."""
+
     order: AgentLoop
-    plan: Plan
-    tasks: dict[str, Task]
+    console: Console
     err: Console
     quiet: bool
-    found: list[Measured] = field(default_factory=list)
+    tasks: dict[str, Task] = field(default_factory=dict)
+    measured: list[Measured] = field(default_factory=list)
     failed: int = 0
     passes: dict[Agent, int] = field(default_factory=dict)
-    """The pass that was chosen of each fitted agent."""
 
-    def carry_out(self, stage: Stage) -> str:
-        """Carry out one stage. Returns what it came to."""
-        match stage:
-            case Grow():
-                return self._grow(stage)
-            case Rank():
-                return self._rank(stage)
-            case Mix():
-                return self._mix(stage)
-            case Fit():
-                return self._fit(stage)
-            case Choose():
-                return self._choose(stage)
-            case Measure():
-                return self._report(replace(self._measured(stage, stage.run), epoch=self.passes.get(stage.agent)))
+    def __post_init__(self) -> None:
+        order = self.order
+        self.bases = [name.strip() for name in order.bases.split(",")]
+        named = (("validation", order.validation), ("test", order.test_task))
+        self.splits: list[Split] = [split for split, name in named if name is not None]  # type: ignore[misc]
+        if not all(self.bases):
+            raise ConfigurationError("name at least one base to fit, as in --bases smollm2")
+        if len(set(map(size_of, self.bases))) < len(self.bases):
+            raise ConfigurationError(f"two bases have the same name: {', '.join(self.bases)}")
+        if not self.splits:
+            raise ConfigurationError("nothing would be measured: give --validation or --test-task")
+
+    def run(self) -> None:
+        """All stages, in order."""
+        order, teacher = self.order, Agent(self.order.model)
+        for measure in self._measures(0, "prompted", "teacher", teacher):
+            self.measure(measure)
+        for base in () if order.no_untrained else self.bases:
+            for shots, data in ((0, "untrained"), (1, "untrained, one example")):
+                for measure in self._measures(0, data, size_of(base), Agent(f"hf/{base}", shots)):
+                    self.measure(measure)
+        grower = teacher
+        for generation in range(1, order.generations + 1):
+            grower = self._generation(generation, grower)
+
+    def _generation(self, number: int, grower: Agent) -> Agent:
+        """Grow, fit and measure once. Returns the agent that grows the next generation."""
+        order, folder = self.order, self._folder(number)
+        self.grow(folder, grower, order.repeats if number > 1 else 1)
+        if order.by == "ranking":
+            self.rank(folder)
+        self.mix(folder, MIXTURE, order.by)
+        learners = [(base, MIXTURE, size_of(base)) for base in self.bases]
+        if not order.no_control:
+            self.mix(folder, UNRANKED, "chance", like=MIXTURE)
+            learners.append((self.bases[-1], UNRANKED, f"{size_of(self.bases[-1])}-{UNRANKED}"))
+        for base, mixture, name in learners:
+            self.fit(folder, mixture, base, name)
+            data = f"generation {number}" + (f", {UNRANKED}" if mixture == UNRANKED else "")
+            for measure in self._measures(number, data, size_of(base), Agent(f"hf/{folder / name}", 0)):
+                if measure.split == "validation":
+                    self.choose(folder / name, measure)
+                else:
+                    self.measure(measure)
+        return Agent(f"hf/{folder / size_of(self.bases[0])}", 0)
+
+    def grow(self, folder: Path, agent: Agent, repeats: int) -> None:
+        """Collect trajectories, `repeats` a question."""
+        if not self._begins(f"{folder.name}: grow with {agent.model}, {repeats} a question"):
+            return
+        run = folder / GROWN
+        before = _ended(run)
+        begun = (folder / RANKING).exists() or (folder / "data").exists()
+        if before is not None and (begun or not before.failed):
+            summary = before
+        else:
+            order = self.using(agent, run, repeats)
+            summary = asyncio.run(grown_by(order, self.tasks["train"], folder, self.err, quiet=self.quiet))
+            if before is None or summary.failed < before.failed:  # else trying them again changes nothing
+                common.end_if_failed(self.err, summary.failed)
+        self.failed += summary.failed
+        self._say(usable(run).describe() + (f"; {summary.failed} questions failed" if summary.failed else ""))
+
+    def rank(self, folder: Path) -> None:
+        """Rank the samples of each step."""
+        if self._begins(f"{folder.name}: rank the samples of each step") and not (folder / RANKING).exists():
+            ranked, unread = asyncio.run(ranked_by(self.ranking(folder), self.err, quiet=self.quiet))
+            self._say(f"{ranked} steps; {unread} rankings could not be read")
+
+    def mix(self, folder: Path, name: str, by: By, like: str | None = None) -> None:
+        """Make data/`name`.jsonl. like: the mixture whose number of rows it may not exceed."""
+        if self._begins(f"{folder.name}: make the data {name}, by {by}"):
+            most = None if like is None else len(read_mixture(folder, like))
+            made = mixed_by(AgentMix(out=folder, by=by, most=most, seed=self.order.seed))
+            write_mixture(folder, name, made)
+            self._say(made.describe())
+
+    def fit(self, folder: Path, mixture: str, base: str, name: str) -> None:
+        """Fine-tune a base on a mixture; the result is folder/name."""
+        if self._begins(f"{folder.name}: fit {base} on {mixture} as {name}") and not (folder / name).is_dir():
+            fit_rows(
+                self.order, read_mixture(folder, mixture), out=folder, name=name, base=base, quiet=self.quiet,
+                keep_epochs="validation" in self.splits, cut=False,
+            )  # fmt: skip
+
+    def choose(self, place: Path, measure: Measure) -> None:
+        """Measure a fit's model after each pass over the data, and keep the best of them in its place."""
+        if not self._begins(f"{place.parent.name}: choose the pass of {place.name} on the validation questions"):
+            return
+        if (epoch := kept(place)) is None:
+            scores = [
+                _score(self.results_of(measure.at_epoch(each), f"{measure.run}-epoch{number}"))
+                for number, each in enumerate(epochs_of(place), start=1)
+            ]
+            epoch = keep(scores, place)
+        self.passes[measure.agent] = epoch
+        best = self.results_of(measure, f"{measure.run}-epoch{epoch}", chosen=True)
+        self._report(replace(best, epoch=epoch), f"pass {epoch}; ")
+
+    def measure(self, measure: Measure) -> None:
+        """Measure an agent."""
+        if self._begins(f"measure {measure.size} ({measure.data}) on the {measure.split} questions"):
+            self._report(replace(self.results_of(measure, measure.run), epoch=self.passes.get(measure.agent)))
+
+    def results_of(self, measure: Measure, name: str, *, chosen: bool = False) -> Measured:
+        """The results of a run, made if need be.
+
+        chosen: what was measured decided which model is kept, so failed questions are not tried again.
+        """
+        run = self.order.out / "runs" / re.sub(r"[^\w.-]+", "-", name)
+        summary = _ended(run)
+        if summary is None or (summary.failed and not chosen):
+            order = self.measuring(measure, run)
+            summary = asyncio.run(answered_by(order, self.tasks[measure.split], run, self.err, quiet=self.quiet))
+        if not measure.generation:
+            return Measured(measure, summary, usable(run).share)
+        folder = self._folder(measure.generation)
+        grown = _ended(folder / GROWN)
+        trajectories = 0 if grown is None else grown.runs - grown.failed
+        mixture = UNRANKED if measure.data.endswith(UNRANKED) else MIXTURE
+        return Measured(measure, summary, usable(run).share, trajectories, len(read_mixture(folder, mixture)))
+
+    def using(self, agent: Agent, out: Path, repeats: int) -> AgentLoop:
+        """The options with another agent."""
+        own = {} if agent.shots is None else {"shots": agent.shots}
+        options = self._options(prompted=agent == Agent(self.order.model))
+        judge = None if out.name == GROWN else self.order.judge
+        settings = {**self.order.settings, **own}
+        return replace(
+            self.order, model=agent.model, model_options=options, out=out, repeats=repeats, judge=judge,
+            settings=settings,
+        )  # fmt: skip
+
+    def measuring(self, measure: Measure, run: Path) -> AgentLoop:
+        """The options of a measurement. Workers elsewhere open the task by its name, so it is that of the split."""
+        order = self.using(measure.agent, run, self.order.measure_repeats)
+        test = (order.test_task, order.test_limit)
+        name, limit = (order.validation, order.validation_limit) if measure.split == "validation" else test
+        assert name is not None
+        return replace(order, task=name, limit=limit)
+
+    def ranking(self, folder: Path) -> AgentRank:
+        """The options of a ranking."""
+        model = self.order.ranker or self.order.model
+        return AgentRank(
+            out=folder, model=model, style=self.order.style, concurrency=self.order.concurrency,
+            model_options=self._options(prompted=model == self.order.model),
+        )  # fmt: skip
 
     def _options(self, *, prompted: bool) -> ModelOptions:
         """The adapter and the price are those of the prompted model. prompted: whether they are for it."""
         given = self.order.model_options
         return given if prompted else replace(given, adapter=None, price=None)
 
-    def _using(self, agent: Agent, out: Path, repeats: int) -> AgentLoop:
-        """The options with another agent."""
-        own = {} if agent.shots is None else {"shots": agent.shots}
-        judge = None if out.name == GROWN else self.order.judge
-        return replace(
-            self.order,
-            model=agent.model,
-            model_options=self._options(prompted=agent == Agent(self.plan.teacher)),
-            out=out,
-            repeats=repeats,
-            judge=judge,
-            settings={**self.order.settings, **own},
-        )
+    def _folder(self, generation: int) -> Path:
+        return self.order.out / f"gen{generation}"
 
-    def _grow(self, stage: Grow) -> str:
-        run = stage.folder / GROWN
-        before = _ended(run)
-        begun = (stage.folder / RANKING).exists() or (stage.folder / "data").exists()
-        if before is not None and (begun or not before.failed):
-            summary = before
-        else:
-            order = self._using(stage.agent, run, stage.repeats)
-            summary = asyncio.run(grown_by(order, self.tasks["train"], stage.folder, self.err, quiet=self.quiet))
-            if before is None or summary.failed < before.failed:  # else trying them again changes nothing
-                common.end_if_failed(self.err, summary.failed)
-        self.failed += summary.failed
-        return usable(run).describe() + (f"; {summary.failed} questions failed" if summary.failed else "")
+    def _measures(self, generation: int, data: str, size: str, agent: Agent) -> Iterator[Measure]:
+        return (Measure(generation, data, size, agent, split) for split in self.splits)
 
-    def _rank(self, stage: Rank) -> str:
-        if (stage.folder / RANKING).exists():
-            return "ranked"
-        ranked, unread = asyncio.run(ranked_by(self._ranking(stage), self.err, quiet=self.quiet))
-        return f"{ranked} steps; {unread} rankings could not be read"
+    def _begins(self, text: str) -> bool:
+        """Say what a stage does. Returns whether to do it."""
+        common.say(self.console, text)
+        return not self.order.dry_run
 
-    def _ranking(self, stage: Rank) -> AgentRank:
-        model = self.order.ranker or self.order.model
-        return AgentRank(
-            out=stage.folder, model=model, style=self.order.style, concurrency=self.order.concurrency,
-            model_options=self._options(prompted=model == self.order.model),
-        )  # fmt: skip
+    def _say(self, text: str) -> None:
+        common.say(self.console, f"  {text}")
 
-    def _mix(self, stage: Mix) -> str:
-        most = None if stage.like is None else len(read_mixture(stage.folder, stage.like))
-        made = mixed_by(AgentMix(out=stage.folder, by=stage.by, most=most, seed=self.order.seed))
-        write_mixture(stage.folder, stage.name, made)
-        return made.describe()
-
-    def _fit(self, stage: Fit) -> str:
-        if not (stage.folder / stage.name).is_dir():
-            shared: dict[str, Any] = {
-                each.name: getattr(self.order, each.name) for each in dataclasses.fields(FineTuning)
-            }
-            order = AgentFit(
-                **shared, out=stage.folder, base=stage.base, name=stage.name, keep_epochs=self.plan.validated,
-                threads=self.order.model_options.threads, seed=self.order.seed,
-            )  # fmt: skip
-            fitted_by(order, stage.mixture, self.err, quiet=self.quiet)
-        return f"{stage.folder / stage.name}"
-
-    def _choose(self, stage: Choose) -> str:
-        epoch = kept(stage)
-        if epoch is None:
-            scores = [
-                _score(self._measured(at_epoch(stage.measure, place), _run(stage.measure, number)))
-                for number, place in enumerate(epochs_of(stage.folder / stage.name), start=1)
-            ]
-            epoch = keep(scores, stage)
-        self.passes[stage.measure.agent] = epoch
-        best = self._measured(stage.measure, _run(stage.measure, epoch), chosen=True)
-        return f"pass {epoch}; " + self._report(replace(best, epoch=epoch))
-
-    def _measured(self, stage: Measure, name: str, *, chosen: bool = False) -> Measured:
-        """chosen: what was measured decided which model is kept, so failed questions are not tried again."""
-        run = self.order.out / RUNS / re.sub(r"[^\w.-]+", "-", name)
-        summary = _ended(run)
-        if summary is None or (summary.failed and not chosen):
-            order = self._measuring(stage, run)
-            summary = asyncio.run(answered_by(order, self.tasks[stage.split], run, self.err, quiet=self.quiet))
-        trajectories, rows = self._trained_on(stage)
-        return Measured(stage, summary, usable(run).share, trajectories, rows)
-
-    def _measuring(self, stage: Measure, run: Path) -> AgentLoop:
-        """The options of a measurement. Workers elsewhere open the task by its name, so it is that of the split."""
-        order = self._using(stage.agent, run, self.order.measure_repeats)
-        test = (order.test_task, order.test_limit)
-        name, limit = (order.validation, order.validation_limit) if stage.split == "validation" else test
-        assert name is not None
-        return replace(order, task=name, limit=limit)
-
-    def _trained_on(self, stage: Measure) -> tuple[int | None, int | None]:
-        if not stage.generation:
-            return None, None
-        folder = self.plan.folder(stage.generation)
-        grown = _ended(folder / GROWN)
-        trajectories = 0 if grown is None else grown.runs - grown.failed
-        return trajectories, len(read_mixture(folder, self.plan.mixture_of(stage)))
-
-    def _report(self, measured: Measured) -> str:
-        self.found.append(measured)
+    def _report(self, measured: Measured, prefix: str = "") -> None:
+        """Add a measurement to the tables and the page."""
+        self.measured.append(measured)
         self.failed += measured.summary.failed
-        images = _plots(self.found, self.order.out, self.plan.splits)
-        write_section(self.order.out, "loop", "\n\n".join([tables(self.found), *images]))
+        images = _plots(self.measured, self.order.out, self.splits)
+        write_section(self.order.out, "loop", "\n\n".join([tables(self.measured), *images]))
         summary = measured.summary
         metric = summary.metrics[summary.primary]
         shown = "no score" if metric.mean is None else f"{summary.primary} {metric.mean:.3f}"
-        return f"{shown}; {measured.usable:.0%} of the steps usable; {summary.failed} failed"
-
-
-def _run(stage: Measure, epoch: int) -> str:
-    return f"{stage.run}-epoch{epoch}"
+        self._say(f"{prefix}{shown}; {measured.usable:.0%} of the steps usable; {summary.failed} failed")
 
 
 def _ended(run: Path) -> Summary | None:
@@ -261,13 +293,13 @@ def _score(measured: Measured) -> float:
     return float("-inf") if mean is None else mean
 
 
-def _plots(found: Sequence[Measured], out: Path, splits: Sequence[Split]) -> list[str]:
+def _plots(measured: Sequence[Measured], out: Path, splits: Sequence[Split]) -> list[str]:
     """The lines of the page that show the plots; why there are none without matplotlib."""
     lines = []
     for split in splits:
-        if any(each.stage.split == split for each in found):
+        if any(each.stage.split == split for each in measured):
             try:
-                plot_generations(found, out / f"generations-{split}", split)
+                plot_generations(measured, out / f"generations-{split}", split)
             except MissingExtra as error:
                 return [f"(No plot: {error})"]
             lines.append(f"![score by generation on the {split} questions](generations-{split}.svg)")

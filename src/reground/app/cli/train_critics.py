@@ -5,38 +5,74 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import flattened
-from reground.app.cli.train import METHOD, collect_trees_of
-from reground.app.options import Quiet, Trees
-from reground.app.options_critics import (
-    CriticsCollect,
-    CriticsData,
-    CriticsEval,
-    CriticsFit,
-    CriticsFolder,
-    TrainCritics,
-)
+from reground.app.cli.flags import Command, flattened
+from reground.app.cli.train import TrainingFolder, opened_bench
+from reground.app.options import Data, Fresh, Quiet, Trees
+from reground.app.options_cluster import Cluster
+from reground.training.settings import CriticFit, PairSettings, part_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.evaluation.report import Table
     from reground.evaluation.task import Task
-    from reground.training.critics.fit import CriticFit
-    from reground.training.settings import PairSettings
+    from reground.training.critics.collect import Collected, Grown
+
+METHOD = "cr_planner"
 
 critics_app = typer.Typer(
     help="Fit CR-Planner's critics: collect trees, make pairs of them, fit, evaluate, all in one --out. Without a "
     "stage, all of them in order; what is finished is not done again."
     "\n\nExample:  reground train critics --task hotpotqa_train --limit 60 --set candidates=2 --out runs/critics",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsFolder(TrainingFolder):
+    """The folder that the stages share."""
+
+    out: Path = Path("runs/critics")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsCollect(CriticsFolder, Trees, Cluster):
+    """The options of `train critics collect`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsData(CriticsFolder, PairSettings, Data):
+    """The options of `train critics data`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsFit(CriticsFolder, CriticFit, Fresh):
+    """The options of `train critics fit`."""
+
+    fresh: bool = False
+    """Begin the fit again and discard its checkpoints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainCritics(CriticsCollect, PairSettings, CriticsFit):
+    """The options of `train critics`: those of all stages."""
+
+    task: str | None = field(default=None, metadata={"short": "-t"})  # type: ignore[assignment]
+    """A training split to collect trees of, such as hotpotqa_train; without one, the folder's trees are taken."""
+
+    seed: int = 0
+    """Draws the questions, the samples, the held-out questions and the order of the pairs."""
+
+    def __post_init__(self) -> None:
+        PairSettings.__post_init__(self)
+        CriticFit.__post_init__(self)
 
 
 @critics_app.callback(invoke_without_command=True)
@@ -52,18 +88,18 @@ def critics(context: typer.Context, order: TrainCritics, voice: Quiet, config: C
     if context.invoked_subcommand is not None:
         _refuse_options(context)
         return
-    console, err = common.consoles()
-    whole = order.task is None or _collected(console, order, quiet=voice.quiet)
+    whole = order.task is None or _collect(order, quiet=voice.quiet)
+    console, _ = common.consoles()
     if order.dry_run and not (order.out / "trees").is_dir():
-        common.say(console, "the other stages can tell their cost when there are trees")
+        common.say(console, "the other stages can tell what they would do when there are trees")
         return
-    _make_pairs(console, order, _task_of(order) if order.gold_documents else None)
+    _make_pairs(order)
     if order.dry_run and not (order.out / "data" / "report.json").is_file():
-        common.say(console, "the fit can tell its cost when there are pairs")
+        common.say(console, "the fit can tell what it would do when there are pairs")
         return
-    _fit(console, err, order, quiet=voice.quiet)
+    _fit(order, quiet=voice.quiet)
     if not order.dry_run:
-        _evaluate(console, err, order, quiet=voice.quiet)
+        _evaluate(order, quiet=voice.quiet)
     if not whole:
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
@@ -78,7 +114,7 @@ def _refuse_options(context: typer.Context) -> None:
         raise ConfigurationError(f"options stand behind the stage: reground train critics {stage} --out ...")
 
 
-@critics_app.command()
+@critics_app.command(cls=Command)
 @flattened
 def collect(order: CriticsCollect, voice: Quiet, config: ConfigFile = None) -> None:
     """Search CR-Planner's decisions with gold answers as reward. Each question gets a tree with values and visits.
@@ -89,12 +125,11 @@ def collect(order: CriticsCollect, voice: Quiet, config: ConfigFile = None) -> N
 
     Example:  reground train critics collect --task hotpotqa_train --limit 20 --simulations 32 --set candidates=2
     """
-    console, _ = common.consoles()
-    if not _collected(console, order, quiet=voice.quiet):
+    if not _collect(order, quiet=voice.quiet):
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
 
-@critics_app.command()
+@critics_app.command(cls=Command)
 @flattened
 def data(order: CriticsData, config: ConfigFile = None) -> None:
     """Make pairs of siblings: at each node of a tree, the best child against every worse one.
@@ -104,143 +139,169 @@ def data(order: CriticsData, config: ConfigFile = None) -> None:
 
     Example:  reground train critics data --min-visits 3 --min-margin 0.1
     """
-    console, _ = common.consoles()
-    _make_pairs(console, order, _task_of(order) if order.gold_documents else None)
+    _make_pairs(order)
 
 
-@critics_app.command()
+@critics_app.command(cls=Command)
 @flattened
 def fit(order: CriticsFit, voice: Quiet, config: ConfigFile = None) -> None:
     """Fit models to the pairs with a pairwise ranking loss. The same command resumes an interrupted fit.
 
     Example:  reground train critics fit --engine lm --base hf-user/model --models shared
     """
-    console, err = common.consoles()
-    _fit(console, err, order, quiet=voice.quiet)
+    _fit(order, quiet=voice.quiet)
 
 
-@critics_app.command(name="eval")
+@critics_app.command(name="eval", cls=Command)
 @flattened
-def evaluate(order: CriticsEval, voice: Quiet, config: ConfigFile = None) -> None:
+def evaluate(order: CriticsFolder, voice: Quiet, config: ConfigFile = None) -> None:
     """Measure the critics on held-out pairs, against random, the planner's order and other simple rules.
 
     Example:  reground train critics eval --out runs/critics
     """
+    _evaluate(order, quiet=voice.quiet)
+
+
+def _collect(order: CriticsCollect, *, quiet: bool) -> bool:
+    """Collect trees and report them. Returns False where some questions have none."""
+    from reground.evaluation.tasks import load_training_task
+
+    task = load_training_task(order.task, order.data)
     console, err = common.consoles()
-    _evaluate(console, err, order, quiet=voice.quiet)
-
-
-def _collected(console: Console, order: Trees, *, quiet: bool) -> bool:
-    if isinstance(order, CriticsCollect) and order.dry_run:
-        common.say(console, asyncio.run(_collection(order)))
+    if order.dry_run:
+        common.say(console, asyncio.run(_cost(order, task)))
         return True
-    return collect_trees_of(order, quiet=quiet)
+    collected = asyncio.run(_collected(order, task, err, quiet=quiet))
+    trees = [grown.tree for grown in collected.grown]
+    mean = sum(tree.root.mean or 0.0 for tree in trees) / max(1, len(trees))
+    common.say(console, f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}")
+    for example, why in collected.failed.items():
+        common.say(err, f"{example} has no tree: {why}")
+    return not collected.failed
 
 
-async def _collection(order: CriticsCollect) -> str:
+async def _collected(order: CriticsCollect, task: Task, err: Console, *, quiet: bool) -> Collected:
+    from reground.app import catalogue
+    from reground.app.cli.live import TrainingProgress
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import EvalSettings
+    from reground.methods.cr_planner import CRPlanner
+    from reground.training.critics.collect import Searching, collect_trees, ranks
+    from reground.treesearch.tree import Settings
+
+    cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
+    base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
+    search = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
+    searching = Searching(search, order.rollout)
+    catalogue.check_price(order.model, order.model_options, order.budget)
+    async with opened_bench(order, task, [cell.method], order.out, err, quiet=quiet) as (bench, configured):
+        ready = configured(cell, base, searching)
+        assert isinstance(ready.method, CRPlanner)
+        settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
+        with TrainingProgress(err, "collecting trees", shown=not quiet) as progress:
+            done = 0
+
+            def on_simulation(trees: int) -> None:
+                nonlocal done
+                done += 1
+                progress.count(done, trees * order.simulations, f"simulations for {trees} trees")
+
+            def on_tree(grown: Grown, total: int) -> None:
+                if not quiet:
+                    common.say(err, _line(grown, total))
+
+            return await collect_trees(
+                task, ready.method, settings, searching, order.out, sandbox=bench.sandbox, elsewhere=ready.elsewhere,
+                on_tree=on_tree, on_simulation=on_simulation,
+            )  # fmt: skip
+
+
+def _line(grown: Grown, total: int) -> str:
+    root, usage = grown.tree.root, grown.usage
+    cost = f"{usage.calls} calls, {common.human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
+    stopped = f", stopped by {grown.tree.stopped}" if grown.tree.stopped else ""
+    return f"{grown.example} (of {total}): {root.visits} visits, mean reward {root.mean or 0.0:.3f}, {cost}{stopped}"
+
+
+async def _cost(order: CriticsCollect, task: Task) -> str:
     """What collecting would cost, by trees that are searched with made-up replies."""
     from reground.app import catalogue
     from reground.evaluation.runner import EvalSettings, choose
-    from reground.evaluation.tasks import load_training_task
     from reground.methods.cr_planner import CRPlanner
     from reground.training.critics.collect import NotCalled, ranks, tree_cost, tree_file
     from reground.treesearch.tree import Settings
 
-    task = load_training_task(order.task, order.data)
-    method = f"{METHOD}+ranking" if ranks(task) else METHOD
     questions = choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
-    left = [each for each in questions if not tree_file(order.out, each.id).is_file()]
+    left = [each.question for each in questions if not tree_file(order.out, each.id).is_file()]
     searchable = order.corpus is not None or getattr(task, "corpus", None) is not None
     planner = catalogue.build_method(
-        method,
-        model=NotCalled(),
-        retriever=NotCalled() if searchable else None,
-        form=task.form,
-        settings={**order.settings, "critic": "first"},
-    )
+        f"{METHOD}+ranking" if ranks(task) else METHOD, model=NotCalled(),
+        retriever=NotCalled() if searchable else None, form=task.form, settings={**order.settings, "critic": "first"},
+    )  # fmt: skip
     assert isinstance(planner, CRPlanner)
-    told = f"collect: {len(left)} of {len(questions)} trees to grow, {order.simulations} simulations each"
+    trees = f"collect: {len(left)} of {len(questions)} trees to grow, {order.simulations} simulations each"
     if not left:
-        return told
+        return trees
     searching = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
-    asked = [each.question for each in left]
-    each = await tree_cost(planner, asked, searching, order.rollout, most=order.budget.tokens)
-    tokens = len(left) * each.tokens
-    time = "the time with --speed" if order.speed is None else common.human_time(tokens / order.speed)
-    memory = _memory(order.model)
-    return f"{told}: about {len(left) * each.calls:.0f} calls, {common.human_tokens(round(tokens))} tokens, {time}" + (
-        f", {memory / 1e6:.0f} MB for the model's weights" if memory else ""
-    )
+    each = await tree_cost(planner, left, searching, order.rollout, most=order.budget.tokens)
+    tokens = common.human_tokens(round(len(left) * each.tokens))
+    return f"{trees}: about {len(left) * each.calls:.0f} calls, {tokens} tokens"
 
 
-def _memory(model: str) -> int:
-    """The bytes of the weights of a model in this process, if it is a GGUF file that is known; 0 otherwise."""
-    from reground.core.paths import expanded
-    from reground.models.pull import ALIASES
-
-    provider, _, name = model.partition("/")
-    if provider != "gguf":
-        return 0
-    known = ALIASES.get(name.lower())
-    return (known.size or 0) if known is not None else expanded(name).stat().st_size if expanded(name).is_file() else 0
-
-
-def _make_pairs(console: Console, order: PairSettings, task: Task | None) -> None:
+def _make_pairs(order: Any) -> None:
+    """Make the pairs of the folder's trees, or in a dry run show how many there would be. order: a CriticsData."""
     from reground.training.critics.collect import read_trees
     from reground.training.critics.evaluate import pairs_table
     from reground.training.critics.pairs import make_pairs, sort_pairs
     from reground.training.report import write_section
 
-    assert isinstance(order, CriticsFolder)
-    gold = None if task is None else _gold(task)
+    console, _ = common.consoles()
+    settings = part_of(order, PairSettings)
+    gold = _gold(order) if order.gold_documents else None
     if order.dry_run:
-        _show(console, pairs_table(sort_pairs(list(read_trees(order.out)), order, gold).report(order)))
-        return
-    table = pairs_table(make_pairs(order.out, order, gold).report(order))
-    write_section(order.out, "data", _part(table))
-    _show(console, table)
+        made = sort_pairs(list(read_trees(order.out)), settings, gold)
+    else:
+        made = make_pairs(order.out, settings, gold)
+    table = pairs_table(made.report(settings))
+    if not order.dry_run:
+        write_section(order.out, "data", f"#{table.markdown()}")
+    console.print(table.terminal())
 
 
-def _gold(task: Task) -> dict[str, frozenset[str]]:
-    """The gold passages of a task's questions. Raises ConfigurationError where it knows none."""
-    from reground.core.errors import ConfigurationError
+def _gold(order: Any) -> dict[str, frozenset[str]]:
+    """The gold passages of the questions whose trees are here. Raises ConfigurationError where none are known."""
+    from reground.core.errors import ConfigurationError, DataError
+    from reground.evaluation.tasks import load_training_task
     from reground.training.critics.pairs import gold_passages
 
+    file = order.out / "questions.json"
+    try:
+        task = load_training_task(str(json.loads(file.read_text(encoding="utf-8"))["task"]), order.data)
+    except (OSError, ValueError, KeyError):
+        raise DataError("there are no questions here: collect trees first", path=file) from None
     if not (gold := gold_passages(task)):
         raise ConfigurationError(f"{task.name} knows no gold passages: leave out --gold-documents")
     return gold
 
 
-def _task_of(order: CriticsData | TrainCritics) -> Task:
-    """The task whose questions the trees are of."""
-    from reground.core.errors import DataError
-    from reground.evaluation.tasks import load_training_task
-
-    file = order.out / "questions.json"
-    try:
-        return load_training_task(str(json.loads(file.read_text(encoding="utf-8"))["task"]), order.data)
-    except (OSError, ValueError, KeyError):
-        raise DataError("there are no questions here: collect trees first", path=file) from None
-
-
-def _fit(console: Console, err: Console, order: CriticsFit | TrainCritics, *, quiet: bool) -> None:
-    from reground.app.cli.fit_progress import FitProgress
-    from reground.training.critics.fit import estimate, fit_critics
+def _fit(order: CriticsFit, *, quiet: bool) -> None:
+    from reground.app.cli.live import TrainingProgress
+    from reground.training.critics.fit import fit_critics, planned
     from reground.training.fitting import Step
 
-    settings = _settings(order)
+    console, err = common.consoles()
+    settings = part_of(order, CriticFit)
     if order.dry_run:
-        from reground.training.critics.evaluate import cost_table
-
-        _show(console, cost_table(estimate(order.out, settings)))
+        for name, rows in planned(order.out, settings).items():
+            common.say(console, f"fit: {name} on {len(rows)} pairs, {settings.epochs:g} passes over them")
         return
-    shown: dict[str, FitProgress] = {}
+    shown: dict[str, TrainingProgress] = {}
     with ExitStack() as lines:
 
         def on_step(name: str, step: Step) -> None:
             if name not in shown:
                 lines.close()
-                shown[name] = lines.enter_context(FitProgress(err, f"fitting {name}", shown=not quiet))
+                shown[name] = lines.enter_context(TrainingProgress(err, f"fitting {name}", shown=not quiet))
             shown[name].on_step(step)
 
         def on_mix() -> None:
@@ -252,27 +313,12 @@ def _fit(console: Console, err: Console, order: CriticsFit | TrainCritics, *, qu
     common.say(console, f"the critics are in {critic}: --set critic=trained:{order.out}")
 
 
-def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
-    from reground.training.critics.fit import CriticFit
-    from reground.training.settings import Fitting
-
-    numbers = {name: getattr(order, name) for name in Fitting.__dataclass_fields__ if hasattr(order, name)}
-    kinds = tuple(common.listed(order.kinds))
-    chosen = {"models": order.models, "margin": order.margin, "kinds": kinds, "features": not order.text_only}
-    return CriticFit.of(order.engine, base=order.base, fitting=numbers, **chosen)
-
-
-def _evaluate(console: Console, err: Console, order: CriticsEval | TrainCritics, *, quiet: bool) -> None:
-    from reground.training.critics.evaluate import (
-        calibration_table,
-        held_out_texts,
-        mix_table,
-        rates_table,
-        trust_table,
-    )
+def _evaluate(order: CriticsFolder, *, quiet: bool) -> None:
     from reground.training.critics.evaluate import evaluate as measure
+    from reground.training.critics.evaluate import held_out_texts, report_tables
     from reground.training.report import write_section
 
+    console, err = common.consoles()
     if order.dry_run:
         counts = held_out_texts(order.out)
         common.say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
@@ -283,22 +329,13 @@ def _evaluate(console: Console, err: Console, order: CriticsEval | TrainCritics,
             common.say(err, f"measuring {kind} on {pairs} held-out pairs")
 
     report = measure(order.out, on_kind=on_kind)
-    made = rates_table(report), mix_table(report), trust_table(report), calibration_table(report)
-    tables = [table for table in made if table is not None]
+    tables = report_tables(report)
     constant = [] if report.constant is None else [f"The best constant sub-goals: `--set critic={report.constant}`"]
-    write_section(order.out, "eval", "\n\n".join([*map(_part, tables), *constant]))
+    write_section(order.out, "eval", "\n\n".join([*(f"#{table.markdown()}" for table in tables), *constant]))
     for table in tables:
-        _show(console, table)
+        console.print(table.terminal())
     for line in constant:
         common.say(console, line.replace("`", ""))
-
-
-def _part(table: Table) -> str:
-    return f"#{table.markdown()}"  # a section's tables stand below its own heading
-
-
-def _show(console: Console, table: Table) -> None:
-    console.print(table.terminal())
 
 
 def register(train: typer.Typer) -> None:

@@ -3,58 +3,41 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval_job import slug
-from reground.app.cli.flags import flattened
-from reground.app.cli.rewriter_pipeline import METHOD, recorded, searching, with_reader
-from reground.app.options import Quiet
-from reground.app.options_rewriter import RewriterCollect, RewriterEval, RewriterPpo, RewriterWarmup
+from reground.app.cli.flags import Command, flattened
+from reground.app.cli.train import Base, TrainingFolder, fit_rows, in_background, opened_bench
+from reground.app.options import Benchmark, Quiet
+from reground.app.options_cluster import Cluster
+from reground.training.settings import Fitting, Optimising, WarmUp, part_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from pydantic import JsonValue
     from rich.console import Console
 
     from reground.evaluation.task import Example, Task
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.ppo.optimise import Judge, Judged, Metrics
+    from reground.training.rewriter.evaluate import Rewriter, Write
     from reground.training.rewriter.reward import PipelineReward
     from reground.training.rewriter.train import Divided
 
-_TOLD = frozenset(
-    [
-        "reward",
-        "kl",
-        "beta",
-        "entropy",
-        "length",
-        "ended",
-        "empty",
-        "invalid",
-        "explained_variance",
-        "learning_rate",
-        "loss",
-        "policy_loss",
-        "value_loss",
-        "clipped",
-        "update_kl",
-        "validation",
-        "collapsed",
-        "seconds",
-        "used",
-    ]
-)
-"""Metrics of an iteration that are no parts of the reward."""
+METHOD = "rewrite_retrieve_read"
 REWRITTEN, PLAIN = "rewritten", "plain"
+_RULES = 2
+"""How questions are measured. Up to 1, one that was not searched for had no hit, and what no reader saw had a place."""
 
 rewriter_app = typer.Typer(
     no_args_is_help=True,
@@ -64,7 +47,87 @@ rewriter_app = typer.Typer(
 )
 
 
-@rewriter_app.command()
+@dataclass(frozen=True, kw_only=True)
+class RewriterFolder(TrainingFolder):
+    """The folder that the stages share."""
+
+    out: Path = Path("runs/rewriter")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searching(RewriterFolder, Benchmark):
+    """What is searched with the queries."""
+
+    passages: int = field(default=3, metadata={"min": 1})
+    """Passages of all queries together that are read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterCollect(Searching, Cluster):
+    """The options of `train rewriter collect`."""
+
+    limit: int = 400
+    """The number of questions, drawn by the seed; 0 means all."""
+
+    passages_only: bool = False
+    """Do not answer the questions: the passages alone show whether a rewriting was good (--proof passages)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterWarmup(RewriterFolder, WarmUp, Fitting, Base):
+    """The options of `train rewriter warmup`."""
+
+    epochs: float = 3.0
+    max_length: int = 512
+
+    def __post_init__(self) -> None:
+        WarmUp.__post_init__(self)
+        Fitting.__post_init__(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterPpo(Optimising, Searching, Base):
+    """The options of `train rewriter ppo`."""
+
+    limit: int = 0
+    """The number of questions to learn from, drawn by the seed; 0 means all."""
+
+    base: str = ""
+    """The weights to begin with, as in hf/; those of the warm-up by default."""
+
+    validation: int = field(default=64, metadata={"min": 1})
+    """The number of training questions that are set aside to choose the best weights by."""
+
+    reward: str = "retrieval"
+    """What a rewriting earns: retrieval (hit and reciprocal rank, without a reader), paper (exact match, F1 and hit of
+    the whole pipeline), or metrics with weights, such as hit=1,gold recall=0.5."""
+
+    control: Literal["rloo", "grpo"] | None = None
+    """Train by TRL's RLOO or GRPO instead, on as many replies and the same reward; the result is OUT/rloo or
+    OUT/grpo."""
+
+    seed: int = 0
+    """Draws the questions and the samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterEval(Searching):
+    """The options of `train rewriter eval`."""
+
+    limit: int = 0
+    """The number of questions, drawn by the seed; 0 means all."""
+
+    models: str | None = None
+    """Models to measure, separated by commas: folders or anything that hf/ takes; the training's own by default."""
+
+    prompted: bool = False
+    """Measure --model as a prompted rewriter too."""
+
+    answered: int = field(default=0, metadata={"min": 0})
+    """The number of questions, the first ones, that --model also answers with what each rewriter finds."""
+
+
+@rewriter_app.command(cls=Command)
 @flattened
 def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> None:
     """Have a prompted model rewrite training questions, and see which rewritings lead to the answer.
@@ -93,11 +156,8 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
 async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> int:
     """Carry out both runs. Returns the number of failed questions."""
     from reground.app.cli.eval_progress import EvalProgress, Work
-    from reground.app.cli.preparing import open_benches
-    from reground.app.cluster.opening import opened_pool, placed
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings, choose, evaluate
-    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.rewriter.reward import without_reader
 
     cells = {REWRITTEN: Cell(method=METHOD, tokens=None), PLAIN: Cell(method=f"{METHOD}+retrieve", tokens=None)}
@@ -106,33 +166,26 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
         METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
         retry_failed=True,
     )  # fmt: skip
-    failed = 0
     methods = [cell.method for cell in cells.values()]
-    async with AsyncExitStack() as opened:
-        (bench,) = await open_benches(order, [task], methods, order.out, err, opened, quiet=quiet)
-        pool = await opened.enter_async_context(opened_pool(order, methods, partial(common.say, err)))
-        works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
+    works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
+    failed = 0
+    async with opened_bench(order, task, methods, order.out, err, quiet=quiet) as (bench, configured):
         with EvalProgress(err, works, shown=not quiet) as progress:
             for name, cell in cells.items():
-                ready = placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned)
+                ready = configured(cell, base)
                 method, settings = ready.method, ready.settings
-                assert isinstance(method, RewriteRetrieveRead)
                 if order.passages_only:
                     method = without_reader(replace(method, rewriter=bench.model, rewriter_style="prompted"))
                     settings = replace(settings, method_settings={**settings.method_settings, "reader": "none"})
                 done = await evaluate(
-                    task,
-                    method,
-                    settings,
-                    order.out / name,
-                    observer=partial(progress.on_progress, name),
+                    task, method, settings, order.out / name, observer=partial(progress.on_progress, name),
                     elsewhere=ready.elsewhere,
-                )
+                )  # fmt: skip
                 failed += done.summary.failed
     return failed
 
 
-@rewriter_app.command()
+@rewriter_app.command(cls=Command)
 @flattened
 def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> None:
     """Fine-tune a model on the rewritings that led to the answer, and on questions that need none.
@@ -144,32 +197,25 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     from reground.training.fitting import require_training
 
     require_training()
-    from reground.app.cli.background import in_background
-    from reground.app.cli.fit_progress import FitProgress
     from reground.training.report import write_section
     from reground.training.rewriter.train import WARMUP
     from reground.training.rewriter.warmup import warmup_rows
     from reground.training.rows import write_demonstrations
-    from reground.training.settings import fitting_of
-    from reground.training.sft import fit_named
 
-    console, err = common.consoles()
+    console, _ = common.consoles()
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
-    dropped = ", ".join(f"{count} {why}" for why, count in kept.dropped.items() if count)
-    told = f"{kept.rewritings} rewritings and {kept.copies} copies" + (f"; left out: {dropped}" if dropped else "")
-    common.say(console, told)
+    common.say(console, kept.describe())
     if order.dry_run:
         return
     write_demonstrations(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
-    write_section(order.out, WARMUP, told)
-    base = order.base or "smollm2"
-    with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
-        fit = partial(fit_named, order.out, WARMUP, kept.rows, base, fitting_of(order), fresh=order.fresh)
-        place = asyncio.run(in_background(partial(fit, on_step=progress.on_step, on_note=progress.on_note)))
+    write_section(order.out, WARMUP, kept.describe())
+    place = fit_rows(
+        order, kept.rows, out=order.out, name=WARMUP, base=order.base, quiet=voice.quiet, fresh=order.fresh
+    )
     common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
-@rewriter_app.command()
+@rewriter_app.command(cls=Command)
 @flattened
 def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     """Improve the rewriter by proximal policy optimisation on what its queries bring.
@@ -183,10 +229,11 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
 
     require_training()
     from reground.evaluation.tasks import load_training_task
+    from reground.training.rewriter.reward import reward_weights
 
     console, err = common.consoles()
     task = load_training_task(order.task, order.data)
-    weights = _weights(order.reward, task)
+    weights = reward_weights(order.reward, task)
     parts = _divided(order, task, weights)
     if parts.known and order.control is None:
         common.say(err, str(parts))
@@ -206,58 +253,46 @@ def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divid
     from reground.training.rewriter.train import WARMUP, divided, learnt
 
     drawn = choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed))
-    every = [each for each in drawn if teaches(each, weights)]
-    if len(every) <= order.validation:
+    useful = [each for each in drawn if teaches(each, weights)]
+    if len(useful) <= order.validation:
         raise DataError(
-            f"{task.name} has {len(every)} questions whose answers {order.reward} can reward, "
+            f"{task.name} has {len(useful)} questions whose answers {order.reward} can reward, "
             f"too few for --validation {order.validation}"
         )
     known = learnt(order.out / "data" / f"{WARMUP}.jsonl")
-    return divided(every, validation=order.validation, limit=order.limit or None, known=known)
+    return divided(useful, validation=order.validation, limit=order.limit or None, known=known)
 
 
 async def _optimised(
-    order: RewriterPpo,
-    task: Task,
-    weights: dict[str, float],
-    parts: Divided,
-    err: Console,
-    *,
-    quiet: bool,
+    order: RewriterPpo, task: Task, weights: dict[str, float], parts: Divided, err: Console, *, quiet: bool
 ) -> Path:
-    from reground.app.cli.background import in_background
-    from reground.app.cli.fit_progress import FitProgress
+    from reground.app.cli.live import TrainingProgress
     from reground.training.report import write_report, write_section
-    from reground.training.rewriter.reward import PipelineReward
+    from reground.training.rewriter.reward import PipelineReward, retriever_only
     from reground.training.rewriter.train import WARMUP, fit_control, optimise_rewriter
-    from reground.training.settings import Optimising
 
-    settings = Optimising(**{each.name: getattr(order, each.name) for each in fields(Optimising)})
+    settings = part_of(order, Optimising)
     async with AsyncExitStack() as opened:
-        method = await _pipeline(order, task, weights, err, opened, quiet=quiet)
+        method = await _pipeline(order, task, err, opened, reader=not retriever_only(weights), quiet=quiet)
         judge = _here(PipelineReward(method, task, weights))
         begin = order.base or str(order.out / WARMUP)
         same: dict[str, Any] = {
             "questions": parts.learning,
-            "lora_rank": order.lora_rank,
-            "layers": order.layers,
-            "rewarded": weights,
-            "pipeline": recorded(method, task),
+            "reward": {"reward": weights, **_recorded(method, task)},
             "fresh": order.fresh,
         }
-        if order.control is not None:
-            with FitProgress(err, order.control, shown=not quiet) as progress:
+        with TrainingProgress(err, order.control or "ppo", shown=not quiet) as progress:
+            if order.control is not None:
                 fit = partial(fit_control, order.out, begin, order.control, settings, judge, **same)
                 place = await in_background(partial(fit, on_step=progress.on_step))
-        else:
+            else:
 
-            def told(number: int, metrics: Metrics) -> None:
-                if not quiet:
-                    common.say(err, _line(number, order.iterations, metrics))
+                def told(number: int, metrics: Metrics) -> None:
+                    progress.show(_line(number, order.iterations, metrics, weights), now=True)
 
-            fit = partial(optimise_rewriter, order.out, begin, settings, judge, **same, validation=parts.validation)
-            place = await in_background(partial(fit, on_iteration=told))
-            write_section(order.out, "ppo", f"{parts}.")
+                fit = partial(optimise_rewriter, order.out, begin, settings, judge, **same)
+                place = await in_background(partial(fit, validation=parts.validation, on_iteration=told))
+                write_section(order.out, "ppo", f"{parts}.")
     write_report(order.out)
     return place
 
@@ -272,51 +307,59 @@ def _here(reward: PipelineReward) -> Judge[Example]:
     return judge
 
 
-def _weights(said: str, task: Task) -> dict[str, float]:
-    """The reward's metrics and their weights. Raises ConfigurationError for words that are none."""
-    from reground.core.errors import ConfigurationError
-    from reground.training.rewriter.reward import RETRIEVAL, paper_weights
-
-    if said == "retrieval":
-        return dict(RETRIEVAL)
-    if said == "paper":
-        return paper_weights(task)
-    found: dict[str, float] = {}
-    for part in said.split(","):
-        name, _, weight = part.partition("=")
-        try:
-            found[name.strip()] = float(weight or 1)
-        except ValueError:
-            raise ConfigurationError(f"--reward is retrieval, paper or METRIC=WEIGHT,..., not {part!r}") from None
-    return found
-
-
 async def _pipeline(
-    order: RewriterPpo,
-    task: Task,
-    weights: dict[str, float],
-    err: Console,
-    opened: AsyncExitStack,
-    *,
-    quiet: bool,
+    order: Searching, task: Task, err: Console, opened: AsyncExitStack, *, reader: bool, quiet: bool
 ) -> RewriteRetrieveRead:
-    """The method whose answers are rewarded; a reader is opened only where the reward needs one."""
-    from reground.training.rewriter.reward import retriever_only
+    """The method whose queries are rewarded and measured. reader: whether the model reads, or nobody.
 
-    if retriever_only(weights):
-        return await searching(order, task, err, opened, quiet=quiet)
-    return await with_reader(order, task, err, opened, quiet=quiet)
+    Raises ConfigurationError for a setting that it does not have.
+    """
+    from reground.app.benchmark import corpus_of, settings_by_method
+    from reground.app.catalogue import build_method
+    from reground.app.cli.progress import AskProgress
+    from reground.app.documents import Source, check_reranker, open_source
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import EvalSettings
+    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+    from reground.training.rewriter.reward import NO_READER
+
+    chosen = {"total": order.passages, **order.settings}
+    if reader:
+        order = replace(order, settings=chosen)
+        _, configured = await opened.enter_async_context(
+            opened_bench(order, task, [METHOD], order.out, err, quiet=quiet)
+        )
+        method = configured(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model)).method
+    else:
+        check_reranker(order)
+        settings = settings_by_method(chosen, [METHOD])[METHOD]
+        with AskProgress(err, shown=not quiet) as preparing:
+            retriever = await open_source(
+                Source(corpus_of(task, order.corpus), usual=None), order, opened, on_index=preparing.on_index,
+                on_report=preparing.on_report,
+            )  # fmt: skip
+        method = build_method(METHOD, model=NO_READER, retriever=retriever, form=task.form, settings=settings)
+    assert isinstance(method, RewriteRetrieveRead)
+    return method
 
 
-def _line(number: int, total: int, metrics: Metrics) -> str:
-    names = set(metrics) - _TOLD
-    parts = f" ({', '.join(f'{name} {metrics[name]:.3f}' for name in sorted(names))})" if names else ""
+def _recorded(method: RewriteRetrieveRead, task: Task) -> dict[str, JsonValue]:
+    """What a reward depends on beside its weights, as plain data."""
+    from reground.app.identity import resolved
+
+    parts = {"task": task.name, "retriever": getattr(method.retriever, "name", None), "reader": method.model.name}
+    return {**parts, **{f"method.{name}": value for name, value in resolved(method).items()}}
+
+
+def _line(number: int, total: int, metrics: Metrics, rewarded: Iterable[str]) -> str:
+    """An iteration in one line: the reward with its parts, and what tells of a policy that goes astray."""
+    parts = ", ".join(f"{name} {metrics[name]:.3f}" for name in (*rewarded, "gain", "failed") if name in metrics)
     checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
     explained = f" explaining {metrics['explained_variance']:.0%}" if "explained_variance" in metrics else ""
     used = f", {metrics['used']:.0%} learnt from" if metrics["used"] < 1 else ""
     back = ", collapsed: back to the best weights" if metrics.get("collapsed") else ""
     return (
-        f"iteration {number} of {total}: reward {metrics['reward']:.3f}{parts}{checked}, divergence "
+        f"iteration {number} of {total}: reward {metrics['reward']:.3f} ({parts}){checked}, divergence "
         f"{metrics['kl']:.2f}, entropy {metrics['entropy']:.2f}, {metrics['length']:.0f} tokens, "
         f"{metrics['ended']:.0%} ended, {metrics['empty']:.0%} empty, {metrics['invalid']:.0%} unusable{used}, "
         f"value loss {metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, "
@@ -324,7 +367,7 @@ def _line(number: int, total: int, metrics: Metrics) -> str:
     )
 
 
-@rewriter_app.command(name="eval")
+@rewriter_app.command(name="eval", cls=Command)
 @flattened
 def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> None:
     """Measure what rewriters find, against the question itself as the query; no reader is needed for that.
@@ -337,12 +380,12 @@ def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> No
     from reground.training.fitting import require_training
 
     require_training()
-    from reground.app.cli.measured_rewriters import FOUND_TITLE, measured_rewriters
+    from reground.core.errors import ConfigurationError
     from reground.evaluation.results import write_text
     from reground.evaluation.runner import EvalSettings, choose
     from reground.evaluation.tasks import load_task
     from reground.training.report import write_section
-    from reground.training.rewriter.evaluate import difference_table, record, rewritings_table, table
+    from reground.training.rewriter.evaluate import difference_table, measurable, record, rewritings_table, table
 
     console, err = common.consoles()
     task = load_task(order.task, order.data)
@@ -351,18 +394,85 @@ def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> No
         calls = order.prompted * len(examples)
         common.say(console, f"eval: {len(examples)} questions, {order.answered} answered, {calls} prompted rewritings")
         return
-    groups = asyncio.run(measured_rewriters(order, task, examples, err, quiet=voice.quiet))
     parts = []
-    for title, (rewriters, metrics) in groups.items():
-        said = json.dumps(record(rewriters, metrics), indent=2, ensure_ascii=False)
-        answered = "" if title == FOUND_TITLE else "-answered"
-        write_text(order.out / f"eval-{slug(order.task)}{answered}.json", said + "\n")
+    groups = asyncio.run(_measured(order, task, examples, err, quiet=voice.quiet))
+    for (title, suffix, wanted), rewriters in groups:
+        if not (metrics := measurable(rewriters, wanted)):
+            continue
+        data = json.dumps(record(rewriters, metrics), indent=2, ensure_ascii=False)
+        write_text(order.out / f"eval-{slug(order.task)}{suffix}.json", data + "\n")
         shown = [table(rewriters, metrics, f"{title}, {order.passages} passages"), difference_table(rewriters, metrics)]
         parts += [f"#{each.markdown()}" for each in shown]
         console.print(*(each.terminal() for each in shown), sep="\n")
-    rewriters, _ = next(iter(groups.values()))
-    parts.append(f"#{rewritings_table(rewriters).markdown()}")
+    if not parts:
+        raise ConfigurationError(f"{task.name} has no metric of what is found: give --answered and a --model to answer")
+    parts.append(f"#{rewritings_table(groups[0][1]).markdown()}")
     write_section(order.out, f"eval {slug(order.task)}", "\n\n".join(parts))
+
+
+async def _measured(
+    order: RewriterEval, task: Task, examples: Sequence[Example], err: Console, *, quiet: bool
+) -> list[tuple[tuple[str, str, list[str]], list[Rewriter]]]:
+    """What each rewriter finds, and with --answered what the reader makes of it.
+
+    Each with its title, the end of its file's name, and the metrics that count.
+    """
+    from reground.app.cli.live import TrainingProgress
+    from reground.training.rewriter.evaluate import FOUND, PROMPTED, QUESTION, measure_rewriter, prompted
+    from reground.training.rewriter.reward import PipelineReward, metrics_of, without_reader
+    from reground.training.rewriter.train import MODEL, WARMUP
+
+    own = [str(order.out / name) for name in (WARMUP, "rloo", "grpo", MODEL) if (order.out / name).is_dir()]
+    async with AsyncExitStack() as opened:
+        reader = bool(order.answered or order.prompted)
+        method = await _pipeline(order, task, err, opened, reader=reader, quiet=quiet)
+        writers: dict[str, Write | None] = {QUESTION: None}
+        if order.prompted:
+            writers[f"{PROMPTED} {order.model}"] = prompted(method, method.model, task)
+        writers |= {name: _writer(name) for name in (own if order.models is None else common.listed(order.models))}
+
+        async def measured(method: RewriteRetrieveRead, some: Sequence[Example], what: str) -> list[Rewriter]:
+            reward = PipelineReward(method, task, {})
+            made = []
+            for name, write in writers.items():
+                with TrainingProgress(err, f"{what}: {name}", shown=not quiet) as progress:
+                    on_question = partial(progress.count, total=len(some), unit="questions")
+                    rows = _rows(order, task, method, name)
+                    made.append(await measure_rewriter(name, some, write, reward, rows, on_question=on_question))
+            return made
+
+        searched = await measured(without_reader(method), examples, "searching")
+        groups = [(("What the queries find", "", [*FOUND]), searched)]
+        if order.answered:
+            metrics = list(dict.fromkeys([*metrics_of(task), *FOUND]))
+            answered = await measured(method, examples[: order.answered], "answering")
+            groups.append((("What the reader answers", "-answered", metrics), answered))
+    return groups
+
+
+def _writer(name: str) -> Write:
+    from reground.training.rewriter.train import trained_rewriter
+
+    write = trained_rewriter(name)
+
+    async def written(examples: Sequence[Example]) -> Sequence[str]:
+        return await in_background(partial(write, [example.question for example in examples]))
+
+    return written
+
+
+def _rows(order: RewriterEval, task: Task, method: RewriteRetrieveRead, name: str) -> Path:
+    """Where a rewriter's rows are kept: another file for other weights, documents, readers, settings or rules."""
+    from reground.app.identity import resolved
+
+    weights = [
+        (file.name, file.stat().st_size, file.stat().st_mtime_ns)
+        for file in sorted(Path(name).glob("*"))
+        if file.suffix in {".safetensors", ".bin"}
+    ]
+    retriever = getattr(method.retriever, "name", "")
+    about = (_RULES, task.name, name, weights, retriever, method.model.name, sorted(resolved(method).items()))
+    return order.out / "eval" / f"{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}.jsonl"
 
 
 def register(train: typer.Typer) -> None:

@@ -123,9 +123,6 @@ class _Recorded:
 
 RUN_ID = "trees"
 
-LABELS = 2
-"""What a tree's values mean. Up to 1, simulations from a sub-goal had its parent's prompt and said nothing of it."""
-
 
 @dataclass(frozen=True)
 class Grown:
@@ -177,20 +174,32 @@ async def collect_trees(
     search = {**dataclasses.asdict(searching.settings), "rollout": searching.rollout}
     named = {"search": search, **settings.method_settings}
     config = configuration(task, dataclasses.replace(settings, method_settings=named))
+    collected = Collected(out)
     with open_run(out, config) as folder:
         record_questions(out, task.name, examples)
         journal = SqliteJournal(folder.journal)
         try:
             missing = sum(not tree_file(out, example.id).exists() for example in examples)
-            session = _Session(
-                task, planner, settings, searching, sandbox, elsewhere, journal, Collected(out),
-                on_tree, lambda: on_simulation(missing),
-            )  # fmt: skip
+            collection = _Collection(
+                task, planner, settings, searching, sandbox, elsewhere, journal, lambda: on_simulation(missing)
+            )
             left = iter(examples)
-            await gather(*(session.work(left, len(examples)) for _ in range(min(settings.concurrency, len(examples)))))
+
+            async def work() -> None:
+                for example in left:
+                    path = tree_file(out, example.id)
+                    there = path.exists()
+                    grown = Grown(example.id, path, _read(path)) if there else await collection.grow(example, path)
+                    if isinstance(grown, Failure):
+                        collected.failed[example.id] = f"{grown.type}: {grown.message}"
+                    else:
+                        collected.grown.append(grown)
+                        on_tree(grown, len(examples))
+
+            await gather(*(work() for _ in range(min(settings.concurrency, len(examples)))))
         finally:
             journal.close()
-    return session.collected
+    return collected
 
 
 def ranks(task: Task) -> bool:
@@ -213,7 +222,9 @@ def read_trees(out: Path) -> Iterator[Tree[State]]:
 
 
 @dataclass
-class _Session:
+class _Collection:
+    """What growing a tree needs of the call of `collect_trees`."""
+
     task: Task
     planner: CRPlanner
     settings: EvalSettings
@@ -221,26 +232,9 @@ class _Session:
     sandbox: Sandbox | None
     elsewhere: Elsewhere | None
     journal: Journal
-    collected: Collected
-    on_tree: Callable[[Grown, int], None]
     on_simulation: Callable[[], None]
 
-    async def work(self, left: Iterator[Example], total: int) -> None:
-        """Take questions until there are none left."""
-        for example in left:
-            path = tree_file(self.collected.out, example.id)
-            if path.exists():
-                grown = Grown(example.id, path, _read(path))
-            else:
-                found = await self._grow(example, path)
-                if isinstance(found, Failure):
-                    self.collected.failed[example.id] = f"{found.type}: {found.message}"
-                    continue
-                grown = found
-            self.collected.grown.append(grown)
-            self.on_tree(grown, total)
-
-    async def _grow(self, example: Example, path: Path) -> Grown | Failure:
+    async def grow(self, example: Example, path: Path) -> Grown | Failure:
         """A question's tree, in its file; or why it has none. Raises what is wrong with the run itself."""
         settings, entered = self.settings, 0
         hidden = hidden_documents(self.task, example)
@@ -266,38 +260,25 @@ class _Session:
         if solved.trajectory.answer is None:
             assert solved.trajectory.failure is not None
             return solved.trajectory.failure
-        tree = dataclasses.replace(tree_of(solved.trajectory.answer), metadata=self._about(example))
-        write_tree(path, tree, encode)
-        return Grown(example.id, path, tree, solved.trajectory.usage)
-
-    def _about(self, example: Example) -> dict[str, object]:
-        """What a tree's file says of it."""
-        return {
+        about = {
             "task": self.task.name,
             "example": example.id,
             "reward": self.task.primary,
             "model": self.planner.model.name,
             "rollout": self.searching.rollout,
             "passage_tokens": self.planner.passage_tokens,
-            "labels": LABELS,
             "golden_answers": list(example.golden_answers),
         }
+        tree = dataclasses.replace(tree_of(solved.trajectory.answer), metadata=about)
+        write_tree(path, tree, encode)
+        return Grown(example.id, path, tree, solved.trajectory.usage)
 
 
 def _read(path: Path) -> Tree[State]:
     try:
-        tree = read_tree(path, decode)
+        return read_tree(path, decode)
     except TreeFileError as error:
         raise DataError(f"{error}; delete it to have it grown again") from None  # it names the file
-    if tree.metadata.get("labels") != LABELS:
-        why = "an earlier version grew this tree, and its simulations did not see the sub-goals"
-        raise DataError(f"{why}; delete it to have it grown again", path=path)
-    return tree
-
-
-def rewards(trees: Sequence[Tree[State]]) -> list[float]:
-    """The mean reward at each root: how often the planner's answers are right before any critic is trained."""
-    return [tree.root.mean or 0.0 for tree in trees]
 
 
 _SAMPLE = 3

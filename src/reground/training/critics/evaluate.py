@@ -21,7 +21,7 @@ from reground.critics.texts import mix_of, read_manifest
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
-from reground.training.critics.fit import Estimate, features_gaps, mixed_gaps, pairs_of
+from reground.training.critics.fit import features_gaps, mixed_gaps, pairs_of
 from reground.training.critics.pairs import data_fingerprint, gaps, item
 from reground.training.rows import Preference
 
@@ -234,67 +234,37 @@ def pairs_table(data: Mapping[str, Any]) -> Table:
     return Table(title, ["Kind", "training", "held out", *reasons], rows, words=1)
 
 
-def rates_table(report: CriticReport) -> Table:
-    """How often held-out pairs are ordered right, and by how much the critics are better than the baselines.
+def report_tables(report: CriticReport) -> list[Table]:
+    """How often held-out pairs are ordered right, against the baselines; what each feature counts, where any is
+    weighed; how far to trust the scores; and their calibration.
 
-    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs.
+    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs. swapped: the share of
+    pairs whose order is the same when the two are given the other way round. error: the expected calibration error.
     """
-    rows = []
-    for kind, found in report.kinds.items():
-        rows.append([kind, "critic", *_rate_cells(found.critic), "", "", ""])
-        for name, other in found.baselines.items():
+    rates, trust, bins = [], [], []
+    mixes = {kind: measured.mix for kind, measured in report.kinds.items() if measured.mix}
+    for kind, measured in report.kinds.items():
+        rates.append([kind, "critic", *_rate_cells(measured.critic), "", "", ""])
+        for name, other in measured.baselines.items():
             behind = [number(other.behind.mean, sign=True), interval(other.behind.low, other.behind.high)]
-            rows.append([kind, name, *_rate_cells(other), *behind, f"{other.p:.3f}"])
-    headers = ["Kind", "Order by", "right", "95 %", "of pairs", "critic better", "95 %", "p"]
-    return Table("Held-out pairs that are ordered right", headers, rows, words=2)
-
-
-def trust_table(report: CriticReport) -> Table:
-    """On how much the rates rest, and how far to trust the scores.
-
-    swapped: the share of pairs whose order is the same when the two are given the other way round. error: the expected
-    calibration error.
-    """
-    rows = [
-        [kind, str(found.pairs), str(found.questions), number(found.swapped), number(found.error)]
-        for kind, found in report.kinds.items()
-    ]
-    return Table("Critics", ["Kind", "pairs", "questions", "swapped", "error"], rows, words=1)
-
-
-def calibration_table(report: CriticReport) -> Table:
-    """How sure the critics were of their order, by the sigmoid of the scores' difference, and how often they won."""
-    rows = [
-        [kind, f"{each.said:.2f}", f"{each.won:.2f}", str(each.pairs)]
-        for kind, found in report.kinds.items()
-        for each in found.bins
-    ]
-    return Table("Calibration", ["Kind", "said", "won", "pairs"], rows, words=1)
-
-
-def mix_table(report: CriticReport) -> Table | None:
-    """What the score of the text and each other feature count, where they are weighed; None where nowhere."""
-    mixes = {kind: found.mix for kind, found in report.kinds.items() if found.mix}
-    if not mixes:
-        return None
-    names = list(dict.fromkeys(name for mix in mixes.values() for name in mix))
-    rows = [
-        [kind, *("" if name not in mix else number(mix[name], sign=True) for name in names)]
+            rates.append([kind, name, *_rate_cells(other), *behind, f"{other.p:.3f}"])
+        counts = [str(measured.pairs), str(measured.questions)]
+        trust.append([kind, *counts, number(measured.swapped), number(measured.error)])
+        bins += [[kind, f"{each.said:.2f}", f"{each.won:.2f}", str(each.pairs)] for each in measured.bins]
+    features = list(dict.fromkeys(name for mix in mixes.values() for name in mix))
+    counting = [
+        [kind, *("" if name not in mix else number(mix[name], sign=True) for name in features)]
         for kind, mix in mixes.items()
     ]
-    return Table("What each feature counts", ["Kind", *names], rows, words=1)
-
-
-def cost_table(found: Sequence[Estimate]) -> Table:
-    """What a fit costs: seconds by two measured steps, and the megabytes of weights and optimizer."""
-    rows = [
-        [each.name, *map(str, (each.pairs, each.steps, each.tokens, round(each.seconds), round(each.bytes / 1e6)))]
-        for each in found
+    headers = ["Kind", "Order by", "right", "95 %", "of pairs", "critic better", "95 %", "p"]
+    return [
+        Table("Held-out pairs that are ordered right", headers, rates, words=2),
+        *([Table("What each feature counts", ["Kind", *features], counting, words=1)] if mixes else []),
+        Table("Critics", ["Kind", "pairs", "questions", "swapped", "error"], trust, words=1),
+        Table("Calibration", ["Kind", "said", "won", "pairs"], bins, words=1),
     ]
-    headers = ["Model", "pairs", "steps", "tokens", "seconds", "MB"]
-    return Table("What a fit costs, about", headers, rows, words=1)
 
 
-def _rate_cells(found: Rate) -> list[str]:
-    span = found.by_question
-    return [number(span.mean), interval(span.low, span.high), number(found.pairs)]
+def _rate_cells(rate: Rate) -> list[str]:
+    span = rate.by_question
+    return [number(span.mean), interval(span.low, span.high), number(rate.pairs)]

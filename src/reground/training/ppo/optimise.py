@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import torch
 
@@ -287,14 +287,13 @@ class Optimiser(Generic[Q]):
         groups = order // settings.replies
         drawn: list[Replies] = []
         waiting: list[Future[Judged]] = []
-        how: dict[str, Any] = {
-            "most": settings.reply_tokens,
-            "temperature": settings.temperature,
-            "beams": settings.beams,
-        }
         sampler = policy.in_bfloat16() if self.half else None
         for rows in slices(len(asked), settings.sample_batch):
-            drawn.append(policy.sample(prompts.at(rows), **how, model=sampler))
+            drawn.append(
+                policy.sample(
+                    prompts.at(rows), most=settings.reply_tokens, temperature=settings.temperature, model=sampler
+                )
+            )
             waiting += map(judging.submit, asked[rows], policy.texts(drawn[-1]))
         replies = joined_replies(drawn, policy.pad)
         judged = [each.result() for each in waiting]
@@ -330,8 +329,8 @@ class Optimiser(Generic[Q]):
     def _scored(self, prompts: Prompts, replies: Replies) -> Part:
         """What the policy says of replies, and the reference's log-probabilities.
 
-        They are computed here, by the pass that also trains, even though the sampler knew them: another engine's, or a
-        beam search's, would be those of another policy.
+        They are computed here, by the pass that also trains, even though the sampler knew them: another engine's
+        would be those of another policy.
         """
         with torch.no_grad(), self.accelerator.autocast():
             scored = self.policy(prompts, replies, self.settings.temperature, measured=True)
@@ -347,8 +346,6 @@ class Optimiser(Generic[Q]):
         below = joined_below(parts, prompts.ids.shape[1], mask.shape[1])
         logprobs, reference, values = columns["logprobs"], columns["reference"], columns["values"]
         rewards = ppo.token_rewards(scores, logprobs, reference, mask, beta=self.state.beta)
-        if settings.whiten_rewards:
-            rewards = ppo.whiten(rewards, mask, shift_mean=False)
         advantages, returns = ppo.advantages_and_returns(rewards, values, mask, gamma=settings.gamma, lam=settings.lam)
         metrics |= {
             "kl": float(((logprobs - reference) * mask).sum(-1).mean()),

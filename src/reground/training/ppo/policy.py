@@ -18,7 +18,6 @@ from torch import nn
 
 from reground.core.errors import ConfigurationError
 from reground.training.ppo.equations import entropy, token_logprobs
-from reground.training.settings import ValueModel
 from reground.training.weights import context_of
 
 if TYPE_CHECKING:
@@ -270,7 +269,7 @@ class Policy(nn.Module):  # type: ignore[misc]
     Padding is not an end token: an end token that counted as padding would never be learned (Huang et al. 2024).
     """
 
-    def __init__(self, model: Any, tokenizer: Any, *, value: ValueModel = "shared") -> None:
+    def __init__(self, model: Any, tokenizer: Any, *, value: str = "shared") -> None:
         super().__init__()
         self.apart: bool = model.config.is_encoder_decoder  # prompt and reply are sequences of their own
         plain = model.get_base_model() if hasattr(model, "get_base_model") else model
@@ -329,17 +328,15 @@ class Policy(nn.Module):  # type: ignore[misc]
         """
         return copy.deepcopy(self.model).to(torch.bfloat16)
 
-    def sample(
-        self, prompts: Prompts, *, most: int, temperature: float = 1.0, beams: int = 1, model: Any = None
-    ) -> Replies:
-        """One reply a prompt, at most `most` tokens; with beams, the best one instead of a sample (not on-policy).
+    def sample(self, prompts: Prompts, *, most: int, temperature: float = 1.0, model: Any = None) -> Replies:
+        """One reply a prompt, at most `most` tokens.
 
         Temperature 0 is greedy. model: a copy of the policy's model that samples in its place.
         """
-        if beams == 1 and self._shares:
+        if self._shares:
             tokens = self._drawn(model or self.model, prompts, most, temperature)
         else:
-            tokens = self._generated(model or self.model, prompts.whole(), most, temperature, beams)
+            tokens = self._generated(model or self.model, prompts.whole(), most, temperature)
         is_end = torch.isin(tokens, torch.tensor(self.ends, device=tokens.device))
         mask = is_end.long().cumsum(-1) - is_end.long() == 0  # everything up to the first end token, and that one
         return Replies(torch.where(mask, tokens, self.pad), mask, (is_end & mask).any(-1))
@@ -358,9 +355,9 @@ class Policy(nn.Module):  # type: ignore[misc]
                 keep=self._keep(1),
             )
 
-    def _generated(self, model: Any, prompts: Prompts, most: int, temperature: float, beams: int) -> Tensor:
-        drawn = beams == 1 and temperature > 0
-        how = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if drawn else {"num_beams": beams}
+    def _generated(self, model: Any, prompts: Prompts, most: int, temperature: float) -> Tensor:
+        drawn = temperature > 0
+        how = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if drawn else {"num_beams": 1}
         with torch.no_grad():
             out = model.generate(
                 input_ids=prompts.ids,

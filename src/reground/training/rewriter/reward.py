@@ -226,6 +226,22 @@ def paper_weights(task: Task) -> dict[str, float]:
     )
 
 
+def reward_weights(text: str, task: Task) -> dict[str, float]:
+    """The reward's metrics and their weights: retrieval, paper, or METRIC=WEIGHT,... Raises ConfigurationError."""
+    if text == "retrieval":
+        return dict(RETRIEVAL)
+    if text == "paper":
+        return paper_weights(task)
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, weight = part.partition("=")
+        try:
+            weights[name.strip()] = float(weight or 1)
+        except ValueError:
+            raise ConfigurationError(f"--reward is retrieval, paper or METRIC=WEIGHT,..., not {part!r}") from None
+    return weights
+
+
 def _can_be_hit(example: Example) -> bool:
     """Whether the answer is a phrase that a passage could hold."""
     return hit(example.golden_answers, [""]) is not None

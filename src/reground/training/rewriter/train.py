@@ -22,7 +22,7 @@ from reground.training.fitting import Step, arguments, begin, fit, result
 from reground.training.ppo.optimise import BEST, Judge, Judging, Metrics, Optimiser, order_of
 from reground.training.ppo.policy import Policy, ends_of
 from reground.training.rows import Demonstration, read_rows
-from reground.training.settings import Fitting, Optimising
+from reground.training.settings import FREE, Fitting, Optimising
 from reground.training.weights import lora, merged, save, train_upper
 
 WARMUP, MODEL = "warmup", "model"
@@ -37,28 +37,20 @@ def optimise_rewriter(
     *,
     questions: Sequence[Example],
     validation: Sequence[Example],
-    lora_rank: int = 0,
-    layers: int = 0,
-    rewarded: Mapping[str, float] | None = None,
-    pipeline: Mapping[str, JsonValue] | None = None,
+    reward: Mapping[str, JsonValue] | None = None,
     fresh: bool = False,
     on_iteration: Callable[[int, Metrics], None] = lambda number, metrics: None,
 ) -> Path:
     """Improve a rewriter by PPO on the reward of the pipeline; the result is OUT/model, whole weights.
 
-    base: the warm-up's folder, or any model of `hf/`; an adapter is merged first. lora_rank: 0 trains all weights, or
-    those of the last `layers`. questions: to learn from; validation: others, to choose the best weights by. rewarded:
-    the reward's weights, and pipeline: what else it depends on, by names that no setting has. Both are recorded.
-    Raises ConfigurationError where an earlier training here was another one, and TrainingFailed.
+    base: the warm-up's folder, or any model of `hf/`; an adapter is merged first. questions: to learn from; validation:
+    others, to choose the best weights by. reward: what the reward depends on, to be recorded, by names that no setting
+    has. Raises ConfigurationError where an earlier training here was another one, and TrainingFailed.
     """
     place = out / "fit" / "ppo"
-    own: dict[str, JsonValue] = {
-        "lora_rank": lora_rank,
-        "layers": layers,
-        "validation": questions_fingerprint(validation),
-    }
-    begin(place, recorded(base, settings, questions, rewarded, pipeline) | own, fresh=fresh)
-    policy = make_policy(base, settings, lora_rank=lora_rank, layers=layers)
+    own = {"validation": questions_fingerprint(validation)}
+    begin(place, {**_recorded(base, settings, questions, reward), **own}, fresh=fresh)
+    policy = make_policy(base, settings)
     optimiser = Optimiser(
         policy,
         settings,
@@ -79,22 +71,16 @@ def optimise_rewriter(
     return out / MODEL
 
 
-def recorded(
-    base: str,
-    settings: Optimising,
-    questions: Sequence[Example],
-    rewarded: Mapping[str, float] | None,
-    pipeline: Mapping[str, JsonValue] | None,
+def _recorded(
+    base: str, settings: Optimising, questions: Sequence[Example], reward: Mapping[str, JsonValue] | None
 ) -> dict[str, JsonValue]:
     """What a training of a rewriter is made with; one that goes on must have the same."""
-    free = {"checkpoint_every", "threads"}
     return {
-        **{name: value for name, value in dataclasses.asdict(settings).items() if name not in free},
+        **{name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE},
         "base": base,
         "base_weights": files_fingerprint(Path(base)),
-        "reward": dict(rewarded or {}),
         "questions": questions_fingerprint(questions),
-        **(pipeline or {}),
+        **(reward or {}),
     }
 
 
@@ -110,14 +96,14 @@ def _write(policy: Policy, place: Path, *, base: str) -> None:
         save(model, policy.tokenizer, folder, base=base)
 
 
-def make_policy(base: str, settings: Optimising, *, lora_rank: int = 0, layers: int = 0) -> Policy:
-    """A model as the policy, its new weights drawn by the seed. layers: the last ones to train, 0 for all."""
+def make_policy(base: str, settings: Optimising) -> Policy:
+    """A model as the policy, its new weights drawn by the seed."""
     from transformers import set_seed
 
     set_seed(settings.seed)
     model, tokenizer = merged(base)
-    train_upper(model, layers, lora_rank=lora_rank)
-    if (adapter := lora(lora_rank, seq2seq=model.config.is_encoder_decoder)) is not None:
+    train_upper(model, settings.layers, lora_rank=settings.lora_rank)
+    if (adapter := lora(settings.lora_rank, seq2seq=model.config.is_encoder_decoder)) is not None:
         from peft import get_peft_model
 
         model = get_peft_model(model, adapter)
@@ -149,6 +135,8 @@ def trained_rewriter(
 
 
 Control = Literal["rloo", "grpo"]
+GROUP = 4
+"""Replies to one question, which the controls compare."""
 
 
 def fit_control(
@@ -159,32 +147,28 @@ def fit_control(
     judge: Judge[Example],
     *,
     questions: Sequence[Example],
-    group: int = 4,
-    lora_rank: int = 0,
-    layers: int = 0,
-    rewarded: Mapping[str, float] | None = None,
-    pipeline: Mapping[str, JsonValue] | None = None,
+    reward: Mapping[str, JsonValue] | None = None,
     fresh: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> Path:
-    """Improve a rewriter by RLOO or GRPO; the result is OUT/rloo or OUT/grpo.
+    """Improve a rewriter by TRL's RLOO (Ahmadian et al. 2024) or GRPO (Shao et al. 2024): controls for PPO.
 
-    group: replies to one question; it divides the episodes of an iteration. The other parameters are those of
-    `optimise_rewriter`; there are no validation questions, the last weights count.
+    They have no value model. They get the same questions, reward and number of replies; there are no validation
+    questions, the last weights count. The result is OUT/rloo or OUT/grpo. Decoder-only models alone. The parameters are
+    those of `optimise_rewriter`.
     """
-    if settings.episodes % settings.batch or settings.episodes % group:
-        raise ConfigurationError(f"--episodes must be a multiple of --batch and of {group}, the replies to a question")
+    if settings.episodes % settings.batch or settings.episodes % GROUP:
+        raise ConfigurationError(f"--episodes must be a multiple of --batch and of {GROUP}, the replies to a question")
     place = out / "fit" / kind
-    own: dict[str, JsonValue] = {"lora_rank": lora_rank, "layers": layers, "group": group}
-    begin(place, recorded(base, settings, questions, rewarded, pipeline) | own, fresh=fresh)
+    begin(place, _recorded(base, settings, questions, reward), fresh=fresh)
     model, tokenizer = merged(base)
-    train_upper(model, layers, lora_rank=lora_rank)
+    train_upper(model, settings.layers, lora_rank=settings.lora_rank)
     if model.config.is_encoder_decoder:
         raise ConfigurationError(f"{kind} is for decoder-only models: train an encoder-decoder by ppo")
     with Judging(judge) as judging:
-        trainer = _trainer(kind, model, tokenizer, settings, judging, questions, place, group, lora_rank)
+        trainer = _trainer(kind, model, tokenizer, settings, judging, questions, place)
         fit(trainer, place, on_step=on_step)
-    fitted = trainer.model.merge_and_unload() if lora_rank else trainer.model
+    fitted = trainer.model.merge_and_unload() if settings.lora_rank else trainer.model
     with result(out / kind) as folder:
         save(fitted, tokenizer, folder, base=base)
     return out / kind
@@ -198,8 +182,6 @@ def _trainer(
     judging: Judging[Example],
     questions: Sequence[Example],
     place: Path,
-    group: int,
-    lora_rank: int,
 ) -> Any:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
@@ -232,7 +214,7 @@ def _trainer(
         "epsilon": settings.clip,
         "temperature": settings.temperature,
         "max_completion_length": settings.reply_tokens,
-        "num_generations": group,
+        "num_generations": GROUP,
         "generation_batch_size": settings.episodes,
         "num_iterations": settings.epochs,
         "disable_dropout": True,
@@ -240,7 +222,7 @@ def _trainer(
         "shuffle_dataset": False,
     }
     prompts = [rewriter_prompt(tokenizer, each.question, apart=False) for each in questions]
-    places = _places(len(questions), settings, group)
+    places = _places(len(questions), settings)
     config, trainer = (RLOOConfig, RLOOTrainer) if kind == "rloo" else (GRPOConfig, GRPOTrainer)
     return _as_they_are(trainer)(
         model=model,
@@ -248,16 +230,16 @@ def _trainer(
         args=config(**given),
         train_dataset=Dataset.from_dict({"prompt": [prompts[at] for at in places], "place": places}),
         processing_class=tokenizer,
-        peft_config=lora(lora_rank),
+        peft_config=lora(settings.lora_rank),
     )
 
 
-def _places(total: int, settings: Optimising, group: int) -> list[int]:
+def _places(total: int, settings: Optimising) -> list[int]:
     """The questions of the whole training, each pass in an order of its own as in PPO.
 
     TRL's own orders come from a generator that begins again where a training is resumed.
     """
-    count = settings.iterations * settings.episodes // group
+    count = settings.iterations * settings.episodes // GROUP
     passes = (order_of(total, settings.seed, epoch) for epoch in range(-(-count // total)))
     return [at for order in passes for at in order][:count]
 

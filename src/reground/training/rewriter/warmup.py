@@ -21,7 +21,7 @@ from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.text.queries import parse_queries
 from reground.training.rows import Demonstration, scored
-from reground.training.settings import Proof, WarmUp
+from reground.training.settings import WarmUp
 
 Why = Literal["wrong", "no query", "failed", "its own question"]
 
@@ -34,6 +34,12 @@ class Kept:
     rewritings: int
     copies: int
     dropped: Mapping[Why, int]
+
+    def describe(self) -> str:
+        """One line with the numbers."""
+        dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.items() if count)
+        rows = f"{self.rewritings} rewritings and {self.copies} copies"
+        return f"{rows}; left out: {dropped}" if dropped else rows
 
 
 def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
@@ -88,7 +94,7 @@ def _copies(plain: Path, settings: WarmUp) -> Iterator[Demonstration]:
             yield demonstration(record.example, trajectory.question, trajectory.question)
 
 
-def _fault(record: Record, queries: list[str], question: str, proof: Proof) -> Why | None:
+def _fault(record: Record, queries: list[str], question: str, proof: str) -> Why | None:
     if record.failure is not None:
         return "failed"
     if not queries:
@@ -98,6 +104,6 @@ def _fault(record: Record, queries: list[str], question: str, proof: Proof) -> W
     return None if _proven(record, proof) else "wrong"
 
 
-def _proven(record: Record, proof: Proof) -> bool:
+def _proven(record: Record, proof: str) -> bool:
     right, held = record.value("exact match") == 1, record.value("hit") == 1
     return right if proof == "answer" else held if proof == "passages" else right or held
