@@ -208,7 +208,7 @@ class TestAnthropic:
 
     async def test_the_list_of_models_takes_the_key_in_its_own_header_only(self) -> None:
         async with asked("anthropic", "models") as (server, model):
-            await model.offered()
+            await model.list_models(2.0)
         headers = server.asked[0].headers
         assert headers["x-api-key"] == KEYS["anthropic"]
         assert headers["anthropic-version"] == "2023-06-01"

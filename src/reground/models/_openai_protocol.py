@@ -107,9 +107,9 @@ class Dialect:
         """The messages that are sent: without system messages, the first turn begins with what these say."""
         if "system" not in self.without:
             return messages
-        told = [message.content for message in messages if message.role == "system"]
+        instructions = [message.content for message in messages if message.role == "system"]
         others = [message for message in messages if message.role != "system"] or [Message(role="user", content="")]
-        opening = "\n\n".join(filter(None, (*told, others[0].content)))
+        opening = "\n\n".join(filter(None, (*instructions, others[0].content)))
         return (others[0].model_copy(update={"content": opening}), *others[1:])
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
@@ -284,28 +284,30 @@ class Endpoint:
 
     def refusal(self, complaint: Complaint, sampling: Sampling) -> ModelError:
         """The error for a refused chat completion."""
-        said = self.redact(complaint.message) or f"HTTP {complaint.status}"
+        message = self.redact(complaint.message) or f"HTTP {complaint.status}"
         if complaint.code == NO_QUOTA or complaint.status == 402:
-            return ModelError(f"the account behind {self.key_env} has no quota left at {self.url}: {said}")
+            return ModelError(f"the account behind {self.key_env} has no quota left at {self.url}: {message}")
         if complaint.status in TRANSIENT or complaint.status >= 500:
-            why = f"{self.url} answered {complaint.status}: {said}"
+            why = f"{self.url} answered {complaint.status}: {message}"
             return TransientModelError(why, retry_after=complaint.retry_after)
         if sampling.logprobs and complaint.names("logprobs"):
-            return CapabilityError(f"{self.url} gives no log-probabilities for this model: {said}")
+            return CapabilityError(f"{self.url} gives no log-probabilities for this model: {message}")
         if sampling.grammar is not None and is_about_grammar(f"{complaint.param} {complaint.message}"):
-            return CapabilityError(f"{self.url} cannot keep a reply to a grammar: {said}", lacks="grammar")
+            return CapabilityError(f"{self.url} cannot keep a reply to a grammar: {message}", lacks="grammar")
         if complaint.status == 401 or complaint.code == BAD_KEY:
             problem = f"refused the key in {self.key_env}" if self.key else f"needs a key: set {self.key_env}"
             return AuthenticationError(f"{self.url} {problem} ({complaint.status})")
         if complaint.status == 403:
-            return AuthenticationError(f"{self.url} does not allow this with the key in {self.key_env} (403): {said}")
+            return AuthenticationError(
+                f"{self.url} does not allow this with the key in {self.key_env} (403): {message}"
+            )
         if is_about_context(complaint):
-            return ContextLengthExceeded(f"the prompt does not fit the model at {self.url}: {said}")
+            return ContextLengthExceeded(f"the prompt does not fit the model at {self.url}: {message}")
         if 300 <= complaint.status < 400:
             return ModelError(
                 f"{self.url} redirects elsewhere ({complaint.status}); give the final address as base URL"
             )
-        return ModelError(f"{self.url} refused the request ({complaint.status}): {said}")
+        return ModelError(f"{self.url} refused the request ({complaint.status}): {message}")
 
 
 _NOTHING = Usage()
@@ -332,18 +334,18 @@ def read_replies(
             raise ValueError("no choices")
         ends = [_finish(choice.get("finish_reason")) for choice in choices]
         # A filter may leave no message at all.
-        heard = [
+        messages_back = [
             choice["message"] if end != FILTERED else choice.get("message") or {}
             for choice, end in zip(choices, ends, strict=True)
         ]
-        said = [(_text(message), _reasoning(message)) for message in heard]
-        counted = _thoughts_too(data.get("usage"), apart=thinks_apart)
-        texts = [text + (thought or "") for text, thought in said]
+        parts = [(_text(message), _reasoning(message)) for message in messages_back]
+        usage_data = _thoughts_too(data.get("usage"), apart=thinks_apart)
+        texts = [text + (thought or "") for text, thought in parts]
         if len(choices) > 1 and "timings" in data:
-            counted = _of_all(counted, choices, texts)
-        usage = _usage(counted, messages, texts, price)
+            usage_data = _of_all(usage_data, choices, texts)
+        usage = _usage(usage_data, messages, texts, price)
         replies: list[Reply] = []
-        for choice, end, (text, thought) in zip(choices, ends, said, strict=True):
+        for choice, end, (text, thought) in zip(choices, ends, parts, strict=True):
             reply = Reply(
                 text=text,
                 reasoning=thought,
@@ -429,8 +431,8 @@ def _usage(
     if data and data.get("prompt_tokens"):
         prompt, completion = data["prompt_tokens"], data.get("completion_tokens") or 0
         details = data.get("prompt_tokens_details")
-        told = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
-        cached = min(told, prompt)  # a price must not become negative
+        reused = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
+        cached = min(reused, prompt)  # a price must not become negative
     else:
         # A budget must end even if a server does not count tokens, or tells 0.
         prompt, completion, cached = estimate_tokens(tuple(messages)), sum(map(_estimated, texts)), 0

@@ -116,16 +116,16 @@ def places(base: URL, names: Iterable[str] = ENDPOINTS) -> list[URL]:
     return [base.with_path(f"{root}/{name}").with_query(base.query) for name in names]
 
 
-def control_tokens(told: Any) -> tuple[str, ...]:
+def control_tokens(page: Any) -> tuple[str, ...]:
     """The control tokens in a server's reply: the named ones, and text in its chat template that looks like one."""
-    if not isinstance(told, dict):
+    if not isinstance(page, dict):
         return ()
-    found = {token for token in _named(told) if _MARKS & set(token) and 1 < len(token) <= _MOST_LETTERS}
-    return tuple(sorted(token for token in found if not _OURS.fullmatch(token))[:_MOST_TOKENS])
+    tokens = {token for token in _named(page) if _MARKS & set(token) and 1 < len(token) <= _MOST_LETTERS}
+    return tuple(sorted(token for token in tokens if not _OURS.fullmatch(token))[:_MOST_TOKENS])
 
 
-def _named(told: dict[str, Any]) -> Iterator[str]:
-    for name, value in told.items():
+def _named(page: dict[str, Any]) -> Iterator[str]:
+    for name, value in page.items():
         if name.endswith("_token") or name in ("media_marker", "additional_special_tokens", "added_tokens_decoder"):
             yield from _texts(value)
         elif name.startswith("chat_template"):

@@ -39,19 +39,19 @@ class FunctionModel:
             raise CapabilityError(f"{self.name} is a function, which keeps to no grammar", lacks="grammar")
         prompt = _as_text(messages)
         texts = list(await asyncio.gather(*(self._say(prompt, sampling.stop) for _ in range(sampling.n))))
-        spent = sampling.n * estimate_tokens(tuple(messages))
-        said = sum(len(text.encode()) // 4 for text in texts)
-        usd = None if self.price is None else self.price.usd(spent, 0, said)
-        usage = Usage(calls=sampling.n, prompt=spent, completion=said, usd=usd)
+        prompt_tokens = sampling.n * estimate_tokens(tuple(messages))
+        reply_tokens = sum(len(text.encode()) // 4 for text in texts)
+        usd = None if self.price is None else self.price.usd(prompt_tokens, 0, reply_tokens)
+        usage = Usage(calls=sampling.n, prompt=prompt_tokens, completion=reply_tokens, usd=usd)
         return [Reply(text=text, usage=usage if not at else Usage()) for at, text in enumerate(texts)]
 
     async def _say(self, prompt: str, stop: Sequence[str]) -> str:
-        said = self._function(prompt) if self._waits else await asyncio.to_thread(self._function, prompt)
-        if inspect.isawaitable(said):
-            said = await said
-        if not isinstance(said, str):
-            raise ModelError(f"{self.name} returned {type(said).__name__} where a model's reply, a string, belongs")
-        return said[: min([at for at in (said.find(each) for each in stop) if at >= 0], default=len(said))]
+        reply = self._function(prompt) if self._waits else await asyncio.to_thread(self._function, prompt)
+        if inspect.isawaitable(reply):
+            reply = await reply
+        if not isinstance(reply, str):
+            raise ModelError(f"{self.name} returned {type(reply).__name__} where a model's reply, a string, belongs")
+        return reply[: min([at for at in (reply.find(each) for each in stop) if at >= 0], default=len(reply))]
 
 
 def _as_text(messages: Sequence[Message]) -> str:

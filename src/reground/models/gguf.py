@@ -466,13 +466,13 @@ def _signals_kept() -> Iterator[None]:
         yield
         return
     libc = ctypes.CDLL(None)
-    kept = {number: ctypes.create_string_buffer(512) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number, action in kept.items():
+    handlers = {number: ctypes.create_string_buffer(512) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, action in handlers.items():
         libc.sigaction(int(number), None, action)
     try:
         yield
     finally:
-        for number, action in kept.items():
+        for number, action in handlers.items():
             libc.sigaction(int(number), action, None)
 
 

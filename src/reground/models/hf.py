@@ -79,15 +79,15 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         model, adapter = _base(model, adapter)
-        where, how = _source(model)
+        source, options = _source(model)
         with quietly():
-            config = AutoConfig.from_pretrained(where, **how)
-            read = {"config": config, **how}  # a GGUF file's takes seconds to read
+            config = AutoConfig.from_pretrained(source, **options)
+            settings = {"config": config, **options}  # a GGUF file's takes seconds to read
             usual, side = _family(config)
-            tokenizer = AutoTokenizer.from_pretrained(where, padding_side=side, **read)
+            tokenizer = AutoTokenizer.from_pretrained(source, padding_side=side, **settings)
             dtype = dtype or (torch.bfloat16 if device == "cuda" else torch.float32)
-            weights = (family or usual).from_pretrained(where, dtype=dtype, **read)
-            if how:
+            weights = (family or usual).from_pretrained(source, dtype=dtype, **settings)
+            if options:
                 _unmarked(weights)
             if adapter is not None:
                 weights = _adapted(weights, adapter)
@@ -270,8 +270,8 @@ class HfModel:
 
         if self._options.threads is not None:
             torch.set_num_threads(self._options.threads)
-        told = self._options.dtype
-        dtype = None if told == "auto" else getattr(torch, told)
+        name = self._options.dtype
+        dtype = None if name == "auto" else getattr(torch, name)
         weights, tokenizer = load_weights(self._model, adapter=self._options.adapter, dtype=dtype)
         return Decoder(self.name, weights, tokenizer)
 

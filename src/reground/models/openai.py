@@ -244,8 +244,8 @@ class OpenAIModel:
                 large = len(reply) > LARGE  # so that other calls continue meanwhile
                 data = await asyncio.to_thread(self._parsed, reply) if large else self._parsed(reply)
                 if not (isinstance(data, dict) and data.get("error")):
-                    asked = (data, messages, sampling, dialect)
-                    return await asyncio.to_thread(self._read, *asked) if large else self._read(*asked)
+                    arguments = (data, messages, sampling, dialect)
+                    return await asyncio.to_thread(self._read, *arguments) if large else self._read(*arguments)
                 status = _status_of(data["error"])  # some gateways report an error under a 200
             complaint = read_complaint(status, headers, reply)
             if self._learn(dialect, complaint):
@@ -334,12 +334,11 @@ class OpenAIModel:
             )
         return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
 
-    async def offered(self, seconds: float = LISTING_SECONDS) -> list[str]:
-        """The models that the server lists, if it lists any. Raises ModelError if it does not answer in time."""
-        return await self.list_models(seconds) or []
-
     async def list_models(self, seconds: float) -> list[str] | None:
-        """The same; None if it answers with something else than such a list."""
+        """The models that the server lists; None if it answers with something else than such a list.
+
+        Raises ModelError if it does not answer in time.
+        """
         place = url_below(self.base_url, "models")
         try:
             if self._provider.listing_headers is not None and self.server.key is not None:
@@ -361,12 +360,12 @@ class OpenAIModel:
 
     async def _unknown_model(self, complaint: Complaint) -> ModelError:
         try:
-            models = await self.offered()
+            models = await self.list_models(LISTING_SECONDS) or []
         except ModelError:
             models = []
         if not models or self._model in models:
-            said = self.server.redact(complaint.message)
-            return ModelError(f"{self.server.url} knows no {self._model!r}, or the base URL is wrong (404): {said}")
+            message = self.server.redact(complaint.message)
+            return ModelError(f"{self.server.url} knows no {self._model!r}, or the base URL is wrong (404): {message}")
         close = difflib.get_close_matches(self._model, models, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         bring = self._provider.bring.format(model=self._model)
@@ -430,15 +429,15 @@ def model_names(body: bytes, prefix: str = "") -> list[str] | None:
     prefix: what the server puts before each name. At most a thousand names, none with control characters.
     """
     try:
-        told = from_json(body)
+        data = from_json(body)
     except ValueError:
         return None
-    found = told.get("data") if isinstance(told, dict) else None
-    if found is None and isinstance(told, dict) and told.get("object") == "list":
+    models = data.get("data") if isinstance(data, dict) else None
+    if models is None and isinstance(data, dict) and data.get("object") == "list":
         return []  # Ollama without models
-    if not isinstance(found, list):
+    if not isinstance(models, list):
         return None
-    names = {each["id"] for each in found if isinstance(each, dict) and isinstance(each.get("id"), str)}
+    names = {each["id"] for each in models if isinstance(each, dict) and isinstance(each.get("id"), str)}
     fit = (name.removeprefix(prefix) for name in names if name.isprintable() and len(name) <= _LONGEST_NAME)
     return sorted(name for name in fit if name.strip())[:MOST_MODELS]
 

@@ -42,12 +42,12 @@ class ScriptedModel:
 
     def _one(self, messages: Sequence[Message], sampling: Sampling) -> Reply:
         if self._function is not None:
-            said = self._function(messages, sampling)
+            step = self._function(messages, sampling)
         elif self._position < len(self._replies):
-            said = self._replies[self._position]
+            step = self._replies[self._position]
             self._position += 1
         else:
             raise ModelError(f"the script of {self.name} has ended after {len(self._replies)} replies")
-        if isinstance(said, Exception):
-            raise said
-        return Reply(text=said) if isinstance(said, str) else said
+        if isinstance(step, Exception):
+            raise step
+        return Reply(text=step) if isinstance(step, str) else step

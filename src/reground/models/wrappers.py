@@ -205,21 +205,21 @@ class Retry(Wrapper):
         self, messages: Sequence[Message], sampling: Sampling, error: TransientModelError
     ) -> Sequence[Reply]:
         began = self._clock()
-        have = list(error.paid)
+        paid = list(error.paid)
         for failures in range(1, self._attempts):
             wait = self._wait(failures, error)
             if self._clock() - began + wait > self._deadline:
-                raise self._given_up(error, failures, began, have) from error
+                raise self._given_up(error, failures, began, paid) from error
             await self._sleep(wait)
             try:
-                return [*have, *await self.model.generate(messages, rest_of(sampling, len(have)))]
+                return [*paid, *await self.model.generate(messages, rest_of(sampling, len(paid)))]
             except TransientModelError as again:
                 error = again
-                have += error.paid
+                paid += error.paid
             except ModelError as last:
-                last.paid = [*have, *last.paid]
+                last.paid = [*paid, *last.paid]
                 raise
-        raise self._given_up(error, self._attempts, began, have) from error
+        raise self._given_up(error, self._attempts, began, paid) from error
 
     def _wait(self, failures: int, error: TransientModelError) -> float:
         spread = self._uniform(0.0, min(self._cap, self._base * 2.0**failures))
@@ -235,8 +235,8 @@ class Retry(Wrapper):
         text = str(error)
         if self._attempts > 1:
             times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
-            asked = "" if error.retry_after is None else f"; the server asks to wait {error.retry_after:.0f} s"
-            text += f" (gave up after {times} and {self._clock() - began:.0f} s{asked})"
+            request = "" if error.retry_after is None else f"; the server asks to wait {error.retry_after:.0f} s"
+            text += f" (gave up after {times} and {self._clock() - began:.0f} s{request})"
         last = TransientModelError(text, retry_after=error.retry_after)
         last.paid = paid
         return last

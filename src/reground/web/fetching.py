@@ -142,16 +142,16 @@ class Fetcher:
 
         why_not: why an address is not to be asked, for the first one and all that it redirects to; raises Blocked then.
         """
-        left = _Left(self.politeness.seconds)
+        budget = _Left(self.politeness.seconds)
         try:
-            place = URL(url)
+            address = URL(url)
             for _ in range(self.politeness.redirects + 1):
-                if why_not is not None and (why := why_not(str(place))) is not None:
+                if why_not is not None and (why := why_not(str(address))) is not None:
                     raise Blocked(why)
-                found = await self._step(place, left)
-                if isinstance(found, Fetched):
-                    return found
-                place = found
+                result = await self._step(address, budget)
+                if isinstance(result, Fetched):
+                    return result
+                address = result
         except ValueError:
             raise NotFetched("its address cannot be read") from None
         raise NotFetched(f"it redirects more than {self.politeness.redirects} times")
@@ -362,9 +362,9 @@ def guarded_connector(
 
 def _guarded_socket(allowed: Sequence[Network], info: Any) -> socket.socket:
     family, kind, protocol, _, address = info
-    own = any(ip_address(str(address[0]).partition("%")[0]) in each for each in allowed)
-    if not own and (why := refusal(str(address[0]))) is not None:
+    is_allowed = any(ip_address(str(address[0]).partition("%")[0]) in each for each in allowed)
+    if not is_allowed and (why := refusal(str(address[0]))) is not None:
         raise AddressRefused(why)
-    made = socket.socket(family=family, type=kind, proto=protocol)
-    made.setblocking(False)
-    return made
+    connection = socket.socket(family=family, type=kind, proto=protocol)
+    connection.setblocking(False)
+    return connection

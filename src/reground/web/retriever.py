@@ -133,10 +133,10 @@ class WebRetriever:
         if self.mode == "first":
             return await self._first(results, k, skipped)
         tasks = [self._passage(result, query) for result in results[:k]]
-        found = await asyncio.gather(*tasks)
-        for _, why in found:
+        outcomes = await asyncio.gather(*tasks)
+        for _, why in outcomes:
             skipped += why
-        return Found((passage for passage, _ in found if passage is not None), skipped)
+        return Found((passage for passage, _ in outcomes if passage is not None), skipped)
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The whole page of a passage. Raises RetrievalError never: a page that cannot be read is None."""
@@ -173,8 +173,8 @@ class WebRetriever:
         try:
             page = await self._read(result)
         except NotFetched as error:
-            kept = None if isinstance(error, Blocked) else _snippet(result)
-            return kept, [Skipped(skipped=result.url, why=str(error))]
+            snippet = None if isinstance(error, Blocked) else _snippet(result)
+            return snippet, [Skipped(skipped=result.url, why=str(error))]
         text = cut(page.text, query, words=self.words)
         return _made(result, page, _excerpt(result.url, text), text), []
 
@@ -189,8 +189,8 @@ class WebRetriever:
                     unread.append(result)
                 continue
             pieces = [page.text[piece.start : piece.end] for piece in chunk(page.text, self.piece_tokens)][:k]
-            made = (_made(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
-            return Found(made, skipped)
+            passages = (_made(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
+            return Found(passages, skipped)
         return Found(filter(None, map(_snippet, unread[:k])), skipped)
 
     async def _read(self, result: WebResult) -> _Page:

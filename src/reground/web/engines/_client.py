@@ -162,14 +162,14 @@ class HttpEngine:
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first; a query that is too long for the provider is cut."""
         provider = self._provider
-        asked = shorten(query, provider.letters, provider.words)
-        if not asked:
+        text = shorten(query, provider.letters, provider.words)
+        if not text:
             raise EngineError(f"{self.name} was asked for nothing")
-        wanted = provider.ask(asked, max(1, min(k, provider.most)))
+        parameters = provider.ask(text, max(1, min(k, provider.most)))
         for failures in count(1):
             await self._pace.turn()
             try:
-                return (await self._once(wanted))[: max(0, k)]
+                return (await self._once(parameters))[: max(0, k)]
             except _Passing as error:
                 await self._wait(failures, error)
         raise AssertionError
@@ -178,15 +178,15 @@ class HttpEngine:
         """Wait before the next attempt. Raises EngineBusy if there is none."""
         patience = self._patience
         if failures >= patience.attempts or (error.retry_after or 0.0) > patience.longest:
-            asked = "" if error.retry_after is None else f"; it asks to wait {error.retry_after:.0f} s"
+            request = "" if error.retry_after is None else f"; it asks to wait {error.retry_after:.0f} s"
             times = f"{failures} attempt{'' if failures == 1 else 's'}"
-            raise EngineBusy(f"{error} (gave up after {times}{asked})", retry_after=error.retry_after) from None
+            raise EngineBusy(f"{error} (gave up after {times}{request})", retry_after=error.retry_after) from None
         spread = patience.uniform(0.0, min(patience.cap, patience.base * 2.0**failures))
         wait = spread if error.retry_after is None else error.retry_after + min(spread, patience.base)
         await patience.sleep(wait)
 
-    async def _once(self, wanted: Mapping[str, Any]) -> Sequence[WebResult]:
-        status, headers, body = await self._send(wanted)
+    async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
+        status, headers, body = await self._send(parameters)
         self._pace.learn(self._provider.rate(headers))
         try:
             data = await asyncio.to_thread(read_json, body) if len(body) > LARGE else read_json(body)
@@ -196,19 +196,19 @@ class HttpEngine:
             self._refuse(status, headers, complaint(data))
         if not isinstance(data, dict):
             raise _Passing(f"{self.name} gave a malformed reply")
-        if said := complaint({"error": data.get("error")}):
-            raise _Passing(f"{self.name} failed: {redacted(said, self._key)}")
+        if message := complaint({"error": data.get("error")}):
+            raise _Passing(f"{self.name} failed: {redacted(message, self._key)}")
         try:
             return self._provider.read(data, self._base)
         except ValueError as error:
             raise _Passing(f"{self.name} gave a malformed reply: {error}") from None
 
-    async def _send(self, wanted: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+    async def _send(self, parameters: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
-        method, where = ("POST", "json") if self._provider.posts else ("GET", "params")
-        how: dict[str, Any] = {where: wanted, "proxy": self._proxy, "allow_redirects": False}
+        method, keyword = ("POST", "json") if self._provider.posts else ("GET", "params")
+        settings: dict[str, Any] = {keyword: parameters, "proxy": self._proxy, "allow_redirects": False}
         try:
-            async with session.request(method, self._url, **how) as response:
+            async with session.request(method, self._url, **settings) as response:
                 return response.status, response.headers, await read_body(response, MOST_BYTES)
         except BadBody as error:
             raise (_Passing if error.passing else EngineError)(f"{self.name} {error}") from None
@@ -241,10 +241,10 @@ class HttpEngine:
             return EngineBusy(f"{self.name} did not answer within {self._patience.timeout:g} s")
         return _Passing(f"the connection to {self.name} was lost ({type(error).__name__})")
 
-    def _refuse(self, status: int, headers: Mapping[str, str], said: str) -> NoReturn:
+    def _refuse(self, status: int, headers: Mapping[str, str], message: str) -> NoReturn:
         """Raise the error that a status means."""
         provider = self._provider
-        text = " ".join(f"{status} {redacted(said, self._key)}".split())
+        text = " ".join(f"{status} {redacted(message, self._key)}".split())
         wait = provider.wait(headers)
         hint = provider.hints.get(status)
         if hint is not None:

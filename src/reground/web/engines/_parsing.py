@@ -133,6 +133,6 @@ def complaint(data: Any) -> str:
         return ""
     code = one_line(next((data[name] for name in ("code", "tag") if isinstance(data.get(name), str)), ""))
     for name in ("error", "errors", "message", "detail"):
-        if said := complaint(data.get(name)):
-            return f"{code}: {said}" if code and code not in said else said
+        if text := complaint(data.get(name)):
+            return f"{code}: {text}" if code and code not in text else text
     return code

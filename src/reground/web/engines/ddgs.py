@@ -49,13 +49,13 @@ class DdgsEngine:
             items = self._searcher().text(query, max_results=k, backend=self._backend)
             return parse_results(items, url="href", snippet="body")[:k]
         except DDGSException as error:
-            said = redacted(one_line(str(error)), None)
-            if said.startswith(_NOTHING):  # it says the same of an engine that refused to answer
-                said = "nothing was found, or the engines that it asks refuse this address for a while"
-            raise EngineBusy(f"{self.name}: {said}") from None
+            why = redacted(one_line(str(error)), None)
+            if why.startswith(_NOTHING):  # it says the same of an engine that refused to answer
+                why = "nothing was found, or the engines that it asks refuse this address for a while"
+            raise EngineBusy(f"{self.name}: {why}") from None
         except Exception as error:  # the package reads pages that change without notice
-            said = redacted(one_line(f"{type(error).__name__}: {error}"), None)
-            raise EngineError(f"{self.name} failed: {said}") from None
+            why = redacted(one_line(f"{type(error).__name__}: {error}"), None)
+            raise EngineError(f"{self.name} failed: {why}") from None
 
 
 def create(argument: str) -> DdgsEngine:

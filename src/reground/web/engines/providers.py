@@ -187,9 +187,9 @@ def _document(entry: Any, base: str) -> WebResult | None:
 
 
 def _document_id(document: dict[str, Any], text: str) -> str:
-    own = document.get("id")
-    if isinstance(own, str | int) and not isinstance(own, bool) and 0 < len(str(own)) <= _LONGEST_ID:
-        return quote(str(own), safe="", errors="replace")
+    id_ = document.get("id")
+    if isinstance(id_, str | int) and not isinstance(id_, bool) and 0 < len(str(id_)) <= _LONGEST_ID:
+        return quote(str(id_), safe="", errors="replace")
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
