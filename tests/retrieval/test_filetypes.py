@@ -9,7 +9,7 @@ import pytest
 
 from reground.retrieval.documents import read_documents
 from reground.retrieval.filetypes import known_as
-from reground.retrieval.scan import survey
+from reground.retrieval.scan import scan
 from tests.retrieval import files
 from tests.retrieval.corpora import write
 
@@ -23,7 +23,7 @@ def test_the_messages_of_a_maildir_and_a_mailbox_without_suffix_are_read(tmp_pat
         "Inbox": files.mbox(ONE, TWO), "change.patch": files.mbox(TWO),
     }  # fmt: skip
     write(tmp_path, {**mails, "Maildir/cur/notes": "From: what I remember\n\nNothing.", "readings": "Dear diary\n"})
-    found = survey(tmp_path)
+    found = scan(tmp_path)
     assert [file.name for file in found.files] == sorted(mails)
     assert [each.path for each in found.unread] == ["Maildir/cur/notes", "readings"]
     titles = {file.name: [document.title for document in read_documents(file)] for file in found.files}

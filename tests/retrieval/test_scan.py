@@ -10,20 +10,20 @@ import pytest
 from reground.core.errors import DataError
 from reground.retrieval.filetypes import largest
 from reground.retrieval.index import build_index
-from reground.retrieval.scan import line, survey
+from reground.retrieval.scan import line, scan
 from reground.retrieval.settings import IndexReport, Skipped
 from tests.retrieval.corpora import write
 
 
 def left_out(source: Path) -> dict[str, tuple[str, str]]:
-    return {each.path: (each.kind, each.why) for each in survey(source).unread}
+    return {each.path: (each.kind, each.why) for each in scan(source).unread}
 
 
 def test_every_file_is_read_or_left_out_with_a_reason(tmp_path: Path) -> None:
     names = ["a.md", "b.png", "c.doc", "d.xyz", ".hidden.md", ".git/e.md", "node_modules/f.md", "g.zip", "no suffix"]
     write(tmp_path, dict.fromkeys(names, "x"))
     os.mkfifo(tmp_path / "pipe.txt")
-    assert [file.name for file in survey(tmp_path).files] == ["a.md"]
+    assert [file.name for file in scan(tmp_path).files] == ["a.md"]
     assert left_out(tmp_path) == {
         ".git": ("hidden", "is hidden"),
         ".hidden.md": ("hidden", "is hidden"),
@@ -40,7 +40,7 @@ def test_every_file_is_read_or_left_out_with_a_reason(tmp_path: Path) -> None:
 def test_a_pipe_is_no_corpus(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.md")
     with pytest.raises(DataError, match="is a device or a pipe"):
-        survey(tmp_path / "pipe.md")
+        scan(tmp_path / "pipe.md")
 
 
 def test_links_that_leave_or_turn_in_a_circle_are_named(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_links_that_leave_or_turn_in_a_circle_are_named(tmp_path: Path) -> None:
     }  # fmt: skip
     for name, target in links.items():
         (tmp_path / "in" / name).symlink_to(target)
-    found = survey(tmp_path / "in")
+    found = scan(tmp_path / "in")
     assert [file.name for file in found.files] == ["alias.txt", "real.txt", "sub/more.txt"]
     assert {each.path: each.why for each in found.unread} == {
         "broken.txt": "is a link to nothing",
@@ -67,7 +67,7 @@ def test_links_that_leave_or_turn_in_a_circle_are_named(tmp_path: Path) -> None:
 def test_an_index_that_lies_among_the_documents_is_none_of_them(tmp_path: Path) -> None:
     write(tmp_path, {"a.md": "x", "site/manifest.json": "{}", "site/data-1/b.md": "x", "site/c.md": "x"})
     build_index(tmp_path, tmp_path / "my.idx")
-    assert [file.name for file in survey(tmp_path).files] == [
+    assert [file.name for file in scan(tmp_path).files] == [
         "a.md", "site/c.md", "site/data-1/b.md", "site/manifest.json",
     ]  # fmt: skip
     assert left_out(tmp_path) == {"my.idx": ("hidden", "is an index of reground")}
@@ -99,7 +99,7 @@ def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path, name: str) -> No
     write(tmp_path, {"b.md": "x"})
     with (tmp_path / name).open("wb") as file:
         file.truncate(most)
-    assert [file.name for file in survey(tmp_path).files] == [name, "b.md"]
+    assert [file.name for file in scan(tmp_path).files] == [name, "b.md"]
     os.truncate(tmp_path / name, most + (1 << 20))
     assert left_out(tmp_path)[name] == (
         "large",
@@ -118,7 +118,7 @@ def test_a_file_that_grew_too_large_leaves_the_index(tmp_path: Path) -> None:
 def test_nothing_to_read_names_what_there_was(tmp_path: Path) -> None:
     write(tmp_path, {"a.doc": "x", "b.png": "x", "c.png": "x"})
     with pytest.raises(DataError, match=r"no document found among 3 files \(2 images, 1 in an old format\); reground"):
-        survey(tmp_path)
+        scan(tmp_path)
 
 
 def report(*kinds: str) -> IndexReport:

@@ -24,7 +24,7 @@ from reground.retrieval.dense import DenseIndex, DenseWriter
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.embedders import Embedder, create_embedder
 from reground.retrieval.passages import document_ids, reciprocal_rank_fusion, whole
-from reground.retrieval.scan import Survey, survey, written
+from reground.retrieval.scan import Scan, scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 from reground.retrieval.storage import (
     Building,
@@ -153,7 +153,7 @@ def build_index(
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    corpus = survey(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
+    corpus = scan(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
     files = corpus.files
     if embedder is not None and settings.kind != "bm25" and embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
@@ -346,7 +346,7 @@ def _report(
     out: Path,
     source: Path,
     manifest: Manifest,
-    corpus: Survey,
+    corpus: Scan,
     files: dict[str, FileEntry],
     started: float,
     build: Build | None = None,

@@ -22,7 +22,7 @@ _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
 _TOLD_EVERY = 200  # entries of a folder
 
 
-class Survey(NamedTuple):
+class Scan(NamedTuple):
     """A corpus at a glance: the files that can be read, in the order of their names, and those that are left out."""
 
     files: list[SourceFile]
@@ -30,17 +30,17 @@ class Survey(NamedTuple):
 
 
 def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]:
-    """The files of `survey`."""
-    return survey(source, exclude=exclude).files
+    """The files of `scan`."""
+    return scan(source, exclude=exclude).files
 
 
-def survey(source: Path, *, exclude: Path | None = None, progress: Callable[[int], object] = lambda _: None) -> Survey:
+def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int], object] = lambda _: None) -> Scan:
     """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
 
     Left out are files of other kinds and of too many bytes, hidden files and folders, node_modules, and links that lead
     out of the folder or nowhere. A folder stands for all that is in it. In a folder with corpus.jsonl (the BEIR layout)
     only that file counts; the files beside it are queries, judgements and descriptions. `exclude` is passed over in
-    silence. `progress` is told now and then how many files there are so far; what it raises ends the survey. Raises
+    silence. `progress` is told now and then how many files there are so far; what it raises ends it. Raises
     DataError if nothing is found.
     """
     if not source.exists():
@@ -56,7 +56,7 @@ def survey(source: Path, *, exclude: Path | None = None, progress: Callable[[int
     if not walk.files:
         among = f" among {counted(walk.unread)}" if walk.unread else ""
         raise DataError(f"no document found{among}; reground reads {READ}", path=source)
-    return Survey(sorted(walk.files, key=lambda file: file.name), sorted(walk.unread, key=lambda each: each.path))
+    return Scan(sorted(walk.files, key=lambda file: file.name), sorted(walk.unread, key=lambda each: each.path))
 
 
 class _Walk:
