@@ -49,8 +49,10 @@ def _calls(name: str, function: Callable[..., object]) -> Iterator[tuple[str, Ca
         return
     if inspect.iscoroutinefunction(function) or name.endswith("_tokens_of") or f"reground.{name}".startswith(NOT_TEXT):
         return
-    needed = [each.name for each in parameters[1:] if each.default is each.empty]
-    given = {each: OTHERS[each] for each in needed if each in OTHERS}
+    others = [each for each in parameters[1:] if each.default is each.empty]
+    given = {each.name: OTHERS[each.name] for each in others if each.name in OTHERS}
+    given |= {each.name: "a" for each in others if each.annotation == "str" and each.name == "answer"}
+    needed = [each.name for each in others]
     if needed == list(given):
         yield name, partial(_read, function, given)
     elif [*given, "form"] == sorted(needed, key=lambda each: each == "form"):
