@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-from collections.abc import Coroutine
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 from reground import __version__
-from reground.app.cluster.pool import Lost
-from reground.app.cluster.wire import Done, Parcel, Question, Spec, Trouble
+from reground.app.cluster.pool import Lost, Spec
 from reground.app.cluster.worker import Worker
 from reground.app.options_evaluation import Evaluate
 from reground.models.options import ModelOptions
@@ -127,10 +125,12 @@ class Near:
         self.dead = False
         self.questions: list[str] = []
 
-    async def _call(self, work: Coroutine[Any, Any, T]) -> T:
+    async def call(self, method: str, *arguments: Any) -> Any:
+        if method == "solve":
+            self.questions.append(arguments[0].asked.id)
         if self.dead:
-            work.close()
             raise Lost("killed")
+        work = getattr(self._worker, method)(*sent(arguments))
         task = asyncio.ensure_future(work)
         self._running.add(task)
         try:
@@ -141,19 +141,6 @@ class Near:
             raise
         finally:
             self._running.discard(task)
-
-    async def open(self, task: str) -> Trouble | None:
-        return await self._call(self._worker.open(task))
-
-    async def solve(self, question: Question) -> Done | Trouble:
-        self.questions.append(question.asked.id)
-        return await self._call(self._worker.solve(sent(question)))
-
-    async def exchange(self, confirmed: int) -> Parcel:
-        return await self._call(self._worker.exchange(confirmed))
-
-    async def close(self) -> None:
-        await self._call(self._worker.close())
 
     def kill(self) -> None:
         self.dead = True

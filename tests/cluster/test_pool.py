@@ -13,11 +13,9 @@ import pytest
 from rich.console import Console
 
 from reground.app.cli.preparing import open_benches
-from reground.app.cluster.opening import share_of
-from reground.app.cluster.outbox import Outbox, SentJournal
-from reground.app.cluster.pool import MOST_LOSSES, Lost, Pool
-from reground.app.cluster.wire import Parcel, Place, Trouble, changed
-from reground.app.cluster.worker import identity_of
+from reground.app.cluster import share_of
+from reground.app.cluster.pool import MOST_LOSSES, Lost, Parcel, Place, Pool, Trouble, changed
+from reground.app.cluster.worker import Outbox, SentJournal, identity_of
 from reground.app.options_evaluation import Evaluate
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
@@ -192,10 +190,10 @@ async def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path: Path) ->
 
 async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -> None:
     class Fragile(Near):
-        async def solve(self, question):  # type: ignore[no-untyped-def]
-            if question.asked.id == "q1~0":
+        async def call(self, method: str, *arguments: object) -> object:
+            if method == "solve" and arguments[0].asked.id == "q1~0":  # type: ignore[attr-defined]
                 self.kill()
-            return await super().solve(question)
+            return await super().call(method, *arguments)
 
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 3, concurrency=1)
@@ -205,7 +203,7 @@ async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -
 
 async def test_workers_that_never_begin_stop_the_run(tmp_path: Path) -> None:
     class Stillborn(Near):
-        async def open(self, task: str) -> Trouble | None:
+        async def call(self, method: str, *arguments: object) -> object:
             raise Lost("no module is named reground")
 
     given = order(tmp_path, "http://127.0.0.1:9/v1", 3)
@@ -299,15 +297,10 @@ class Dying:
     def __init__(self) -> None:
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def open(self, task: object) -> None:
-        return None
-
-    async def exchange(self, parcel: object) -> None:
-        await self.lost
-        raise Lost("gone")
-
-    async def close(self) -> None:
-        return None
+    async def call(self, method: str, *arguments: object) -> None:
+        if method == "exchange":
+            await self.lost
+            raise Lost("gone")
 
     def kill(self) -> None:
         if not self.lost.done():

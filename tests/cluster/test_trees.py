@@ -12,9 +12,8 @@ from rich.console import Console
 from reground import __version__
 from reground.app.cli.preparing import open_benches
 from reground.app.cli.train_critics import CriticsCollect
-from reground.app.cluster.opening import placed
-from reground.app.cluster.pool import MOST_LOSSES, Pool
-from reground.app.cluster.wire import Question, Spec
+from reground.app.cluster import placed
+from reground.app.cluster.pool import MOST_LOSSES, Pool, Spec
 from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, RegroundError
 from reground.core.language import Usage
@@ -148,9 +147,10 @@ async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path: Path) 
 
 async def test_what_is_wrong_with_the_run_stops_it(tmp_path: Path) -> None:
     class Fragile(Near):
-        async def solve(self, question: Question):  # type: ignore[no-untyped-def]
-            self.kill()
-            return await super().solve(question)
+        async def call(self, method: str, *arguments: object) -> object:
+            if method == "solve":
+                self.kill()
+            return await super().call(method, *arguments)
 
     async with MockOpenAI(moody, key="right") as server:
         given = asked(tmp_path, server.url, concurrency=2)

@@ -72,7 +72,7 @@ async def run_job(tasks: Sequence[Task], job: Job, err: Console, observer: CellO
     tasks: its own, and the one to tune on if it tunes. observer: is told the progress beside the user.
     """
     from reground.app.cli.preparing import open_benches
-    from reground.app.cluster.opening import opened_pool, placed
+    from reground.app.cluster import opened_pool, placed
 
     async with AsyncExitStack() as opened:
         bench, *tuning = await open_benches(job.order, tasks, job.methods, job.out, err, opened, quiet=job.quiet)
@@ -89,7 +89,7 @@ async def run_job(tasks: Sequence[Task], job: Job, err: Console, observer: CellO
 async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict[Cell, int]:
     """Find the size of each method that does best on the tuning questions, and show progress."""
     from reground.app.cli.eval_progress import EvalProgress, Work
-    from reground.app.cluster.opening import placed
+    from reground.app.cluster import placed
     from reground.evaluation.tuning import planned, tune
 
     name = _training_name(job)

@@ -138,7 +138,7 @@ async def opened_bench(
 ) -> AsyncIterator[tuple[Bench, Callable[..., Any]]]:
     """The model, documents and methods of a benchmark's options; and what configures a cell, here or at workers."""
     from reground.app.cli.preparing import open_benches
-    from reground.app.cluster.opening import opened_pool, placed
+    from reground.app.cluster import opened_pool, placed
 
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], methods, out, err, opened, quiet=quiet)

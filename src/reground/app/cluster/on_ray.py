@@ -12,8 +12,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from reground.app.cluster.pool import Lost, Remote
-from reground.app.cluster.wire import Done, Parcel, Question, Spec, Trouble
+from reground.app.cluster.pool import Lost, Remote, Spec
 from reground.app.cluster.worker import Worker
 from reground.app.options_cluster import Cluster
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
@@ -114,33 +113,15 @@ class _Actor:
     def __init__(self, ray: Any, actor: Any) -> None:
         self._ray, self._actor = ray, actor
 
-    async def _call(self, name: str, *arguments: object) -> Any:
+    async def call(self, method: str, *arguments: object) -> Any:
+        """What the worker's method returns. Raises Lost where the worker is gone."""
         errors = self._ray.exceptions
         try:
-            return await getattr(self._actor, name).remote(*arguments)
+            return await getattr(self._actor, method).remote(*arguments)
         except errors.RayTaskError as error:
-            raise RegroundError(f"a worker failed in {name}: {_line(str(error), -1)}") from None
+            raise RegroundError(f"a worker failed in {method}: {_line(str(error), -1)}") from None
         except errors.RayError as error:
             raise Lost(_line(str(error), -1 if "creation task" in str(error) else 0)) from None
-
-    async def open(self, task: str) -> Trouble | None:
-        """As Worker.open."""
-        trouble: Trouble | None = await self._call("open", task)
-        return trouble
-
-    async def solve(self, question: Question) -> Done | Trouble:
-        """As Worker.solve."""
-        done: Done | Trouble = await self._call("solve", question)
-        return done
-
-    async def exchange(self, confirmed: int) -> Parcel:
-        """As Worker.exchange."""
-        parcel: Parcel = await self._call("exchange", confirmed)
-        return parcel
-
-    async def close(self) -> None:
-        """As Worker.close."""
-        await self._call("close")
 
     def kill(self) -> None:
         """End the actor's process."""

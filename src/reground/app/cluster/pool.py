@@ -1,4 +1,7 @@
-"""The command's side: which worker gets a question, what its methods may go on with, and what happens if it is lost."""
+"""The command's side: what is sent, which worker gets a question, and what happens if a worker is lost.
+
+What is sent is names, settings and what was recorded; no open client is.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,23 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from reground.app.cluster.wire import Done, Parcel, Place, Question, Trouble
 from reground.core.concurrency import being_cancelled, gather
-from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.journal import Effect, Journal
 from reground.core.method import Solved
-from reground.evaluation.runner import Asked, Tell
+from reground.core.trajectory import Trajectory
+from reground.evaluation.compare import Cell
+from reground.evaluation.runner import FATAL, Asked, Tell, Told
+
+if TYPE_CHECKING:
+    from reground.app.options import Benchmark
+    from reground.training.critics.collect import Searching
+
 
 MOST_LOSSES = 5
 """How many workers a question may lose before it stops the run: it may be what ends them."""
@@ -23,6 +33,94 @@ _PATIENCE = 15.0
 """Seconds without any worker until the user is told what is waited for."""
 _FAREWELL = 2.0
 """Seconds that a worker has to close its connections."""
+_SENT = (*FATAL, DataError)
+"""Errors that stop a run and keep their class on the way."""
+
+Order = TypeVar("Order", bound="Benchmark")
+
+
+def changed(order: Order, **values: Any) -> Order:
+    """An order with other values. Where it names a file of questions, its task is made from that again."""
+    if getattr(order, "questions", None) is not None:
+        values["task"] = ""
+    return replace(order, **values)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a worker builds its parts from. folder: where the command was given, for relative paths."""
+
+    order: Benchmark
+    methods: tuple[str, ...]
+    folder: Path
+    version: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned.
+
+    searching: how the choices of the method, a planner, are searched; its answer is then the tree.
+    """
+
+    task: str
+    cell: Cell
+    size: int | None = None
+    searching: Searching | None = None
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question for a worker. ticket: a number that it is known by until it ends.
+
+    identity: what the command takes the method to be. recorded: its effects so far.
+    """
+
+    ticket: int
+    place: Place
+    identity: Mapping[str, object]
+    asked: Asked
+    recorded: tuple[Effect, ...]
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a worker has to tell: effects to record, each with its ticket, and costs by ticket."""
+
+    number: int
+    effects: tuple[tuple[int, Effect], ...]
+    told: Mapping[int, Told]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An error on its way. An exception itself is not sent, for many cannot be unpickled."""
+
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Trouble:
+        """What to send for an error."""
+        kind = next((each for each in _SENT if isinstance(error, each)), None)
+        if kind is None:
+            known = isinstance(error, RegroundError)
+            return cls("", str(error) if known else f"{type(error).__name__}: {error}")
+        return cls(kind.__name__, str(error))
+
+    def error(self, where: str) -> RegroundError:
+        """The error again. where: the worker."""
+        kind = next((each for each in _SENT if each.__name__ == self.kind), RegroundError)
+        return kind(f"{where}: {self.message}")
+
+
+@dataclass(frozen=True)
+class Done:
+    """An answered question. trouble: the error of the run behind its failure."""
+
+    trajectory: Trajectory
+    told: Told | None
+    trouble: Trouble | None = None
 
 
 class Lost(Exception):
@@ -32,20 +130,8 @@ class Lost(Exception):
 class Remote(Protocol):
     """A worker, from afar. Each call raises Lost where the worker is gone."""
 
-    async def open(self, task: str) -> Trouble | None:
-        """As Worker.open."""
-        ...
-
-    async def solve(self, question: Question) -> Done | Trouble:
-        """As Worker.solve."""
-        ...
-
-    async def exchange(self, confirmed: int) -> Parcel:
-        """As Worker.exchange."""
-        ...
-
-    async def close(self) -> None:
-        """As Worker.close."""
+    async def call(self, method: str, *arguments: object) -> Any:
+        """What a method of `Worker` returns."""
         ...
 
     def kill(self) -> None:
@@ -76,7 +162,7 @@ class _Hand:
         """Write what the worker sends and confirm it, for ever. Raises Lost, or why it could not be written."""
         confirmed = 0
         while True:
-            parcel = await self.remote.exchange(confirmed)
+            parcel: Parcel = await self.remote.call("exchange", confirmed)
             await gather(*(self._write(ticket, effect) for ticket, effect in parcel.effects))
             for ticket, told in parcel.told.items():
                 if ticket in self.carried:
@@ -92,13 +178,13 @@ class _Hand:
     async def solve(self, question: Question) -> Done:
         """Let the worker answer a question. Raises Lost only when all that it had sent is in the journal."""
         assert self.attending is not None
-        solving = asyncio.ensure_future(self.remote.solve(question))
+        solving = asyncio.ensure_future(self.remote.call("solve", question))
         solving.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for a lost one
         try:
             await asyncio.wait({solving, self.attending}, return_when=asyncio.FIRST_COMPLETED)
             if self.attending.done():
                 self.attending.result()  # raises
-            done = await solving
+            done: Done | Trouble = await solving
         except Lost:
             self.remote.kill()
             with suppress(Lost, TimeoutError):
@@ -149,7 +235,7 @@ class Pool:
             seat.cancel()
         await asyncio.gather(*self._seats, return_exceptions=True)
         if error is None:
-            farewells = (hand.remote.close() for hand in self._hands)
+            farewells = (hand.remote.call("close") for hand in self._hands)
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*farewells, return_exceptions=True), _FAREWELL)
         for remote in (*self._starting, *(hand.remote for hand in self._hands)):
@@ -166,16 +252,14 @@ class Pool:
         """The port for one method. identity: what a worker must take it to be."""
         return At(self, place, identity)
 
-    async def solve(
-        self, place: Place, identity: Mapping[str, object], asked: Asked, journal: Journal, told: Tell
-    ) -> Solved:
+    async def solve(self, at: At, asked: Asked, journal: Journal, told: Tell) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
         for _ in range(MOST_LOSSES):
             ticket = next(self._tickets)
             hand = await self._free(ticket, _Carried(asked, journal, told))
             try:
                 recorded = tuple(journal.load(asked.run, asked.id).values())
-                done = await hand.solve(Question(ticket, place, identity, asked, recorded))
+                done = await hand.solve(Question(ticket, at.place, at.identity, asked, recorded))
             except Lost as why:
                 lost = why
                 continue
@@ -230,7 +314,7 @@ class Pool:
         remote = self._start()
         self._starting.add(remote)
         try:
-            trouble = await remote.open(self._task)
+            trouble: Trouble | None = await remote.call("open", self._task)
         except Lost:
             remote.kill()
             self._starting.discard(remote)
@@ -286,4 +370,4 @@ class At:
 
     async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
         """Let a worker answer the question."""
-        return await self.pool.solve(self.place, self.identity, asked, journal, told)
+        return await self.pool.solve(self, asked, journal, told)
