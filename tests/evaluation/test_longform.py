@@ -7,16 +7,13 @@ from hypothesis import strategies as st
 
 from reground.core.answers import TEXT
 from reground.core.budget import Budget
-from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, ParseError
+from reground.core.errors import BudgetExceeded, DataError, ParseError
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.longform import (
-    EXEMPLARS,
     Judge,
     JudgedTask,
-    Judgement,
-    agreement_with_people,
     judge_prompt,
     parse_mark,
     parse_verdict,
@@ -71,22 +68,8 @@ def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None
     names = [n.targets[0].id for n in body if isinstance(n, ast.Assign)]  # type: ignore[attr-defined]
     assert names == ["question", "answer", "reference"]
     assert "<|im_end|>" not in asked.content
-    assert [turn.role for turn in worked] == ["user", "assistant"] * len(EXEMPLARS) and asked.role == "user"
-    assert [parse_verdict(turn.content) for turn in worked[1::2]] == [each.verdict for each in EXEMPLARS]
-
-
-async def test_ratings_are_samples_of_one_call() -> None:
-    model = ScriptedModel([YES, YES, NO, YES])
-    run = Run()
-    found = await Judge(model=model, ratings=4, temperature=0.5).rate("Q?", "gold", "An answer.", run)
-    assert found.ratings == (1.0, 1.0, 0.0, 1.0)
-    assert (found.mean, found.spread) == (0.75, pytest.approx(0.5))
-    assert len(model.calls) == 1
-    assert model.calls[0][1].n == 4
-    assert model.calls[0][1].temperature == 0.5
-    assert run.usage.calls == 1
-    assert "answer = 'An answer.'" in model.prompts[0]
-    assert EXEMPLARS[4].question in model.calls[0][0][-3].content
+    assert [turn.role for turn in worked] == ["user", "assistant"] * 5 and asked.role == "user"
+    assert [parse_verdict(turn.content) for turn in worked[1::2]] == [True, False, True, False, False]
 
 
 async def test_several_golds_are_one_reference() -> None:
@@ -95,34 +78,20 @@ async def test_several_golds_are_one_reference() -> None:
     assert "reference = 'one or 1'" in model.prompts[0]
 
 
-async def test_an_unreadable_rating_is_asked_for_once_more() -> None:
-    model = ScriptedModel(["I would say yes", YES, "hm", NO, "still no verdict"])
-    found = await Judge(model=model, ratings=3, temperature=0.5).rate("Q?", "gold", "a", Run())
-    assert found.ratings == (0.0, 1.0, None)
-    assert (found.mean, found.spread) == (0.5, pytest.approx(0.7071067811865476))
-    assert len(model.calls) == 3
-
-
-async def test_nothing_readable_is_no_mean() -> None:
-    found = await Judge(model=ScriptedModel(["x", "x"])).rate("Q?", "gold", "a", Run())
-    assert found == Judgement(None, 0.0, (None,))
+async def test_an_unreadable_rating_is_asked_for_once_more_and_not_greedily() -> None:
+    model = ScriptedModel(["I would say yes", YES])
+    assert await Judge(model=model).rate("Q?", "gold", "An answer.", Run()) == 1.0
+    assert [(sampling.n, sampling.temperature) for _, sampling in model.calls] == [(1, 0.0), (1, 0.5)]
+    assert "answer = 'An answer.'" in model.prompts[0]
+    assert await Judge(model=ScriptedModel(["x", "x"])).rate("Q?", "gold", "a", Run()) is None
 
 
 async def test_a_judgement_is_replayed_and_stays_in_its_budget() -> None:
-    journal, judge = MemoryJournal(), Judge(model=ScriptedModel([YES, NO]), ratings=2, temperature=0.5)
-    first = await judge.rate("Q?", "gold", "a", Run(journal=journal))
-    again = Judge(model=ScriptedModel([]), ratings=2, temperature=0.5)
-    assert await again.rate("Q?", "gold", "a", Run(journal=journal)) == first
+    journal, judge = MemoryJournal(), Judge(model=ScriptedModel([NO]))
+    assert await judge.rate("Q?", "gold", "a", Run(journal=journal)) == 0.0
+    assert await Judge(model=ScriptedModel([])).rate("Q?", "gold", "a", Run(journal=journal)) == 0.0
     with pytest.raises(BudgetExceeded):
         await judge.rate("Q?", "gold", "a", Run(budget=Budget(tokens=10)))
-
-
-async def test_an_answer_is_rated_once_and_greedily_unless_more_is_wanted() -> None:
-    """Section 4.2: ten repetitions are ten trajectories, not ten ratings of one answer."""
-    model = ScriptedModel(["no verdict", YES])
-    found = await Judge(model=model).rate("Q?", "gold", "a", Run())
-    assert (found.ratings, found.spread) == ((1.0,), 0.0)
-    assert [(sampling.n, sampling.temperature) for _, sampling in model.calls] == [(1, 0.0), (1, 0.5)]
 
 
 def test_a_judged_task_hides_what_the_task_hides() -> None:
@@ -139,13 +108,7 @@ def test_a_judged_task_hides_what_the_task_hides() -> None:
     assert hidden_documents(inner, example) == {"d-1", "d-2"}
 
 
-@pytest.mark.parametrize("wrong", [{"ratings": 0}, {"ratings": 2}])
-def test_ratings_that_would_all_be_alike_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(ConfigurationError, match="temperature above 0"):
-        Judge(model=ScriptedModel([]), **wrong)
-
-
-def test_agreement_with_a_file_of_labels(tmp_path: Path) -> None:
+def test_several_labels_of_one_answer_are_averaged(tmp_path: Path) -> None:
     records = [
         {"id": "a", "rating": 5},
         {"id": "a", "rating": 4},
@@ -155,16 +118,6 @@ def test_agreement_with_a_file_of_labels(tmp_path: Path) -> None:
     ]
     labels = read_labels(write_jsonl(tmp_path / "labels.jsonl", records))
     assert labels == {"a": 4.5, "b": 1.0, "c": 2.5, "other": 0.0}
-    judgements = {
-        "a": Judgement.of([1, 1]),
-        "b": Judgement.of([0, 0]),
-        "c": Judgement.of([1, 0]),
-        "d": Judgement.of([None]),
-    }
-    found = agreement_with_people(judgements, labels)
-    assert (found.n, found.only_first, found.only_second) == (3, 0, 1)
-    assert found.spearman == pytest.approx(1)
-    assert found.pearson == pytest.approx(0.9966, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -180,17 +133,17 @@ def test_a_bad_label_is_named(tmp_path: Path, record: dict[str, object], says: s
 async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
     example = Example(id="1", question="Q?", golden_answers=("Ghent",))
     inner = QuestionAnswering("bamboogle", "cover-EM", (example,))
-    model = ScriptedModel([YES, NO, "x", "x", "x", "x"])
+    model = ScriptedModel([YES, "x", "x"])
 
     async def open_run(example: Example, trajectory: object) -> Run:
         return Run(question_id=example.id)
 
-    task = JudgedTask(task=inner, judge=Judge(model=model, ratings=2, temperature=0.5), open_run=open_run)
+    task = JudgedTask(task=inner, judge=Judge(model=model), open_run=open_run)
     assert isinstance(task, Task)
     assert (task.name, task.form, task.primary) == ("bamboogle", TEXT, "auto-eval")
     assert (task.examples(), task.demonstrations(), task.solutions()) == ((example,), (), ["Q?"])
     found = await task.score(example, answered("It is Ghent."), None)
-    assert (found["auto-eval"].value, found["cover-EM"].value) == (0.5, 1.0)
+    assert (found["auto-eval"].value, found["cover-EM"].value) == (1.0, 1.0)
     unread = await task.score(example, answered("It is Ghent."), None)
     assert (unread["auto-eval"].value, unread["auto-eval"].why) == (None, "no rating of the judge could be read")
     assert (await task.score(example, answered("  "), None))["auto-eval"].why == "there is no answer"
@@ -219,6 +172,6 @@ def test_an_answer_cannot_give_itself_a_mark(question: str, answer: str) -> None
 async def test_criteria_stand_in_for_a_reference() -> None:
     model = ScriptedModel(["no mark", "# fair\nmark = 4"])
     found = await Judge(model=model).rate("Tell a life.", (), "He lived.", Run(), criteria="accuracy: it is true")
-    assert found.ratings == (0.75,)
+    assert found == 0.75
     assert "accuracy: it is true" in model.prompts[0]
     assert "reference" not in model.prompts[0]

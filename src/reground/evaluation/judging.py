@@ -110,8 +110,8 @@ async def rate(
         one = same[0]
         run = Run(run_id=rater.name, question_id=fingerprint("judged", *one.judged), journal=journal)
         rating = await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)
-        if rating.mean is not None:
-            rater.ratings |= dict.fromkeys(same, rating.mean)
+        if rating is not None:
+            rater.ratings |= dict.fromkeys(same, rating)
 
     await ask_each(list(texts.values()), rate_same, concurrency=concurrency, on_item=on_text)
     rater.unread = len(answers) - len(rater.ratings)
