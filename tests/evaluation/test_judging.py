@@ -197,9 +197,9 @@ def test_runs_of_a_task_in_a_file_of_ones_own_are_judged_where_it_is_named(finis
     _, _, options = finished
     own = tmp_path / "own.py"
     own.write_text(
-        "from reground.evaluation.tasks.qa import SINGLE_HOP, Loader\n"
-        'LOADER = Loader(folder="nq_open", file="test.jsonl", primary="token F1", shots=SINGLE_HOP)\n'
-        'TASKS = {"books": LOADER.named("books")}\n'
+        "from reground.evaluation.tasks.qa import SINGLE_HOP, Dataset\n"
+        'BOOKS = Dataset("nq_open/test.jsonl", "token F1", SINGLE_HOP)\n'
+        'TASKS = {"books": lambda root: BOOKS.load(root, "books")}\n'
     )
     folder = tmp_path / "runs" / "own"
     made = ["eval", "--task", f"{own}:books", "--method", "direct", "--model", "openai/mock", "--out", str(folder)]

@@ -174,7 +174,6 @@ async def test_questions_with_pictures_are_left_out_and_counted(tmp_path: Path) 
     task = TASKS["theoremqa"](tmp_path)
     assert isinstance(task, Task)
     assert [example.id for example in task.examples()] == ["a", "c"]
-    assert task.left_out == {"needs a picture": 1}  # type: ignore[attr-defined]
     assert task.examples()[1].question == "What is c?\nThe answer is True or False."
     assert task.solutions() == ["What is a?", "What is c?"]
     assert len(TASKS["theoremqa_pictures"](tmp_path).examples()) == 3
@@ -205,7 +204,6 @@ async def test_the_real_questions_load_and_their_answers_are_right() -> None:
     root = need_data("theoremqa").parent
     task = TASKS["theoremqa"](root)
     assert len(task.examples()) == 747
-    assert task.left_out == {"needs a picture": 53}  # type: ignore[attr-defined]
     assert len(TASKS["theoremqa_pictures"](root).examples()) == 800
     for example in task.examples():
         found = await task.score(example, answered(f"Answer: {example.golden_answers[0]}"), None)

@@ -5,23 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
-from reground.evaluation.metrics.ranking import ranked, read_qrels, read_run, write_qrels, write_run
+from reground.evaluation.metrics.ranking import ranked, read_qrels, read_run, write_run
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: name.split() == [name])
 
 
 @given(
     run=st.dictionaries(NAMES, st.dictionaries(NAMES, st.floats(-1e30, 1e30), min_size=1, max_size=6), max_size=4),
-    qrels=st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(-1, 4), min_size=1, max_size=6), max_size=4),
 )
-def test_runs_and_qrels_come_back_as_they_went(
-    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]
+def test_runs_come_back_as_they_went(
+    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]
 ) -> None:
     folder = tmp_path_factory.mktemp("trec")
     write_run(folder / "run.txt", run)
-    write_qrels(folder / "qrels.txt", qrels)
     assert read_run(folder / "run.txt") == run
-    assert read_qrels(folder / "qrels.txt") == qrels
     for query, scores in read_run(folder / "run.txt").items():
         assert list(scores) == ranked(run[query])
 

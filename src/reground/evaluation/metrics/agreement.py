@@ -59,14 +59,12 @@ class Agreement:
     """The agreement of two raters on the items that both rated.
 
     n: the number of these. pearson_p, spearman_p: two-sided, from a permutation test; None where the correlation is
-    undefined. only_first, only_second: the numbers of items that only one of them rated.
+    undefined.
     """
 
     n: int
     pearson: float | None
     spearman: float | None
-    only_first: int = 0
-    only_second: int = 0
     pearson_p: float | None = None
     spearman_p: float | None = None
 
@@ -79,8 +77,6 @@ def agreement(first: Mapping[str, float], second: Mapping[str, float]) -> Agreem
         len(both),
         pearson(x, y),
         spearman(x, y),
-        len(first) - len(both),
-        len(second) - len(both),
         correlation_p(x, y),
         correlation_p(mean_ranks(x), mean_ranks(y)),
     )

@@ -187,18 +187,6 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
-def write_qrels(path: Path, qrels: Qrels) -> None:
-    """Write TREC qrels."""
-    _write(
-        path,
-        (
-            f"{_name(path, query)} 0 {_name(path, document)} {grade}\n"
-            for query, grades in qrels.items()
-            for document, grade in grades.items()
-        ),
-    )
-
-
 def _rows(path: Path, width: int, *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
     for number, columns in _columns(path):
         if header and number == 1 and not _is_integer(columns[-1]):

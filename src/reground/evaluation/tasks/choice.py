@@ -120,7 +120,7 @@ def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
     return [example for example in examples if example.metadata["group"] in groups]
 
 
-def load_mmlu(name: str, groups: Sequence[str], root: Path) -> Task:
+def load_mmlu(root: Path, name: str, groups: Sequence[str]) -> Task:
     """MMLU's test questions of some groups. The demonstrations are five dev questions from five subjects.
 
     Dev questions that are also in the test set are not used.
@@ -159,7 +159,7 @@ def letters_of(label: object) -> str:
     return "".join(sorted(set(re.findall("[A-H]", text))))
 
 
-def load_agieval(name: str, groups: Sequence[str], root: Path) -> Task:
+def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
     """The questions of some of AGIEval's files."""
     loaded: list[Example] = []
     for group in groups:
@@ -173,31 +173,19 @@ def load_agieval(name: str, groups: Sequence[str], root: Path) -> Task:
     return MultipleChoice(name, tuple(loaded), tuple(shots), tuple(groups))
 
 
-def _mmlu(name: str, *groups: str) -> Callable[[Path], Task]:
-    return partial(load_mmlu, name, groups or tuple(MMLU_GROUPS))
-
-
-def _agieval(name: str, *groups: str) -> Callable[[Path], Task]:
-    return partial(load_agieval, name, groups)
-
+_MMLU = {
+    "mmlu": tuple(MMLU_GROUPS),
+    **{f"mmlu_{group.lower().replace(' ', '_')}": (group,) for group in MMLU_GROUPS},
+}
+_FILES = (*GAOKAO, "gaokao-chemistry", "gaokao-chinese", "gaokao-english", "gaokao-mathqa", *JEC_QA)
+_AGIEVAL = {
+    "agieval": (*GAOKAO, *JEC_QA),
+    "gaokao": GAOKAO,
+    "jec_qa": JEC_QA,
+    **{file.replace("-", "_"): (file,) for file in _FILES},
+}
 
 TASKS: dict[str, Callable[[Path], Task]] = {
-    "agieval": _agieval("agieval", *GAOKAO, *JEC_QA),
-    "gaokao": _agieval("gaokao", *GAOKAO),
-    "gaokao_biology": _agieval("gaokao_biology", "gaokao-biology"),
-    "gaokao_chemistry": _agieval("gaokao_chemistry", "gaokao-chemistry"),
-    "gaokao_chinese": _agieval("gaokao_chinese", "gaokao-chinese"),
-    "gaokao_english": _agieval("gaokao_english", "gaokao-english"),
-    "gaokao_geography": _agieval("gaokao_geography", "gaokao-geography"),
-    "gaokao_history": _agieval("gaokao_history", "gaokao-history"),
-    "gaokao_mathqa": _agieval("gaokao_mathqa", "gaokao-mathqa"),
-    "gaokao_physics": _agieval("gaokao_physics", "gaokao-physics"),
-    "jec_qa": _agieval("jec_qa", *JEC_QA),
-    "jec_qa_ca": _agieval("jec_qa_ca", "jec-qa-ca"),
-    "jec_qa_kd": _agieval("jec_qa_kd", "jec-qa-kd"),
-    "mmlu": _mmlu("mmlu"),
-    "mmlu_humanities": _mmlu("mmlu_humanities", "humanities"),
-    "mmlu_other": _mmlu("mmlu_other", "other"),
-    "mmlu_social_sciences": _mmlu("mmlu_social_sciences", "social sciences"),
-    "mmlu_stem": _mmlu("mmlu_stem", "STEM"),
+    **{name: partial(load_mmlu, name=name, groups=groups) for name, groups in _MMLU.items()},
+    **{name: partial(load_agieval, name=name, groups=groups) for name, groups in _AGIEVAL.items()},
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -29,13 +29,26 @@ from reground.evaluation.task import Example, Loaded, Score, Task
 LIMITS = Limits(seconds=10.0, memory_mib=512)
 
 
+WRITTEN_DEMONSTRATIONS = tuple(
+    Demonstration(question=each["question"], reasoning=each["reasoning"], answer=each["answer"])
+    for each in worked("word_problem")
+)
+PROGRAM_DEMONSTRATIONS = tuple(
+    Demonstration(question=each["question"], answer=f"def solution():\n{each['program']}")
+    for each in worked("word_problem")
+)
+
+
 @dataclass(frozen=True)
-class GradeSchoolTask:
-    """Word problems with one number as the answer. by_program: whether a program gives it, or a sentence."""
+class WordProblems(Loaded):
+    """Word problems with one number as the answer. by_program: whether a program gives it, or a sentence.
+
+    texts: the questions with their worked answers or reference programs.
+    """
 
     name: str
-    items: tuple[Example, ...]
-    targets: Mapping[str, float]
+    loaded: tuple[Example, ...]
+    shots: tuple[Demonstration, ...]
     texts: tuple[str, ...]
     by_program: bool
     primary: str = "accuracy"
@@ -45,21 +58,14 @@ class GradeSchoolTask:
         """A function solution(), or an "Answer:" line."""
         return PAL if self.by_program else NUMBER
 
-    def examples(self) -> Sequence[Example]:
-        """The problems in the data's order."""
-        return self.items
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """Original problems."""
-        return PROGRAM_DEMONSTRATIONS if self.by_program else WRITTEN_DEMONSTRATIONS
-
     def solutions(self) -> Sequence[str]:
-        """The questions with their worked answers or reference programs."""
+        """The questions with their solutions."""
         return self.texts
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy: whether the number is less than 1e-3 from the target."""
-        answer, target = (trajectory.answer.text if trajectory.answer else ""), self.targets[example.id]
+        answer, target = (trajectory.answer.text if trajectory.answer else ""), as_number(example.golden_answers[0])
+        assert target is not None  # checked when the task was loaded
         if self.by_program:
             return {"accuracy": await _score_program(self.form.extract(answer), target, sandbox)}
         try:
@@ -75,55 +81,26 @@ async def _score_program(source: str, target: float, sandbox: Sandbox | None) ->
     execution = await sandbox.execute(Program(source=source, returns="solution()", limits=LIMITS))
     if not execution.passed:
         return Score(value=0.0, why=f"{execution.verdict}: {execution.detail}")
-    return Score(
-        value=float(within(execution.value, target)), why=f"expected {target:g}, got {execution.value!r}"[:500]
-    )
+    right = within(execution.value, target)
+    return Score(value=float(right), why=f"expected {target:g}, got {execution.value!r}"[:500])
 
 
-def _gsm8k(name: str, *, by_program: bool, file: str = "test.jsonl") -> Callable[[Path], Task]:
-    def load(root: Path) -> Task:
-        path = data_path(root, "gsm8k", file)
-        rows = [
-            (line, str(record["id"]), str(record["question"]), str(record["final"]), str(record["answer"]))
-            for line, record in numbered_records(path, ("id", "question", "final", "answer"))
-        ]
-        return _task(name, path, rows, by_program)
-
-    return load
-
-
-def _gsm_hard(name: str, *, by_program: bool) -> Callable[[Path], Task]:
-    def load(root: Path) -> Task:
-        path = data_path(root, "gsm_hard", "gsmhardv2.jsonl")
-        rows = [
-            (line, f"gsm-hard-{line - 1:04d}", str(record["input"]), str(record["target"]), str(record["code"]))
-            for line, record in numbered_records(path, ("input", "code", "target"))
-        ]
-        return _task(name, path, rows, by_program)
-
-    return load
-
-
-def _task(name: str, path: Path, rows: Sequence[tuple[int, str, str, str, str]], by_program: bool) -> Task:
-    items, targets = [], {}
-    for line, identity, question, gold, _ in rows:
-        target = as_number(gold)
-        if target is None:
+def _load_problems(root: Path, name: str, *, file: str = "test.jsonl") -> Task:
+    """GSM8K's problems, or GSM-Hard's, which have no ids."""
+    hard = name.startswith("gsm_hard")
+    path = data_path(root, "gsm_hard", "gsmhardv2.jsonl") if hard else data_path(root, "gsm8k", file)
+    fields = ("input", "target", "code") if hard else ("question", "final", "answer", "id")
+    loaded, texts = [], []
+    for line, record in numbered_records(path, fields):
+        question, gold, solution = (str(record[field]) for field in fields[:3])
+        if as_number(gold) is None:
             raise DataError(f"the answer {gold!r} is not a number", path=path, line=line)
-        items.append(Example(id=identity, question=question, golden_answers=(gold,)))
-        targets[identity] = target
-    texts = tuple(f"{question}\n{worked}" for _, _, question, _, worked in rows)
-    return GradeSchoolTask(name, tuple(items), targets, texts, by_program)
-
-
-WRITTEN_DEMONSTRATIONS = tuple(
-    Demonstration(question=each["question"], reasoning=each["reasoning"], answer=each["answer"])
-    for each in worked("word_problem")
-)
-PROGRAM_DEMONSTRATIONS = tuple(
-    Demonstration(question=each["question"], answer=f"def solution():\n{each['program']}")
-    for each in worked("word_problem")
-)
+        identity = f"gsm-hard-{line - 1:04d}" if hard else str(record["id"])
+        loaded.append(Example(id=identity, question=question, golden_answers=(gold,)))
+        texts.append(f"{question}\n{solution}")
+    by_program = "_cot" not in name
+    shots = PROGRAM_DEMONSTRATIONS if by_program else WRITTEN_DEMONSTRATIONS
+    return WordProblems(name, tuple(loaded), shots, tuple(texts), by_program)
 
 
 THEOREM_TOLERANCE = 0.04
@@ -157,13 +134,9 @@ _ASKED_FOR = {
 
 @dataclass(frozen=True)
 class TheoremQA(Loaded):
-    """TheoremQA, loaded. left_out: the number of questions that need a picture, by the reason.
-
-    shots: original questions, one of each frequent type.
-    """
+    """TheoremQA, loaded. shots: original questions, one of each frequent type."""
 
     loaded: tuple[Example, ...]
-    left_out: Mapping[str, int] = field(default_factory=dict)
     name: str = "theoremqa"
     primary: str = "accuracy"
     corpus: Path | None = None
@@ -234,18 +207,14 @@ def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = Non
     """
     path = data_path(root, "theoremqa", "test.jsonl")
     loaded: list[Example] = []
-    left_out = 0
     for line, record in numbered_records(path, ("id", "question", "answer", "answer_type", "has_picture")):
         example = _example(record, path, line)
         if only is not None and record.get("field") != only:
             continue
-        if record["has_picture"] and not pictures:
-            left_out += 1
-        else:
+        if pictures or not record["has_picture"]:
             loaded.append(example)
     return TheoremQA(
         tuple(loaded),
-        {"needs a picture": left_out} if left_out else {},
         name="theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa",
         corpus=corpus if (corpus := path.with_name("corpus.jsonl")).is_file() else None,
     )
@@ -277,13 +246,11 @@ def _example(record: Record, path: Path, line: int) -> Example:
     return example_of(fields, path, line)
 
 
+_TRAIN = {name: partial(_load_problems, name=name, file="train.jsonl") for name in ("gsm8k_train", "gsm8k_cot_train")}
+
 TASKS: dict[str, Callable[[Path], Task]] = {
-    "gsm8k": _gsm8k("gsm8k", by_program=True),
-    "gsm8k_cot": _gsm8k("gsm8k_cot", by_program=False),
-    "gsm8k_cot_train": _gsm8k("gsm8k_cot_train", by_program=False, file="train.jsonl"),
-    "gsm8k_train": _gsm8k("gsm8k_train", by_program=True, file="train.jsonl"),
-    "gsm_hard": _gsm_hard("gsm_hard", by_program=True),
-    "gsm_hard_cot": _gsm_hard("gsm_hard_cot", by_program=False),
+    **{name: partial(_load_problems, name=name) for name in ("gsm8k", "gsm8k_cot", "gsm_hard", "gsm_hard_cot")},
+    **_TRAIN,
     "theoremqa": load_theoremqa,
     "theoremqa_math": partial(load_theoremqa, only="Math"),
     "theoremqa_pictures": partial(load_theoremqa, pictures=True),

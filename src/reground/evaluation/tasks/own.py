@@ -17,13 +17,11 @@ from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError
 from reground.core.paths import expanded
 from reground.core.programs import Sandbox
-from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Record, example_of, numbered_records
-from reground.evaluation.metrics.text import gold_recall
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks.qa import MULTI_HOP, NO_RETRIEVAL, QuestionAnswering
-from reground.evaluation.tasks.retrieval import document_id, retrieved_passages
+from reground.evaluation.tasks.qa import MULTI_HOP, QuestionAnswering
 
 ANSWERS = ("golden_answers", "answers", "answer")
 """The fields that may hold the answers."""
@@ -241,15 +239,9 @@ def _lines(path: Path) -> Iterator[Example]:
 class OwnAnswers(QuestionAnswering):
     """Questions with answers about documents of one's own, scored as those of the question-answering benchmarks."""
 
-    def recall(self, example: Example, steps: Sequence[RetrieveStep]) -> Score:
-        """The share of the supporting passages, or of their documents, that was retrieved."""
-        known = self.evidence(example)
-        if isinstance(known, str):
-            return Score(value=None, why=known)
-        if not steps:
-            return NO_RETRIEVAL
-        found = [document_id(passage.id, known) for passage in retrieved_passages(steps)]
-        return Score(value=gold_recall(known, found))
+    def ids_begin(self, gold: Sequence[str]) -> str:
+        """Nothing: the user's ids have no common beginning."""
+        return ""
 
 
 def read_measured(path: Path) -> OwnAnswers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -154,17 +155,28 @@ class QuestionAnswering(Loaded):
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score the answer phrase and the retrievals."""
-        steps = retrieve_steps(trajectory)
         return {
             **self._answer_scores(example, trajectory),
             "hit": _hit(example, trajectory),
-            "gold recall": self.recall(example, steps),
+            "gold recall": self.recall(example, retrieve_steps(trajectory)),
             ABSTAINED: _abstained(trajectory),
         }
 
     def recall(self, example: Example, steps: Sequence[RetrieveStep]) -> Score:
         """The share of the gold passages that was retrieved."""
-        return _recall(self.evidence(example), steps)
+        gold = self.evidence(example)
+        if isinstance(gold, str):
+            return Score(value=None, why=gold)
+        if not steps:
+            return NO_RETRIEVAL
+        passages = retrieved_passages(steps)
+        if passages and not any(passage.id.startswith(self.ids_begin(gold)) for passage in passages):
+            return Score(value=None, why="another corpus was searched than the one that the gold passages are from")
+        return Score(value=gold_recall(gold, [document_id(passage.id, gold) for passage in passages]))
+
+    def ids_begin(self, gold: Sequence[str]) -> str:
+        """How the ids of the corpus begin that the gold passages are from: d of d-7."""
+        return gold[0].rpartition("-")[0]
 
     def _answer_scores(self, example: Example, trajectory: Trajectory) -> dict[str, Score]:
         if trajectory.answer is None:
@@ -238,33 +250,20 @@ def _hit(example: Example, trajectory: Trajectory) -> Score:
     return Score(value=found, why="" if found is not None else "the answer is no phrase that a passage could hold")
 
 
-def _recall(evidence: tuple[str, ...] | str, steps: Sequence[RetrieveStep]) -> Score:
-    if isinstance(evidence, str):
-        return Score(value=None, why=evidence)
-    if not steps:
-        return NO_RETRIEVAL
-    passages = retrieved_passages(steps)
-    corpus = evidence[0].rpartition("-")[0]
-    if passages and not any(passage.id.startswith(corpus) for passage in passages):
-        return Score(value=None, why="another corpus was searched than the one that the gold passages are from")
-    return Score(value=gold_recall(evidence, [document_id(passage.id, evidence) for passage in passages]))
-
-
 MULTI_HOP = demonstrations("multi_hop")
 SINGLE_HOP = demonstrations("single_hop")
 YES_NO = demonstrations("yes_no")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loader:
+@dataclass(frozen=True)
+class Dataset:
     """Where a task's questions are, and their special cases.
 
-    file, corpus: in the task's data folder. split: the metadata's, where a file holds several.
-    hub: the file in FlashRAG's collection; None where it holds none or another split.
-    training: the part of the questions that the hash of `splits` makes; None where they are not divided.
+    file: below the data root. split: the metadata's, where a file holds several. corpus: a file beside it. hub: the
+    file in FlashRAG's collection; None where it holds none or another split. training: the part of the questions that
+    the hash of `splits` makes; None where they are not divided.
     """
 
-    folder: str
     file: str
     primary: str
     shots: tuple[Demonstration, ...]
@@ -276,120 +275,56 @@ class Loader:
     training: bool | None = None
     task: type[QuestionAnswering] = QuestionAnswering
 
-    def named(self, name: str) -> Callable[[Path], Task]:
-        """The loader of the task of this name."""
+    def load(self, root: Path, name: str) -> Task:
+        """The task of this name from the data root, which may be the hub."""
+        folder, _, file = self.file.partition("/")
+        if is_hub(root) and self.hub is not None:
+            examples, corpus = read_questions(hub_file(self.hub)), None
+        else:
+            examples = read_questions(data_path(root, folder, file), self.split)
+            corpus = data_path(root, folder, self.corpus) if self.corpus else None
+        examples = self.repair(examples)
+        if self.training is not None:
+            examples = part(examples, training=self.training)
+        return self.task(name, self.primary, tuple(examples), self.shots, corpus, self.evidence)
 
-        def load(root: Path) -> Task:
-            from_hub = is_hub(root) and self.hub is not None
-            path = hub_file(self.hub) if from_hub and self.hub else data_path(root, self.folder, self.file)
-            examples = self.repair(read_questions(path, None if from_hub else self.split))
-            if self.training is not None:
-                examples = part(examples, training=self.training)
-            corpus = data_path(root, self.folder, self.corpus) if self.corpus and not from_hub else None
-            return self.task(
-                name=name,
-                primary=self.primary,
-                loaded=tuple(examples),
-                shots=self.shots,
-                corpus=corpus,
-                evidence=self.evidence,
-            )
-
-        return load
+    @property
+    def unanswerable(self) -> Dataset:
+        """The same questions, with their gold passages taken away. The hub's files do not name these."""
+        return replace(self, task=Unanswerable, primary=ABSTAINED, hub=None)
 
 
-def _hotpotqa(split: str) -> Loader:
-    return Loader(
-        folder="hotpotqa",
-        file="questions.jsonl",
-        primary="token F1",
-        shots=MULTI_HOP,
-        split=split,
-        corpus="corpus.jsonl",
-        hub=f"hotpotqa/{split}.jsonl",
-    )
+_multi_hop = partial(Dataset, primary="token F1", shots=MULTI_HOP, corpus="corpus.jsonl")
+_single_hop = partial(Dataset, primary="exact match", shots=SINGLE_HOP)
+_hotpotqa = partial(_multi_hop, "hotpotqa/questions.jsonl")
+_popqa = partial(_single_hop, primary="cover-EM", training=False)
+_strategyqa = partial(Dataset, primary="accuracy", shots=YES_NO, task=YesNo)
+"""The authors' split of the public questions; the hub has these undivided, dev and train together."""
 
-
-def _multi_hop(folder: str, corpus: str | None = "corpus.jsonl", primary: str = "token F1", hub: str = "") -> Loader:
-    return Loader(
-        folder=folder, file="questions.jsonl", primary=primary, shots=MULTI_HOP, corpus=corpus, hub=hub or None
-    )
-
-
-def _single_hop(folder: str, file: str, primary: str = "exact match", hub: str | None = None) -> Loader:
-    return Loader(folder=folder, file=file, primary=primary, shots=SINGLE_HOP, hub=hub)
-
-
-_NQ_WITH_PASSAGES = Loader(
-    folder="nq_open",
-    file="oracle_questions.jsonl",
-    primary="exact match",
-    shots=SINGLE_HOP,
-    corpus="oracle_corpus.jsonl",
-    hub="nq/test.jsonl",
-)
-_POPQA = Loader(
-    folder="popqa",
-    file="questions_with_passages.jsonl",
-    primary="cover-EM",
-    shots=SINGLE_HOP,
-    corpus="corpus.jsonl",
-    evidence=subject_id,
-    training=False,
-)
-_POPQA_ALL = Loader(
-    folder="popqa",
-    file="questions_all.jsonl",
-    primary="cover-EM",
-    shots=SINGLE_HOP,
-    hub="popqa/test.jsonl",
-    repair=merge_wordings,
-    training=False,
-)
-_BAMTWOOGLE = Loader(
-    folder="bamtwoogle", file="questions.jsonl", primary="cover-EM", shots=MULTI_HOP, repair=split_alternatives
-)
-
-
-def _strategyqa(split: str) -> Loader:
-    """The authors' split of the public questions; the hub has these undivided, dev and train together."""
-    return Loader(folder="strategyqa", file=f"{split}.jsonl", primary="accuracy", shots=YES_NO, task=YesNo)
-
+DATASETS = {
+    "2wikimultihopqa": _multi_hop("2wikimultihopqa/questions.jsonl", hub="2wikimultihopqa/dev.jsonl"),
+    "2wikimultihopqa_train": _multi_hop("2wikimultihopqa/train.jsonl", hub="2wikimultihopqa/train.jsonl"),
+    "ambignq": _single_hop("ambignq/dev_disambiguated.jsonl"),
+    "bamboogle": _multi_hop("bamboogle/questions.jsonl", primary="cover-EM", corpus=None, hub="bamboogle/test.jsonl"),
+    "bamtwoogle": _multi_hop("bamtwoogle/questions.jsonl", primary="cover-EM", corpus=None, repair=split_alternatives),
+    "hotpotqa": _hotpotqa(split="dev", hub="hotpotqa/dev.jsonl"),
+    "hotpotqa_train": _hotpotqa(split="train", hub="hotpotqa/train.jsonl"),
+    "musique": _multi_hop("musique/questions.jsonl", hub="musique/dev.jsonl"),
+    "nq_open": _single_hop("nq_open/oracle_questions.jsonl", corpus="oracle_corpus.jsonl", hub="nq/test.jsonl"),
+    "nq_open_dev": _single_hop("nq_open/dev.jsonl", hub="nq/dev.jsonl"),
+    "nq_open_test": _single_hop("nq_open/test.jsonl", hub="nq/test.jsonl"),
+    "nq_open_train": _single_hop("nq_open/train.jsonl", hub="nq/train.jsonl"),
+    "popqa": _popqa("popqa/questions_with_passages.jsonl", corpus="corpus.jsonl", evidence=subject_id),
+    "popqa_all": _popqa("popqa/questions_all.jsonl", hub="popqa/test.jsonl", repair=merge_wordings),
+    "strategyqa": _strategyqa("strategyqa/dev.jsonl"),
+    "strategyqa_train": _strategyqa("strategyqa/train.jsonl"),
+    "triviaqa": _single_hop("triviaqa/test.jsonl", hub="triviaqa/test.jsonl"),
+    "triviaqa_dev": _single_hop("triviaqa/dev.jsonl", hub="triviaqa/dev.jsonl"),
+    "triviaqa_train": _single_hop("triviaqa/train.jsonl", hub="triviaqa/train.jsonl"),
+}
+DATASETS |= {f"{name}_train": replace(DATASETS[name], training=True) for name in ("popqa", "popqa_all")}
+DATASETS |= {f"{name}_unanswerable": DATASETS[name].unanswerable for name in ("2wikimultihopqa", "hotpotqa", "popqa")}
 
 TASKS: dict[str, Callable[[Path], Task]] = {
-    "2wikimultihopqa": _multi_hop("2wikimultihopqa", hub="2wikimultihopqa/dev.jsonl").named("2wikimultihopqa"),
-    "2wikimultihopqa_train": Loader(
-        folder="2wikimultihopqa",
-        file="train.jsonl",
-        primary="token F1",
-        shots=MULTI_HOP,
-        corpus="corpus.jsonl",
-        hub="2wikimultihopqa/train.jsonl",
-    ).named("2wikimultihopqa_train"),
-    "2wikimultihopqa_unanswerable": replace(_multi_hop("2wikimultihopqa"), task=Unanswerable, primary=ABSTAINED).named(
-        "2wikimultihopqa_unanswerable"
-    ),
-    "ambignq": _single_hop("ambignq", "dev_disambiguated.jsonl").named("ambignq"),
-    "bamboogle": _multi_hop("bamboogle", None, "cover-EM", "bamboogle/test.jsonl").named("bamboogle"),
-    "bamtwoogle": _BAMTWOOGLE.named("bamtwoogle"),
-    "hotpotqa": _hotpotqa("dev").named("hotpotqa"),
-    "hotpotqa_unanswerable": replace(_hotpotqa("dev"), task=Unanswerable, primary=ABSTAINED).named(
-        "hotpotqa_unanswerable"
-    ),
-    "hotpotqa_train": _hotpotqa("train").named("hotpotqa_train"),
-    "musique": _multi_hop("musique", hub="musique/dev.jsonl").named("musique"),
-    "nq_open": _NQ_WITH_PASSAGES.named("nq_open"),
-    "nq_open_dev": _single_hop("nq_open", "dev.jsonl", hub="nq/dev.jsonl").named("nq_open_dev"),
-    "nq_open_test": _single_hop("nq_open", "test.jsonl", hub="nq/test.jsonl").named("nq_open_test"),
-    "nq_open_train": _single_hop("nq_open", "train.jsonl", hub="nq/train.jsonl").named("nq_open_train"),
-    "popqa": _POPQA.named("popqa"),
-    "popqa_all": _POPQA_ALL.named("popqa_all"),
-    "popqa_all_train": replace(_POPQA_ALL, training=True).named("popqa_all_train"),
-    "popqa_unanswerable": replace(_POPQA, task=Unanswerable, primary=ABSTAINED).named("popqa_unanswerable"),
-    "popqa_train": replace(_POPQA, training=True).named("popqa_train"),
-    "strategyqa": _strategyqa("dev").named("strategyqa"),
-    "strategyqa_train": _strategyqa("train").named("strategyqa_train"),
-    "triviaqa": _single_hop("triviaqa", "test.jsonl", hub="triviaqa/test.jsonl").named("triviaqa"),
-    "triviaqa_dev": _single_hop("triviaqa", "dev.jsonl", hub="triviaqa/dev.jsonl").named("triviaqa_dev"),
-    "triviaqa_train": _single_hop("triviaqa", "train.jsonl", hub="triviaqa/train.jsonl").named("triviaqa_train"),
+    name: partial(dataset.load, name=name) for name, dataset in DATASETS.items()
 }
