@@ -29,15 +29,15 @@ from reground.evaluation.tasks.choice import load_agieval, load_mmlu
 
 
 def gaokao_train(root: Path):
-    return load_agieval("gaokao_train", ["gaokao-history"], root)
+    return load_agieval(root, "gaokao_train", ["gaokao-history"])
 
 
 def jec_train(root: Path):
-    return load_agieval("jec_train", ["jec-qa-kd"], root)
+    return load_agieval(root, "jec_train", ["jec-qa-kd"])
 
 
 def mmlu_train(root: Path):
-    return load_mmlu("mmlu_train", ["other"], root)
+    return load_mmlu(root, "mmlu_train", ["other"])
 
 
 TASKS = {"gaokao_train": gaokao_train, "jec_train": jec_train, "mmlu_train": mmlu_train}

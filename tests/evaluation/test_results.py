@@ -1,21 +1,31 @@
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reground.core.answers import Answer
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.trajectory import Trajectory
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep, Trajectory
 from reground.evaluation.results import (
     Record,
     RunConfig,
+    Stage,
+    add_stages,
     check_run,
     find_runs,
     open_run,
+    pass_at_k,
     read_records,
     read_run,
+    stages_of,
     versions,
     write_text,
 )
@@ -207,8 +217,8 @@ def test_a_start_that_was_killed_before_it_began_is_a_start(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n"format": 1,\n"task": }', r"config\.json:3: not JSON"),
-        ('{"format": 2}', r"config\.json: format 2; this reground reads 1"),
+        ('{\n"format": 1,\n"task": }', r"config\.json: Invalid JSON: .*line 3"),
+        ('{"format": 2}', r"config\.json: format: Input should be 1"),
         ('{"format": 1, "task": "sums"}', r"config\.json: data: "),
         ("[]", r"config\.json: "),
     ],
@@ -219,7 +229,7 @@ def test_a_broken_configuration_is_named(tmp_path: Path, text: str, said: str) -
     with pytest.raises(DataError, match=said):
         check_run(path, CONFIG)
     (path / "config.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="config"):
         read_run(path)
 
 
@@ -267,3 +277,91 @@ async def test_every_cut_of_either_file_is_healed_without_a_call(tmp_path: Path)
 def test_a_text_with_half_a_character_is_written(tmp_path: Path) -> None:
     write_text(tmp_path / "report.md", "by x\udcff")
     assert (tmp_path / "report.md").read_text(encoding="utf-8") == "by x\ufffd"
+
+
+def call(name: str, elapsed: float, prompt: int = 10, completion: int = 2) -> GenerateStep:
+    reply = Reply(text="x", usage=Usage(calls=1, prompt=prompt, completion=completion))
+    message = Message(role="user", content="x")
+    return GenerateStep(
+        span="",
+        ordinal=0,
+        name=name,
+        elapsed=elapsed,
+        model="m",
+        messages=(message,),
+        sampling=Sampling(),
+        replies=(reply,),
+    )
+
+
+def search(elapsed: float) -> RetrieveStep:
+    passages = (Passage(id="a", text="a"),)
+    return RetrieveStep(
+        span="", ordinal=0, name="retrieve", elapsed=elapsed, retriever="r", query="q", k=1, passages=passages
+    )
+
+
+def staged(*steps: GenerateStep | RetrieveStep | NoteStep) -> Trajectory:
+    return Trajectory(id="q", question="q", method="m", steps=steps)
+
+
+def test_the_time_between_two_ends_counts_for_the_later_step() -> None:
+    note = NoteStep(span="", ordinal=1, name="span", elapsed=2.5)
+    found = stages_of(staged(call("draft", 2.0), note, search(2.5), call("revise", 4.0), search(4.5)))
+    assert found == {
+        "draft": Stage(calls=1, prompt=10, completion=2, seconds=2.0),
+        "retrieve": Stage(calls=2, seconds=1.0),
+        "revise": Stage(calls=1, prompt=10, completion=2, seconds=1.5),
+    }
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e6)), max_size=20))
+def test_stages_add_up_to_the_time_of_the_last_end(ends: list[tuple[str, float]]) -> None:
+    found = stages_of(staged(*(call(name, elapsed) for name, elapsed in ends)))
+    assert abs(sum(stage.seconds for stage in found.values()) - max((e for _, e in ends), default=0.0)) < 1e-3
+    assert sum(stage.calls for stage in found.values()) == len(ends)
+
+
+def test_questions_are_summed_by_name() -> None:
+    one = stages_of(staged(call("draft", 1.0)))
+    two = stages_of(staged(call("draft", 2.0), search(2.5)))
+    assert add_stages([one, two]) == {
+        "draft": Stage(calls=2, prompt=20, completion=4, seconds=3.0),
+        "retrieve": Stage(calls=1, seconds=0.5),
+    }
+
+
+@st.composite
+def counts(draw: st.DrawFn, most: int) -> tuple[int, int, int]:
+    n = draw(st.integers(1, most))
+    return n, draw(st.integers(0, n)), draw(st.integers(1, n))
+
+
+@given(counts(8))
+def test_it_is_the_share_of_draws_that_hold_a_right_program(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    draws = list(itertools.combinations([True] * c + [False] * (n - c), k))
+    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+
+
+@given(counts(300))
+def test_it_is_the_product_form(case: tuple[int, int, int]) -> None:
+    numpy = pytest.importorskip("numpy")
+    n, c, k = case
+    product = 1.0 if n - c < k else 1.0 - numpy.prod(1.0 - k / numpy.arange(n - c + 1, n + 1))
+    assert math.isclose(pass_at_k(n, c, k), product, abs_tol=1e-9)
+
+
+@given(counts(60))
+def test_more_right_programs_never_lower_it(case: tuple[int, int, int]) -> None:
+    n, c, k = case
+    assert 0.0 <= pass_at_k(n, c, k) <= 1.0
+    if c < n:
+        assert pass_at_k(n, c, k) <= pass_at_k(n, c + 1, k)
+    assert pass_at_k(n, c, 1) == pytest.approx(c / n)
+
+
+@pytest.mark.parametrize(("n", "c", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 1), (3, -1, 1)])
+def test_impossible_counts_are_refused(n: int, c: int, k: int) -> None:
+    with pytest.raises(ValueError, match=r"cannot be right|needs at least"):
+        pass_at_k(n, c, k)

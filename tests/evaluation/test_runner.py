@@ -8,21 +8,43 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from reground.core.answers import ABSTENTION, PHRASE, TEXT, Answer
 from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError, SandboxUnavailable
+from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.trajectory import read_trajectories
-from reground.evaluation.results import read_records
-from reground.evaluation.runner import EvalSettings, Progress, choose, evaluate
-from reground.evaluation.task import Example
+from reground.core.method import solve
+from reground.core.run import Run
+from reground.core.trajectory import BEFORE_CHECKS, NoteStep, read_trajectories
+from reground.evaluation.report import build_reports
+from reground.evaluation.results import Record, RunConfig, read_records, read_run, summarise
+from reground.evaluation.runner import (
+    EARLIER,
+    FAITHFULNESS,
+    EvalSettings,
+    Progress,
+    before_checks,
+    choose,
+    evaluate,
+    scores_with_earlier,
+)
+from reground.evaluation.task import Example, Score, hidden_documents
+from reground.evaluation.tasks import load_task
+from reground.evaluation.tasks.longform import Judge, JudgedTask
+from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.methods.baselines import RAG, Direct
+from reground.methods.search_agent import SearchAgent
 from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 from tests.data import ROOT
 from tests.evaluation import killed_run
 from tests.evaluation.fakes import Chain, SumTask, adds
+from tests.evaluation.trajectories import answered
 
 SETTINGS = EvalSettings(method="chain", model="scripted", limit=None, concurrency=3)
 
@@ -316,3 +338,150 @@ async def test_usd_is_unknown_as_soon_as_one_price_is(tmp_path: Path) -> None:
 
     priced = await evaluate(SumTask(4), chain(Priced(script)), SETTINGS, tmp_path / "priced")
     assert priced.summary.usage.usd == 1.0
+
+
+EXAMPLE = Example(id="q", question="Where was he born?", golden_answers=("Ghent",))
+TASK = QuestionAnswering("bamboogle", "cover-EM", (EXAMPLE,))
+
+
+def noted(text: str) -> NoteStep:
+    return NoteStep(span="", ordinal=0, name=BEFORE_CHECKS, data={"text": text})
+
+
+async def test_a_revision_that_helps_and_one_that_hurts_are_both_seen() -> None:
+    """Table 4 of ReST meets ReAct: the same trajectories, scored at the answer step."""
+    helped = await scores_with_earlier(TASK, EXAMPLE, answered("In Ghent.", noted("In Bruges.")), None)
+    assert (helped["cover-EM"].value, helped["before checks: cover-EM"].value) == (1.0, 0.0)
+    hurt = await scores_with_earlier(TASK, EXAMPLE, answered("In Bruges.", noted("In Ghent.")), None)
+    assert (hurt["cover-EM"].value, hurt["before checks: cover-EM"].value) == (0.0, 1.0)
+
+
+async def test_a_trajectory_without_checks_has_no_such_metric() -> None:
+    assert f"{EARLIER}cover-EM" not in await scores_with_earlier(TASK, EXAMPLE, answered("In Ghent."), None)
+    assert before_checks(answered(None, noted("In Ghent."))) is None
+
+
+async def test_an_answer_that_the_checks_left_alone_is_judged_once() -> None:
+    model = ScriptedModel(["# so\nimplied = True"])
+
+    async def open_run(example, trajectory):
+        return Run()
+
+    task = JudgedTask(task=TASK, judge=Judge(model=model), open_run=open_run)
+    found = await scores_with_earlier(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
+    assert found["auto-eval"] == found["before checks: auto-eval"] == Score(value=1.0)
+    assert len(model.calls) == 1
+
+
+async def test_the_search_agents_trajectories_hold_both_answers() -> None:
+    replies = [
+        'Terminate(thoughts="t")',
+        'Answer(thoughts="t", answer="In Bruges.")',
+        'Revise_Answer(revised_answer="In Ghent.")',
+        "Check_Answer(passed=True)",
+    ]
+    agent = SearchAgent(model=ScriptedModel(replies), retriever=ScriptedRetriever([]), samples=1, form=TEXT)
+    solved = await solve(agent, EXAMPLE.question, Run(), id="q", name="search_agent")
+    found = await scores_with_earlier(TASK, EXAMPLE, solved.trajectory, None)
+    assert (found["cover-EM"].value, found["before checks: cover-EM"].value) == (1.0, 0.0)
+
+
+class Guesser:
+    """Answers the sums of its own run rightly as far as it is told: which questions, by run."""
+
+    def __init__(self, right: Mapping[int, set[str]]) -> None:
+        self.right = right
+        self.asked: dict[str, int] = {}
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        repeat = self.asked.get(question, 0)
+        self.asked[question] = repeat + 1
+        run.note(BEFORE_CHECKS, text="Answer: none")
+        number = question.split()[-1]
+        return Answer(text=f"Answer: {2 * int(number) if number in self.right[repeat] else 'none'}")
+
+
+async def test_mean_and_std_are_over_runs_of_the_method(tmp_path: Path) -> None:
+    """Three runs over four questions with 1, 2 and 3 right answers: 0.5 on average, 0.25 between runs."""
+    method = Guesser({0: {"0"}, 1: {"0", "1"}, 2: {"0", "1", "2"}})
+    settings = EvalSettings(method="guess", model="none", repeats=3, concurrency=1)
+    result = await evaluate(SumTask(4), method, settings, tmp_path / "run")
+    metric = result.summary.metrics["exact match"]
+    assert metric.by_repeat == (0.25, 0.5, 0.75)
+    assert (metric.mean, metric.std) == (0.5, pytest.approx(0.25))
+    before = result.summary.metrics["before checks: exact match"]
+    assert (before.by_repeat, before.std) == ((0.0, 0.0, 0.0), 0.0)
+    (report,) = build_reports([tmp_path / "run"])
+    every = report.tables[1]
+    assert (every.headers[6], every.rows[0][6]) == ("std of repeats", "0.250")
+
+
+async def test_a_single_run_has_no_std(tmp_path: Path) -> None:
+    settings = EvalSettings(method="guess", model="none", concurrency=1)
+    result = await evaluate(SumTask(2), Guesser({0: set()}), settings, tmp_path / "run")
+    assert (result.summary.metrics["exact match"].by_repeat, result.summary.metrics["exact match"].std) == ((), None)
+
+
+def test_programs_before_the_checks_leave_pass_at_k_alone() -> None:
+    """Metrics whose names begin with "pass" are verdicts that pass@k is computed from."""
+    config = RunConfig(task="t", data="d", primary="pass", form="program", method="m", model="m", repeats=2)
+    scores = {"pass": Score(value=1.0), f"{EARLIER}pass": Score(value=0.0)}
+    records = [Record(id=f"q~{repeat}", example="q", repeat=repeat, scores=scores) for repeat in range(2)]
+    metrics = summarise(config, records, expected=2).metrics
+    assert (metrics["pass@2"].mean, metrics[f"{EARLIER}pass"].mean) == (1.0, 0.0)
+
+
+FOUND = [
+    Passage(id="hotpot-1", title="Danube", text="The Danube is 2850 km long."),
+    Passage(id="hotpot-2", title="Seine", text="The Seine is 775 km long."),
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data" / "hotpotqa"
+    folder.mkdir(parents=True)
+    about = {"split": "dev", "gold_ids": ["hotpot-1"]}
+    lines = [
+        {"id": "a", "question": "How long is the Danube?", "golden_answers": ["2850 km"], "metadata": about},
+        {"id": "b", "question": "How long is the Rhine?", "golden_answers": ["1230 km"], "metadata": {"split": "dev"}},
+    ]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    corpus = [each.model_dump(include={"id", "title", "text"}) for each in FOUND]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in corpus))
+    return folder.parent
+
+
+async def scores(data: Path, task: str, reply: str, out: Path, *, searching: bool = True) -> dict[str, float | None]:
+    model = ScriptedModel(lambda messages, sampling: reply)
+    method = RAG(model=model, retriever=ScriptedRetriever(FOUND), form=PHRASE) if searching else Direct(model=model)
+    await evaluate(load_task(task, data), method, EvalSettings("rag", "scripted", ids="a"), out)
+    (record,) = read_run(out).records().values()
+    return {name: score.value for name, score in record.scores.items()}
+
+
+@pytest.mark.parametrize(
+    ("reply", "faithful", "right"),
+    [("Answer: 2850 km", 1.0, 1.0), ("Answer: 3000 km", 0.0, 0.0), (ABSTENTION, None, 0.0)],
+)
+async def test_faithfulness_stands_beside_the_tasks_own_metrics(
+    reply: str, faithful: float | None, right: float, data: Path, tmp_path: Path
+) -> None:
+    found = await scores(data, "hotpotqa", reply, tmp_path / "out")
+    assert (found[FAITHFULNESS], found["exact match"]) == (faithful, right)
+    assert found["abstained"] == float(reply == ABSTENTION)
+
+
+async def test_a_method_that_reads_nothing_is_neither_faithful_nor_not(data: Path, tmp_path: Path) -> None:
+    found = await scores(data, "hotpotqa", "Answer: 2850 km", tmp_path / "out", searching=False)
+    assert FAITHFULNESS not in found
+
+
+async def test_where_the_gold_passages_are_taken_away_it_is_right_to_abstain(data: Path, tmp_path: Path) -> None:
+    task = load_task("hotpotqa_unanswerable", data)
+    (example,) = task.examples()
+    assert example.id == "a", "the gold passages of the other are unknown"
+    assert hidden_documents(task, example) == {"hotpot-1"}
+    assert task.primary == "abstained"
+    assert (await scores(data, task.name, ABSTENTION, tmp_path / "one"))["abstained"] == 1.0
+    assert (await scores(data, task.name, "Answer: 2850 km", tmp_path / "two"))["abstained"] == 0.0

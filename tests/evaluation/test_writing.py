@@ -15,9 +15,9 @@ from reground.evaluation.tasks import load_task, task_names
 from reground.evaluation.tasks.writing import (
     DECIDED,
     Part,
-    Writing,
     in_order,
     lacks,
+    load_writing,
     names,
     parts,
     subtitles,
@@ -128,12 +128,12 @@ def test_the_tasks_are_the_papers_three_kinds_with_three_topics_each() -> None:
 
 
 def example(identity: str = "timeline-american-civil-war"):
-    return next(each for each in Writing().examples() if each.id == identity)
+    return next(each for each in load_writing().examples() if each.id == identity)
 
 
 async def test_what_is_counted_and_that_quality_is_left_to_people() -> None:
     shown = retrieval(PASSAGE)
-    scores = await Writing().score(example(), answered(ARTICLE, shown), None)
+    scores = await load_writing().score(example(), answered(ARTICLE, shown), None)
     assert {name: score.value for name, score in scores.items()} == {
         "quality": None,
         "form kept": 1.0,
@@ -146,11 +146,11 @@ async def test_what_is_counted_and_that_quality_is_left_to_people() -> None:
         "years in order": 1.0,
     }
     assert scores["quality"].why == DECIDED
-    assert Writing().primary == "quality"
+    assert load_writing().primary == "quality"
 
 
 async def test_what_cannot_be_said_is_unscored() -> None:
-    scores = await Writing().score(example(), answered("No year here."), None)
+    scores = await load_writing().score(example(), answered("No year here."), None)
     unscored = {name: score.why for name, score in scores.items() if score.value is None}
     assert unscored == {
         "quality": DECIDED,
@@ -158,20 +158,20 @@ async def test_what_cannot_be_said_is_unscored() -> None:
         "names read": "nothing was retrieved",
         "years in order": "fewer than two parts name a year",
     }
-    assert (await Writing().score(example(), answered("None.", retrieval(PASSAGE)), None))[
+    assert (await load_writing().score(example(), answered("None.", retrieval(PASSAGE)), None))[
         "years read"
     ].why == "the answer has no years"
     for text in (None, "  "):
-        scores = await Writing().score(example(), answered(text), None)
+        scores = await load_writing().score(example(), answered(text), None)
         assert {name: (score.value, score.why) for name, score in scores.items()} == {
             "quality": (None, "there is no answer")
         }
-    assert "years in order" not in await Writing().score(example("biography-jin-yong"), answered(ARTICLE), None)
+    assert "years in order" not in await load_writing().score(example("biography-jin-yong"), answered(ARTICLE), None)
 
 
 def test_headings_are_not_among_the_sentences_that_must_be_supported() -> None:
     trajectory = answered(ARTICLE, retrieval(PASSAGE))
     assert trajectory.answer is not None
     cited = trajectory.answer.model_copy(update={"citations": (Citation(marker=1, passage_id="war"),)})
-    found = faithfulness(Writing(), example(), trajectory.model_copy(update={"answer": cited}))
+    found = faithfulness(load_writing(), example(), trajectory.model_copy(update={"answer": cited}))
     assert found["faithfulness"].value == 1 / 4, "of four sentences; the passage has no 12 April"

@@ -20,7 +20,7 @@ from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.trajectory import ExecuteStep, GenerateStep
-from reground.evaluation.tasks.usaco import FORM as CONTEST
+from reground.evaluation.tasks.code import CONTEST_FORM as CONTEST
 from reground.methods.baselines import ChainOfThoughtRAG, FewShot
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
 from reground.methods.flare import FLARE, masked, next_sentence, unsure

@@ -345,7 +345,7 @@ async def test_a_ranking_that_ends_at_a_query_looks_that_up_and_asks_nothing_mor
 
 
 async def test_the_retrieval_task_scores_the_ranking_even_where_the_budget_ended() -> None:
-    task = Retrieval("small", (Example(id="q", question=QUESTION),), {"q": {"d7": 1}})
+    task = Retrieval("small", "nDCG@10", (Example(id="q", question=QUESTION),), qrels={"q": {"d7": 1}})
     for calls in (None, 3, 2):
         run = Run(budget=Budget(calls=calls))
         model = generator(reason=["One.", "Answer: river"], query="river")

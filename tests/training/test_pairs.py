@@ -199,7 +199,7 @@ def test_tasks_tell_their_gold_passages() -> None:
     )
     answering = QuestionAnswering(name="qa_train", primary="token F1", loaded=asked)
     assert gold_passages(answering) == {"a": frozenset({"d1", "d2"})}
-    ranking = Retrieval("r", (Example(id="q", question="?"),), {"q": {"d7": 1, "d8": 0}})
+    ranking = Retrieval("r", "nDCG@10", (Example(id="q", question="?"),), qrels={"q": {"d7": 1, "d8": 0}})
     assert gold_passages(ranking) == {"q": frozenset({"d7"})}
     assert gold_passages(SumTask()) == {}
 

@@ -211,7 +211,7 @@ def writer() -> ScriptedModel:
     return ScriptedModel(says)
 
 
-RANKINGS = Retrieval("small", (Example(id="q", question="Where does sand go?"),), {"q": {"d7": 1}})
+RANKINGS = Retrieval("small", "nDCG@10", (Example(id="q", question="Where does sand go?"),), qrels={"q": {"d7": 1}})
 
 
 async def test_a_task_of_rankings_has_trees_with_ndcg_as_the_reward(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def cells_of(methods: Sequence[str], budgets: Sequence[int | None]) -> list[Cell
 
 def read_plan(path: Path) -> Plan | None:
     """The comparison in a folder, or None. Raises DataError if compare.json is broken."""
-    return read_stored(path / PLAN, Plan, "a comparison")
+    return read_stored(path / PLAN, Plan)
 
 
 async def compare(

@@ -107,9 +107,6 @@ def add_stages(several: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
     return total
 
 
-FORMAT = 1
-
-
 class RunConfig(Value):
     """The identity of a run: two runs with equal configurations do the same work.
 
@@ -218,11 +215,6 @@ class Summary(Value):
         return Cost(tokens=self.usage.tokens / runs, seconds=self.seconds / runs, usd=usd)
 
 
-MAY_GROW = frozenset({"limit", "repeats"})
-NEWER = frozenset(
-    f"model_settings.{name}" for name in ("base_url", "adapter_files", "weights", "judge_weights", "rewriter_weights")
-) | {"settings.file"}
-"""Fields that older run folders may lack; a missing field agrees with any value."""
 _LIBRARIES = ("pydantic", "aiohttp", "tantivy", "xllamacpp", "numpy", "math-verify", "torch", "transformers", "lancedb")
 _OURS = frozenset(
     ("config.json", "versions.json", "journal.sqlite", "trajectories.jsonl", "scores.jsonl", "summary.json")
@@ -284,12 +276,11 @@ class RunFolder:
 
     def summary(self) -> Summary | None:
         """The content of summary.json, or None."""
-        path = self.path / "summary.json"
-        return _read_value(path, Summary) if path.exists() else None
+        return read_stored(self.path / "summary.json", Summary)
 
 
-def read_stored(path: Path, kind: type[V], what: str) -> V | None:
-    """A JSON file's value; None if there is no file. Raises DataError if it is not `what`."""
+def read_stored(path: Path, kind: type[V]) -> V | None:
+    """A JSON file's value; None if there is no file. Raises DataError if it holds something else."""
     if not path.is_file():
         return None
     try:
@@ -297,7 +288,7 @@ def read_stored(path: Path, kind: type[V], what: str) -> V | None:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None
     except ValidationError as error:
-        raise DataError(f"not {what} of this format: {error.errors()[0]['msg']}", path=path) from None
+        raise DataError(_first(error), path=path) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -318,8 +309,7 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
     with locked(path / ".lock", "running in", path):
         stored = path / "config.json"
-        if stored.exists():
-            config = _agree(path, _read_config(stored), config)
+        _check_agreement(path, read_stored(stored, RunConfig), config)
         write_text(stored, config.model_dump_json(indent=2) + "\n")
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
@@ -331,15 +321,15 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
 def check_run(path: Path, config: RunConfig) -> None:
     """Raise the errors of `open_run` about the folder's configuration, without changing anything."""
     _refuse_foreign(path)
-    if (path / "config.json").exists():
-        _agree(path, _read_config(path / "config.json"), config)
+    _check_agreement(path, read_stored(path / "config.json", RunConfig), config)
 
 
 def read_run(path: Path) -> RunFolder:
     """Open a run folder for reading, finished or not. Raises DataError for another folder."""
-    if not (path / "config.json").is_file():
+    config = read_stored(path / "config.json", RunConfig)
+    if config is None:
         raise DataError("not a run folder: it has no config.json", path=path)
-    return RunFolder(path, _read_config(path / "config.json"))
+    return RunFolder(path, config)
 
 
 def find_runs(paths: list[Path]) -> list[RunFolder]:
@@ -389,50 +379,26 @@ def _refuse_foreign(path: Path) -> None:
         )
 
 
-def _read_config(path: Path) -> RunConfig:
-    return _read_value(path, RunConfig)
-
-
-def _read_value(path: Path, kind: type[V]) -> V:
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read: {error}", path=path) from error
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno) from error
-    except (RecursionError, ValueError) as error:
-        raise DataError(f"not JSON: {error}", path=path) from None
-    if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
-        raise DataError(f"format {data['format']}; this reground reads {FORMAT}", path=path)
-    try:
-        return kind.model_validate(data)
-    except ValidationError as error:
-        raise DataError(_first(error), path=path) from None
-
-
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 
-def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
-    """The configuration of a resumed run: `limit` and `repeats` may grow, everything else must be equal."""
+def _check_agreement(path: Path, old: RunConfig | None, new: RunConfig) -> None:
+    """Refuse to resume a run with another configuration: only `limit` and `repeats` may grow."""
+    if old is None:
+        return
     before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
-    names = dict.fromkeys([*before, *after])
     differing = [
-        name
-        for name in names
-        if (name in before or name not in NEWER)
-        and before.get(name) != after.get(name)
-        and not _grown(name, before.get(name), after.get(name))
+        f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}"
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name) and not _grown(name, before.get(name), after.get(name))
     ]
     if differing:
-        said = "; ".join(f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}" for name in differing)
         raise ConfigurationError(
-            f"{path} contains another run: {said}. Give the same options to resume it, or another --out"
+            f"{path} contains another run: {'; '.join(differing)}. Give the same options to resume it, or another --out"
         )
-    return new
 
 
 def _flat(config: dict[str, JsonValue]) -> dict[str, JsonValue]:
@@ -447,7 +413,9 @@ def _flat(config: dict[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _grown(name: str, old: JsonValue, new: JsonValue) -> bool:
-    return name in MAY_GROW and isinstance(old, int) and (new is None or (isinstance(new, int) and new >= old))
+    if name not in ("limit", "repeats") or not isinstance(old, int):
+        return False
+    return new is None or (isinstance(new, int) and new >= old)
 
 
 def _brief(value: JsonValue) -> str:

@@ -14,8 +14,8 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from math import fsum
+from dataclasses import dataclass, fields, replace
+from statistics import fmean
 from typing import Any, Literal
 
 from reground.core.answers import TEXT
@@ -216,7 +216,7 @@ def estimate(
     most = None if budget is None else left * budget
     seconds = None if speed is None or tokens is None else tokens / speed
     if paid and speed is None:
-        seconds = left * _mean(record.seconds for record in paid) / concurrency
+        seconds = left * fmean(record.seconds for record in paid) / concurrency
     return Estimate(
         label,
         left,
@@ -232,23 +232,8 @@ def estimate(
 def total(estimates: Sequence[Estimate]) -> Estimate:
     """The sum. What one part lacks is None."""
 
-    def add(parts: Iterable[float | None]) -> float | None:
-        known = list(parts)
-        return None if any(part is None for part in known) else fsum(part for part in known if part is not None)
+    def add(name: str) -> Any:
+        values = [getattr(each, name) for each in estimates]
+        return None if None in values else sum(values)
 
-    tokens, most = add(e.tokens for e in estimates), add(e.most_tokens for e in estimates)
-    return Estimate(
-        "all",
-        sum(e.runs for e in estimates),
-        None if tokens is None else round(tokens),
-        None if most is None else round(most),
-        add(e.usd for e in estimates),
-        add(e.most_usd for e in estimates),
-        add(e.seconds for e in estimates),
-        sum(e.measured for e in estimates),
-    )
-
-
-def _mean(values: Iterable[float]) -> float:
-    known = list(values)
-    return fsum(known) / len(known) if known else 0.0
+    return Estimate("all", *(add(each.name) for each in fields(Estimate)[1:]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from pydantic import Field, JsonValue
@@ -91,11 +93,19 @@ class Task(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class Loaded:
-    """Questions and worked examples that a task's fields hold."""
+    """A task whose questions and worked examples stand in its fields.
 
+    corpus: the data set's own documents, if any. A subclass with more metrics than the primary one names all in
+    `metrics`.
+    """
+
+    name: str
+    primary: str
     loaded: tuple[Example, ...]
-    shots: tuple[Demonstration, ...]
+    shots: tuple[Demonstration, ...] = ()
+    corpus: Path | None = None
 
     def examples(self) -> Sequence[Example]:
         """All questions of the split."""

@@ -137,7 +137,7 @@ async def tune(
 
 def read_tuning(out: Path) -> Tuning | None:
     """The choices for the comparison in a folder, if it was tuned. Raises DataError if tuning.json is broken."""
-    return read_stored(out / CHOICES, Tuning, "a tuning")
+    return read_stored(out / CHOICES, Tuning)
 
 
 def _write(out: Path, task: str, choices: Sequence[Choice]) -> None:

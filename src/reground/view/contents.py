@@ -284,7 +284,7 @@ class _Summary:
         except OSError:
             return None
         if when != self._when:
-            self._when, self._read = when, read_stored(path, Summary, "a summary")
+            self._when, self._read = when, read_stored(path, Summary)
         return self._read if self._read is not None and self._read.runs == runs else None
 
 

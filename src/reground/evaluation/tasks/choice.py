@@ -64,12 +64,7 @@ class MultipleChoice(Loaded):
     the order of the report.
     """
 
-    name: str
-    loaded: tuple[Example, ...]
-    shots: tuple[Demonstration, ...] = ()
     groups: tuple[str, ...] = ()
-    primary: str = "exact match"
-    corpus: Path | None = None
     metrics: tuple[str, ...] = ("exact match", "option F1")
     form: AnswerForm = CHOICE
 
@@ -131,7 +126,7 @@ def load_mmlu(root: Path, name: str, groups: Sequence[str]) -> Task:
     dev = {example.metadata["subject"]: example for example in unseen}
     spread = list(dev.values())[:: max(1, len(dev) // 5)][:5]
     shots = tuple(Demonstration(question=each.question, answer=each.golden_answers[0]) for each in spread)
-    return MultipleChoice(name, tuple(loaded), shots, tuple(groups))
+    return MultipleChoice(name, "exact match", tuple(loaded), shots, groups=tuple(groups))
 
 
 _OWN_LETTER = re.compile(r"^\s*[(（]?[A-H][)）.．、]\s*")
@@ -170,7 +165,7 @@ def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
         shot.model_copy(update={"question": f"{shot.question}\n{_SEVERAL if len(shot.answer) > 1 else _ONE}"})
         for shot in demonstrations("chinese_choice")
     )
-    return MultipleChoice(name, tuple(loaded), tuple(shots), tuple(groups))
+    return MultipleChoice(name, "exact match", tuple(loaded), tuple(shots), groups=tuple(groups))
 
 
 _MMLU = {

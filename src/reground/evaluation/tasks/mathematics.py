@@ -46,12 +46,8 @@ class WordProblems(Loaded):
     texts: the questions with their worked answers or reference programs.
     """
 
-    name: str
-    loaded: tuple[Example, ...]
-    shots: tuple[Demonstration, ...]
-    texts: tuple[str, ...]
-    by_program: bool
-    primary: str = "accuracy"
+    texts: tuple[str, ...] = ()
+    by_program: bool = True
 
     @property
     def form(self) -> AnswerForm:
@@ -100,7 +96,7 @@ def _load_problems(root: Path, name: str, *, file: str = "test.jsonl") -> Task:
         texts.append(f"{question}\n{solution}")
     by_program = "_cot" not in name
     shots = PROGRAM_DEMONSTRATIONS if by_program else WRITTEN_DEMONSTRATIONS
-    return WordProblems(name, tuple(loaded), shots, tuple(texts), by_program)
+    return WordProblems(name, "accuracy", tuple(loaded), shots, texts=tuple(texts), by_program=by_program)
 
 
 THEOREM_TOLERANCE = 0.04
@@ -136,13 +132,7 @@ _ASKED_FOR = {
 class TheoremQA(Loaded):
     """TheoremQA, loaded. shots: original questions, one of each frequent type."""
 
-    loaded: tuple[Example, ...]
-    name: str = "theoremqa"
-    primary: str = "accuracy"
-    corpus: Path | None = None
-    metrics: tuple[str, ...] = ("accuracy",)
     form: AnswerForm = THEOREM_FORM
-    shots: tuple[Demonstration, ...] = demonstrations("theorem")
 
     def hidden(self, example: Example) -> frozenset[str]:
         """The question's own document, in a corpus of solved problems."""
@@ -213,11 +203,10 @@ def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = Non
             continue
         if pictures or not record["has_picture"]:
             loaded.append(example)
-    return TheoremQA(
-        tuple(loaded),
-        name="theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa",
-        corpus=corpus if (corpus := path.with_name("corpus.jsonl")).is_file() else None,
-    )
+    name = "theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa"
+    corpus = path.with_name("corpus.jsonl")
+    shots = demonstrations("theorem")
+    return TheoremQA(name, "accuracy", tuple(loaded), shots, corpus if corpus.is_file() else None)
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "integer": int, "float": (int, float), "option": str}

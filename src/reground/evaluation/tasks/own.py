@@ -20,7 +20,7 @@ from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Record, example_of, numbered_records
 from reground.evaluation.questions import MEASURED
-from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.task import Example, Loaded, Score, Task
 from reground.evaluation.tasks.qa import MULTI_HOP, QuestionAnswering
 
 ANSWERS = ("golden_answers", "answers", "answer")
@@ -181,29 +181,14 @@ ANSWERED = "answered"
 
 
 @dataclass(frozen=True)
-class OwnQuestions(Task):
+class OwnQuestions(Loaded):
     """Questions without answers. Scored is only whether there is an answer."""
 
-    questions: tuple[Example, ...]
+    form: AnswerForm = TEXT
 
-    @property
-    def name(self) -> str:
-        """The task's name."""
-        return NAME
-
-    @property
-    def form(self) -> AnswerForm:
-        """Free text."""
-        return TEXT
-
-    @property
-    def primary(self) -> str:
-        """Whether there is an answer."""
-        return ANSWERED
-
-    def examples(self) -> Sequence[Example]:
-        """All questions, in the file's order."""
-        return self.questions
+    def solutions(self) -> Sequence[str]:
+        """None: nothing is measured with these questions."""
+        return ()
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """1 where there is an answer."""
@@ -217,7 +202,7 @@ def read_own(path: Path) -> OwnQuestions:
     questions = tuple(records)
     if not questions:
         raise DataError("has no questions", path=path)
-    return OwnQuestions(questions)
+    return OwnQuestions(NAME, ANSWERED, questions)
 
 
 def _objects(path: Path) -> Iterator[Example]:

@@ -142,13 +142,8 @@ def subject_id(example: Example) -> tuple[str, ...] | str:
 
 @dataclass(frozen=True)
 class QuestionAnswering(Loaded):
-    """A loaded question-answering task. shots: original questions. corpus: the dataset's own passages, if any."""
+    """A loaded question-answering task. shots: original questions."""
 
-    name: str
-    primary: str
-    loaded: tuple[Example, ...]
-    shots: tuple[Demonstration, ...] = ()
-    corpus: Path | None = None
     evidence: Evidence = gold_ids
     metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall", ABSTAINED)
     form: AnswerForm = PHRASE

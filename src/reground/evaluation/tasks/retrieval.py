@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from pydantic import JsonValue
 
-from reground.core.answers import TEXT, AnswerForm, Demonstration
+from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.evidence import Passage
 from reground.core.programs import Sandbox
@@ -95,6 +95,9 @@ def document_id(passage_id: str, known: Container[str] = ()) -> str:
     return passage_id if passage_id in known else _PIECE.sub("", passage_id)
 
 
+PRIMARY = "nDCG@10"
+
+
 @dataclass(frozen=True)
 class Retrieval(Loaded):
     """A loaded retrieval task with every query that has a relevant document.
@@ -104,15 +107,10 @@ class Retrieval(Loaded):
     and of a BEIR folder the document with the query's own id).
     """
 
-    name: str
-    loaded: tuple[Example, ...]
-    qrels: Qrels
-    corpus: Path | None = None
-    excluded: Mapping[str, frozenset[str]] | None = None
-    primary: str = "nDCG@10"
+    qrels: Qrels = field(kw_only=True)
+    excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
     metrics: tuple[str, ...] = DEFAULT_METRICS
     form: AnswerForm = TEXT
-    shots: tuple[Demonstration, ...] = ()
 
     def solutions(self) -> Sequence[str]:
         """None: the corpus is part of the benchmark."""
@@ -120,12 +118,12 @@ class Retrieval(Loaded):
 
     def hidden(self, example: Example) -> frozenset[str]:
         """The documents excluded for a query are not even found, so that a ranking is whole without them."""
-        return (self.excluded or {}).get(example.id, frozenset())
+        return self.excluded.get(example.id, frozenset())
 
     def ranking(self, example_id: str, passage_ids: Iterable[str]) -> list[str]:
         """The documents of a ranking of passages, each once, without those excluded for the query."""
         relevance = self.qrels.get(example_id, {})
-        left_out = (self.excluded or {}).get(example_id, frozenset())
+        left_out = self.excluded.get(example_id, frozenset())
         documents = dict.fromkeys(document_id(passage, relevance) for passage in passage_ids)
         return [document for document in documents if document not in left_out]
 
@@ -154,7 +152,7 @@ def load_scifact(root: Path) -> Task:
         if record.get("split", "test") == "test":
             _judge(qrels, str(record["query_id"]), str(record["doc_id"]), record["score"], judgements, line)
     examples = _queries(queries, "id", qrels)
-    return Retrieval("scifact", examples, qrels, corpus=data_path(root, "scifact", "corpus.jsonl"))
+    return Retrieval("scifact", PRIMARY, examples, corpus=data_path(root, "scifact", "corpus.jsonl"), qrels=qrels)
 
 
 _MEASURED = ("qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt")
@@ -162,10 +160,8 @@ _MEASURED = ("qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt")
 
 def load_beir(folder: Path) -> Task:
     """A BEIR folder: queries.jsonl (`_id`, `text`), corpus.jsonl, and qrels/test.tsv, else dev.tsv."""
-    queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
     qrels = read_qrels(_existing(folder, *_MEASURED))
-    corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
-    return Retrieval(folder.name, _queries(queries, "_id", qrels), qrels, corpus, _themselves(qrels))
+    return _beir(folder.name, folder, qrels)
 
 
 def load_beir_train(folder: Path) -> Task:
@@ -173,17 +169,20 @@ def load_beir_train(folder: Path) -> Task:
     measured = {query for name in _MEASURED if (folder / name).is_file() for query in read_qrels(folder / name)}
     judged = read_qrels(_existing(folder, "qrels/train.tsv"))
     qrels = {query: grades for query, grades in judged.items() if query not in measured}
+    return _beir(f"{folder.name}_train", folder, qrels)
+
+
+def _beir(name: str, folder: Path, qrels: Qrels) -> Retrieval:
+    """The folder's queries with these judgements.
+
+    A query does not find the document with its id, as in BEIR's own evaluation (`ignore_identical_ids`): ArguAna's and
+    Quora's queries are documents of their corpus, where each would find itself first.
+    """
     queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
     corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
-    return Retrieval(f"{folder.name}_train", _queries(queries, "_id", qrels), qrels, corpus, _themselves(qrels))
-
-
-def _themselves(qrels: Qrels) -> dict[str, frozenset[str]]:
-    """By query the document with its id, which BEIR's own evaluation leaves out (`ignore_identical_ids`).
-
-    ArguAna's and Quora's queries are documents of their corpus, where each would find itself first.
-    """
-    return {query: frozenset({query}) for query in qrels}
+    themselves = {query: frozenset({query}) for query in qrels}
+    loaded = _queries(queries, "_id", qrels)
+    return Retrieval(name, PRIMARY, loaded, corpus=corpus, qrels=qrels, excluded=themselves)
 
 
 def load_bright(folder: Path) -> Task:
@@ -204,7 +203,8 @@ def load_bright(folder: Path) -> Task:
         fields = {"id": query, "question": record["query"], "metadata": {"reasoning": record.get("reasoning")}}
         loaded.append(example_of(fields, path, line))
     corpus = next(iter(_bright_files(path.parent, "documents", part)), None)
-    return Retrieval(f"bright_{part}" if part else folder.name, tuple(loaded), qrels, corpus, excluded)
+    name = f"bright_{part}" if part else folder.name
+    return Retrieval(name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, excluded=excluded)
 
 
 def _bright_examples(folder: Path) -> tuple[Path, str]:

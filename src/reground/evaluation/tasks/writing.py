@@ -19,7 +19,7 @@ from reground.core.citations import without_unknown
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import numbered_records
-from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.task import Example, Loaded, Score, Task
 from reground.evaluation.tasks.retrieval import retrieve_steps, shown_texts
 from reground.text.sentences import sentences
 
@@ -36,46 +36,18 @@ _GROUPS = ("survey", "biography", "timeline")
 
 
 @dataclass(frozen=True)
-class Writing(Task):
-    """Requests for an article with subtitles, from the package. There is no reference.
+class Writing(Loaded):
+    """Requests for an article with subtitles. There is no reference, so quality is unscored without a judge.
 
-    group: one kind of text, or all where it is empty. The papers print three topics and, as an example, a fourth; these
-    have `source` "paper" in their metadata. The others are ours.
+    criteria: what people and judges look at.
     """
 
-    group: str = ""
+    form: AnswerForm = ARTICLE
+    criteria: str = CRITERIA
 
-    @property
-    def name(self) -> str:
-        """writing, or writing_GROUP."""
-        return f"writing_{self.group}" if self.group else "writing"
-
-    @property
-    def form(self) -> AnswerForm:
-        """An article with a title and subtitles."""
-        return ARTICLE
-
-    @property
-    def primary(self) -> str:
-        """Quality, which no number of the task's own stands for: it is unscored without a judge."""
-        return QUALITY
-
-    @property
-    def criteria(self) -> str:
-        """What people and judges look at."""
-        return CRITERIA
-
-    def examples(self) -> Sequence[Example]:
-        """The requests, in the file's order; metadata: group, source."""
-        return tuple(
-            Example(
-                id=str(record["id"]),
-                question=str(record["question"]),
-                metadata={"group": str(record["group"]), "source": str(record["source"])},
-            )
-            for _, record in numbered_records(_FILE, ("id", "question", "group", "source"))
-            if self.group in {"", record["group"]}
-        )
+    def solutions(self) -> Sequence[str]:
+        """None: there is no right answer."""
+        return ()
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Counts of the text; whether its years and names were read somewhere; and quality, which is unscored."""
@@ -100,6 +72,23 @@ class Writing(Task):
             why = "" if order is not None else "fewer than two parts name a year"
             scores["years in order"] = Score(value=order, why=why)
         return scores
+
+
+def load_writing(group: str = "") -> Writing:
+    """The requests of the package; metadata: group, source. group: one kind of text, or all where it is empty.
+
+    The papers print three topics and, as an example, a fourth; these have `source` "paper". The others are ours.
+    """
+    loaded = (
+        Example(
+            id=str(record["id"]),
+            question=str(record["question"]),
+            metadata={"group": str(record["group"]), "source": str(record["source"])},
+        )
+        for _, record in numbered_records(_FILE, ("id", "question", "group", "source"))
+        if group in {"", record["group"]}
+    )
+    return Writing(f"writing_{group}" if group else "writing", QUALITY, tuple(loaded))
 
 
 def _read(items: Sequence[str], what: str, trajectory: Trajectory) -> Score:
@@ -207,5 +196,5 @@ def _plain(text: str) -> list[str]:
 
 
 TASKS: dict[str, Callable[[], Task]] = {
-    f"writing_{group}" if group else "writing": partial(Writing, group) for group in ("", *_GROUPS)
+    f"writing_{group}" if group else "writing": partial(load_writing, group) for group in ("", *_GROUPS)
 }

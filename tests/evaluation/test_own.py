@@ -171,3 +171,41 @@ def test_numbers_and_gaps_are_read_as_tables_in_python_write_them(tmp_path: Path
 def test_a_mark_that_windows_writes_is_no_part_of_the_first_line(tmp_path: Path) -> None:
     found = read(tmp_path, "q.jsonl", '\ufeff{"question": "Who?", "answer": "Ada"}\n')
     assert told(found) == [("1", "Who?", ("Ada",))]
+
+
+def test_lines_and_objects_are_questions(tmp_path: Path) -> None:
+    plain, objects = tmp_path / "q.txt", tmp_path / "q.jsonl"
+    plain.write_text("\ufeffWho wrote it?\n\n  When? \n", encoding="utf-8")
+    objects.write_text('{"question": "Who wrote it?"}\n{"id": "b", "question": "When?", "golden_answers": ["1900"]}\n')
+    found = [load_training_task(f"questions_train:{file}", tmp_path).examples() for file in (plain, objects)]
+    assert [[(each.id, each.question) for each in some] for some in found] == [
+        [("1", "Who wrote it?"), ("3", "When?")],
+        [("1", "Who wrote it?"), ("b", "When?")],
+    ]
+    assert not found[1][1].golden_answers, "answers are not even read"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("q.txt", b"\n \n", "has no questions"),
+        ("q.txt", b"\xff\xfe\x00bad", "cannot be read as questions"),
+        ("q.jsonl", b'{"text": "Who?"}\n', "question"),
+        ("absent.txt", None, "cannot be read as questions"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, name: str, content: bytes | None, why: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=why) as error:
+        load_training_task(f"questions_train:{tmp_path / name}", tmp_path)
+    assert name in str(error.value)
+
+
+async def test_scored_is_whether_there_is_an_answer(tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("Who?")
+    task = load_training_task(f"questions_train:{tmp_path / 'q.txt'}", tmp_path)
+    (example,) = task.examples()
+    for text, value in (("Kirk.", 1.0), (" ", 0.0)):
+        told = Trajectory(id="1", question="Who?", method="m", steps=(), answer=Answer(text=text))
+        assert (await task.score(example, told, None))["answered"].value == value

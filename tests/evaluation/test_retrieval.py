@@ -1,0 +1,407 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling
+from reground.core.method import solve
+from reground.core.run import Run
+from reground.core.trajectory import GenerateStep
+from reground.core.untrusted import fence
+from reground.evaluation.metrics.ranking import (
+    average_precision,
+    depth,
+    evaluate_run,
+    ndcg,
+    precision,
+    ranked,
+    ranking_metric,
+    read_qrels,
+    read_run,
+    recall,
+    reciprocal_rank,
+    write_run,
+)
+from reground.evaluation.task import Example, Task, hidden_documents
+from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.evaluation.tasks.retrieval import (
+    Retrieval,
+    load_beir,
+    load_beir_train,
+    load_bright,
+    load_scifact,
+    shown_texts,
+)
+from reground.methods.baselines import RAG
+from reground.methods.search_agent import SearchAgent
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.data import need_data
+from tests.evaluation.trajectories import answered, retrieval, write_jsonl
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    folder = tmp_path / "tiny"
+    write_jsonl(folder / "queries.jsonl", [{"_id": "1", "text": "first"}, {"_id": "2", "text": "second"}])
+    write_jsonl(folder / "corpus.jsonl", [{"_id": "a", "title": "", "text": "x"}])
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t1\n1\tb\t2\n2\tc\t0\n")
+    return folder
+
+
+async def test_a_beir_folder_is_a_task(beir: Path) -> None:
+    task = load_beir(beir)
+    assert isinstance(task, Task)
+    assert isinstance(task, Retrieval)
+    assert (task.name, task.corpus, task.primary) == ("tiny", beir / "corpus.jsonl", "nDCG@10")
+    assert [(example.id, example.question) for example in task.examples()] == [("1", "first")]
+    assert (task.demonstrations(), task.solutions()) == ((), ())
+
+
+async def test_the_last_retrieval_is_scored_by_documents(beir: Path) -> None:
+    task = load_beir(beir)
+    example = task.examples()[0]
+    earlier, last = retrieval("b", "a"), retrieval("x", "a#2", "a#1", "b#7", k=100)
+    found = await task.score(example, answered("whatever", earlier, last), None)
+    expected = evaluate_run({"1": {"x": 3.0, "a": 2.0, "b": 1.0}}, {"1": {"a": 1, "b": 2}})
+    assert {name: score.value for name, score in found.items()} == pytest.approx(expected.means)
+    assert found["MRR"].value == 0.5
+
+
+async def test_a_recall_deeper_than_the_ranking_is_unscored(beir: Path) -> None:
+    task = load_beir(beir)
+    found = await task.score(task.examples()[0], answered("", retrieval("a", k=10)), None)
+    assert found["recall@10"].value == 0.5
+    assert found["recall@100"].value is None
+    assert found["recall@100"].why == "only 10 passages were asked for"
+    nothing = await task.score(task.examples()[0], answered(""), None)
+    assert {score.value for score in nothing.values()} == {None}
+
+
+@pytest.mark.parametrize(("split", "load"), [("test", load_beir), ("train", load_beir_train)])
+async def test_a_query_of_a_beir_folder_does_not_find_itself(
+    tmp_path: Path, split: str, load: Callable[[Path], Task]
+) -> None:
+    """As in ArguAna and Quora, whose queries are documents of their own corpus."""
+    folder = tmp_path / "arguana"
+    write_jsonl(folder / "queries.jsonl", [{"_id": "claim", "text": "a claim"}])
+    write_jsonl(folder / "corpus.jsonl", [{"_id": each, "title": "", "text": each} for each in ("claim", "counter")])
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\nclaim\tcounter\t1\n")
+    task = load(folder)
+    example = task.examples()[0]
+    assert hidden_documents(task, example) == {"claim"}
+    found = await task.score(example, answered("", retrieval("claim", "counter")), None)
+    assert found["MRR"].value == 1.0
+
+
+async def test_bright_takes_excluded_documents_out(tmp_path: Path) -> None:
+    examples = [
+        {"id": "0", "query": "why", "gold_ids": ["g1", "g2"], "excluded_ids": ["s"], "reasoning": "r"},
+        {"id": "1", "query": "how", "gold_ids": ["g3"], "excluded_ids": ["N/A"]},
+    ]
+    write_jsonl(tmp_path / "mine" / "examples.jsonl", examples)
+    write_jsonl(tmp_path / "mine" / "documents.jsonl", [{"id": "g1", "content": "x"}])
+    task = load_bright(tmp_path / "mine")
+    assert isinstance(task, Retrieval)
+    assert (task.name, task.corpus) == ("mine", tmp_path / "mine" / "documents.jsonl")
+    assert task.ranking("0", ["s", "g1"]) == ["g1"]
+    assert task.ranking("1", ["s", "N/A"]) == ["s", "N/A"]
+    found = await task.score(task.examples()[0], answered("", retrieval("s", "g1")), None)
+    assert found["MRR"].value == 1.0
+
+
+def test_bright_as_the_hub_has_it_is_parquet_in_parts(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for part in ("biology", "economics"):
+        for kind, record in (
+            ("examples", {"id": "0", "query": part, "gold_ids": ["g"], "excluded_ids": ["N/A"]}),
+            ("documents", {"id": "g", "content": "x"}),
+        ):
+            path = tmp_path / kind / f"{part}-00000-of-00001.parquet"
+            path.parent.mkdir(exist_ok=True)
+            parquet.write_table(pyarrow.Table.from_pylist([record]), path)
+    task = load_bright(tmp_path / "biology")
+    assert isinstance(task, Retrieval)
+    assert [example.question for example in task.examples()] == ["biology"]
+    assert (task.name, task.qrels) == ("bright_biology", {"0": {"g": 1}})
+    assert task.corpus == tmp_path / "documents" / "biology-00000-of-00001.parquet"
+    with pytest.raises(ConfigurationError, match=r"take one as .*PART: biology, economics"):
+        load_bright(tmp_path)
+    with pytest.raises(DataError, match="BRIGHT's layout"):
+        load_bright(tmp_path / "chemistry")
+
+
+def test_a_parquet_file_without_a_column_is_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist([{"id": "0", "query": "q"}]), tmp_path / "examples.parquet")
+    with pytest.raises(DataError, match="column 'gold_ids' is missing"):
+        load_bright(tmp_path)
+
+
+def test_broken_folders_are_told(beir: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a BEIR folder"):
+        load_beir(tmp_path)
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n9\ta\t1\n")
+    with pytest.raises(DataError, match="none of the queries"):
+        load_beir(beir)
+    bad = {"id": "0", "query": "q", "gold_ids": "g"}
+    path = write_jsonl(tmp_path / "bright" / "examples.jsonl", [bad])
+    with pytest.raises(DataError, match="must be lists") as caught:
+        load_bright(tmp_path / "bright")
+    assert str(caught.value).startswith(f"{path}:1: ")
+
+
+def test_scifact_takes_the_test_split(tmp_path: Path) -> None:
+    folder = tmp_path / "scifact"
+    write_jsonl(folder / "queries.jsonl", [{"id": "1", "text": "q"}, {"id": "2", "text": "r"}])
+    write_jsonl(folder / "corpus.jsonl", [{"id": "a", "title": "", "text": "x"}])
+    judgements = [
+        {"query_id": "1", "doc_id": "a", "score": 1, "split": "test"},
+        {"query_id": "2", "doc_id": "a", "score": 1, "split": "train"},
+    ]
+    path = write_jsonl(folder / "qrels.jsonl", judgements)
+    assert [example.id for example in load_scifact(tmp_path).examples()] == ["1"]
+    write_jsonl(path, [{"query_id": "1", "doc_id": "a", "score": "high"}])
+    with pytest.raises(DataError, match="not a whole number"):
+        load_scifact(tmp_path)
+
+
+async def test_the_real_scifact_has_300_queries_and_339_judgements() -> None:
+    task = load_scifact(need_data("scifact").parent)
+    assert isinstance(task, Retrieval)
+    assert len(task.examples()) == 300
+    assert sum(map(len, task.qrels.values())) == 339
+    assert task.corpus is not None
+    assert task.corpus.exists()
+    perfect = {query: dict.fromkeys(grades, 1.0) for query, grades in task.qrels.items()}
+    assert evaluate_run(perfect, task.qrels).means == {"nDCG@10": 1.0, "recall@10": 1.0, "recall@100": 1.0, "MRR": 1.0}
+
+
+DOCUMENTS = st.sampled_from([*"abcdefghij", "d1", "d10", "d9", "é", "Z", "文"])
+SCORES = st.one_of(
+    st.integers(-3, 3).map(float),
+    st.floats(-1e6, 1e6, allow_nan=False),
+    st.sampled_from([0.1, 0.1 + 1e-12, 1e-30, 16777217.0, 16777216.0]),
+)
+RUNS = st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, SCORES, max_size=14), max_size=3)
+QRELS = st.dictionaries(
+    st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, st.integers(0, 3), min_size=1), min_size=1
+)
+THEIRS = {
+    "nDCG@10": "ndcg_cut_10",
+    "nDCG@3": "ndcg_cut_3",
+    "recall@5": "recall_5",
+    "precision@5": "P_5",
+    "MRR": "recip_rank",
+    "MAP": "map",
+}
+
+
+@given(RUNS, QRELS)
+def test_scores_are_trec_evals(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    wanted = {"ndcg_cut.3,10", "recall.5", "P.5", "recip_rank", "map"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, wanted).evaluate({q: s for q, s in run.items() if s})
+    ours = evaluate_run(run, qrels, list(THEIRS))
+    judged = {q for q, grades in qrels.items() if any(grades.values())}
+    assert set(ours.queries) == judged
+    assert set(ours.missing) == judged - set(run)
+    for query in judged:
+        for name, their_name in THEIRS.items():
+            expected = theirs.get(query, {}).get(their_name, 0.0)
+            assert ours.queries[query][name] == pytest.approx(expected, abs=1e-9), (query, name)
+    for name in THEIRS:
+        total = sum(theirs.get(query, {}).get(THEIRS[name], 0.0) for query in judged)
+        assert ours.means[name] == pytest.approx(total / len(judged) if judged else 0.0, abs=1e-9)
+
+
+def test_ties_go_to_the_greater_id_and_scores_have_single_precision() -> None:
+    assert ranked({"d9": 1.0, "d10": 1.0, "d1": 2.0}) == ["d1", "d9", "d10"]
+    assert ranked({"a": 16777217.0, "b": 16777216.0}) == ["b", "a"]
+
+
+def test_values_worked_by_hand() -> None:
+    relevance = {"a": 2, "b": 1, "c": 0, "d": 1}
+    ranking = ["x", "b", "a", "c"]
+    # gains 0, 1, 2 at ranks 1 to 3 over the ideal 2, 1, 1
+    assert ndcg(ranking, relevance, 10) == pytest.approx((1 / 1.5849625 + 2 / 2) / (2 + 1 / 1.5849625 + 1 / 2))
+    assert recall(ranking, relevance, 2) == pytest.approx(1 / 3)
+    assert precision(ranking, relevance, 2) == 0.5
+    assert precision(["a"], relevance, 5) == 0.2
+    assert reciprocal_rank(ranking, relevance) == 0.5
+    assert reciprocal_rank(ranking, relevance, 1) == 0.0
+    assert average_precision(ranking, relevance) == pytest.approx((1 / 2 + 2 / 3) / 3)
+
+
+def test_negative_judgements_gain_nothing() -> None:
+    assert ndcg(["bad", "good"], {"bad": -1, "good": 1}, 10) == pytest.approx(1 / 1.5849625)
+
+
+def test_nothing_relevant_scores_nothing() -> None:
+    for value in (ndcg(["a"], {}, 5), recall(["a"], {"a": 0}, 5), reciprocal_rank([], {"a": 1})):
+        assert value == 0.0
+    assert average_precision(["a"], {}) == 0.0
+    assert evaluate_run({}, {"q": {"a": 0}}).queries == {}
+
+
+def test_a_missing_query_counts_zero_and_is_named() -> None:
+    scores = evaluate_run({"q1": {"a": 1.0}}, {"q1": {"a": 1}, "q2": {"b": 1}}, ["recall@10", "MRR"])
+    assert scores.means == {"recall@10": 0.5, "MRR": 0.5}
+    assert scores.missing == ("q2",)
+
+
+def test_metrics_by_name() -> None:
+    assert ranking_metric("MRR@10")(["x", "a"], {"a": 1}) == 0.5
+    assert ranking_metric("recall@1")(["x", "a"], {"a": 1}) == 0.0
+    assert (depth("nDCG@10"), depth("MRR")) == (10, None)
+    for name in ("ndcg@10", "nDCG", "nDCG@0", "recall@x"):
+        with pytest.raises(ConfigurationError, match="there are nDCG@k"):
+            ranking_metric(name)
+
+
+NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: name.split() == [name])
+
+
+@given(
+    run=st.dictionaries(NAMES, st.dictionaries(NAMES, st.floats(-1e30, 1e30), min_size=1, max_size=6), max_size=4),
+)
+def test_runs_come_back_as_they_went(
+    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]
+) -> None:
+    folder = tmp_path_factory.mktemp("trec")
+    write_run(folder / "run.txt", run)
+    assert read_run(folder / "run.txt") == run
+    for query, scores in read_run(folder / "run.txt").items():
+        assert list(scores) == ranked(run[query])
+
+
+def test_a_run_is_written_in_six_columns_with_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "run.txt"
+    write_run(path, {"q": {"a": 1, "c": 2.5, "b": 1}}, tag="mine")
+    assert path.read_text() == "q Q0 c 1 2.5 mine\nq Q0 b 2 1.0 mine\nq Q0 a 3 1.0 mine\n"
+
+
+def test_beir_qrels_have_three_columns_and_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "test.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\n1\t31715818\t1\n1\t99\t0\n3\t14717500\t2\n")
+    assert read_qrels(path) == {"1": {"31715818": 1, "99": 0}, "3": {"14717500": 2}}
+    path.write_text("1\t31715818\t1\n")
+    assert read_qrels(path) == {"1": {"31715818": 1}}
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("q Q0 a 1 2.5 t\nq Q0 b 2\n", 2, "expected 6 columns, found 4"),
+        ("q Q0 a 1 best t\n", 1, "'best' is not a number"),
+        ("q Q0 a 1 nan t\n", 1, "'nan' is not a number"),
+        ("\nq Q0 a 1 2 t\nq Q0 a 2 1 t\n", 3, "document a is listed twice for query q"),
+    ],
+)
+def test_a_bad_run_line_is_named(tmp_path: Path, text: str, line: int, says: str) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(text)
+    with pytest.raises(DataError, match=says) as caught:
+        read_run(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+
+
+def test_a_bad_qrels_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.txt"
+    path.write_text("q 0 a 1\nq 0 b high\n")
+    with pytest.raises(DataError, match=r":2: the relevance 'high' is not a whole number"):
+        read_qrels(path)
+    path.write_bytes(b"q 0 a 1\nq 0 \xff 1\n")
+    with pytest.raises(DataError, match="not UTF-8"):
+        read_qrels(path)
+    with pytest.raises(DataError, match="cannot be read"):
+        read_qrels(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize("run", [{"q": {"two words": 1.0}}, {"": {"a": 1.0}}, {"q": {"a": float("nan")}}])
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, run: dict[str, dict[str, float]]) -> None:
+    path = tmp_path / "run.txt"
+    write_run(path, {"q": {"a": 1.0}})
+    before = path.read_text()
+    with pytest.raises(DataError):
+        write_run(path, run)
+    assert path.read_text() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["run.txt"]
+
+
+TOWER = Passage(
+    id="tower", title="Tower", text='It was "built" by Koechlin, in Paris. Später — im Jahr 1889 — war es fertig.'
+)
+
+
+def prompt(*contents: str) -> GenerateStep:
+    messages = tuple(Message(role="user", content=content) for content in contents)
+    reply = (Reply(text="x"),)
+    return GenerateStep(
+        span="", ordinal=0, name="answer", model="m", messages=messages, sampling=Sampling(), replies=reply
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (fence([TOWER]), ["Tower", 'It was "built" by Koechlin, in Paris. Später — im Jahr 1889 — war es fertig']),
+        (fence([TOWER], tokens=9), ["Tower", 'It was "built" by Koechlin, in']),
+        ('snippet="It was \\"built\\" by Koechlin, in Paris. ..."', ["Tower", 'It was "built" by Koechlin, in Paris']),
+        ("It was built by\n[...]\nim Jahr 1889 war", ["Tower", 'It was "built" by', "im Jahr 1889 — war"]),
+        ("Who built the Tower in Paris, and was it by Koechlin?", []),
+        ("", []),
+    ],
+)
+def test_the_stretches_that_a_prompt_holds(content: str, texts: list[str]) -> None:
+    assert shown_texts(answered("x", retrieval(TOWER), prompt("Tower", content))) == texts
+
+
+def test_short_passages_and_those_without_text_and_trajectories_without_prompts() -> None:
+    short, empty = Passage(id="s", text="In 1889."), Passage(id="e", title="Empty", text="")
+    assert shown_texts(answered("x", retrieval(short, empty), prompt("(in 1889)"))) == ["", "In 1889"]
+    assert shown_texts(answered("x", retrieval(short, empty), prompt("1889"))) == []
+    assert shown_texts(answered("x", retrieval(short))) == ["\nIn 1889."]
+
+
+FILLER = "Nothing of what was asked is said in these words. " * 12
+LATE = [Passage(id="late", title="Tower", text=f"{FILLER}The tower was built by Maurice Koechlin.")]
+EXAMPLE = Example(id="q", question="Who built the tower?", golden_answers=("Maurice Koechlin",))
+
+
+@pytest.mark.parametrize("tokens", [40, 400])
+async def test_a_cut_snippet_of_the_search_agent_is_no_hit(tokens: int) -> None:
+    replies = [
+        'Search(query="tower")',
+        'LinkSelection(grounded_summarization="[link_id=1] helps.", thoughts="t", selected_link_ids=[1])',
+        'Terminate(thoughts="t")',
+        'Answer(thoughts="t", answer="Eiffel.")',
+    ]
+    agent = SearchAgent(
+        model=ScriptedModel(replies),
+        retriever=ScriptedRetriever(LATE),
+        samples=1,
+        checks=False,
+        snippet_tokens=tokens,
+    )
+    solved = await solve(agent, EXAMPLE.question, Run(), id="q", name="search_agent")
+    scores = await QuestionAnswering("t", "exact match", (EXAMPLE,)).score(EXAMPLE, solved.trajectory, None)
+    assert scores["hit"].value == float(tokens == 400)
+
+
+@pytest.mark.parametrize("tokens", [40, 400])
+async def test_a_cut_passage_of_rag_is_no_hit(tokens: int) -> None:
+    method = RAG(model=ScriptedModel(["Eiffel"]), retriever=ScriptedRetriever(LATE), passage_tokens=tokens)
+    solved = await solve(method, EXAMPLE.question, Run(), id="q", name="rag")
+    scores = await QuestionAnswering("t", "exact match", (EXAMPLE,)).score(EXAMPLE, solved.trajectory, None)
+    assert scores["hit"].value == float(tokens == 400)
