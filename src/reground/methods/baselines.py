@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
+from reground.core.answers import Answer, AnswerForm, Demonstration
 from reground.core.citations import only_markers
-from reground.core.evidence import Retriever
-from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Message, Prompt, Reply, Sampling, tokens_of
+from reground.core.language import LEAST_REPLY, Message, Prompt, Reply, Sampling, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import CITING, QUOTED, Templates, cite, ending, general, render, require, shown
+from reground.methods.shared.prompts import CITING, QUOTED, Templates, cite, ending, general, render, shown
+from reground.methods.shared.settings import Retrieving, Settings, require
 from reground.methods.shared.steps import reasoned
 
 STEP_BY_STEP = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
@@ -33,26 +33,18 @@ class DirectPrompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Direct:
+class Direct(Settings):
     """Direct: the question, the form of the answer, one call. DIRECT in RAT, table 1, and RaR, table 1.
 
-    model: the model that answers. form: the form of the answer. prompts: the template.
-    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of the answer.
+    prompts: the template.
     """
 
-    model: LanguageModel
-    form: AnswerForm = TEXT
     prompts: DirectPrompts = DirectPrompts()
-    temperature: float = 0.0
-    max_tokens: int = REPLY_TOKENS
-
-    def __post_init__(self) -> None:
-        require(self.max_tokens >= 1, "max_tokens must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        response = await run.ask(self.model, self._prompt(question, run), name="answer", sampling=sampling)
+        prompt = self._prompt(question, run)
+        response = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         return run.propose(self._answer(response))
 
     def _prompt(self, question: str, run: Run) -> Prompt:
@@ -208,26 +200,12 @@ def _overlap(a: str, b: str) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Direct):
-    """One retrieval, and one answer from what it found.
-
-    retriever: the index to search. k: number of passages; 5 as in RAG-5.
-    passage_tokens: maximum length of a passage in tokens; the default is the papers' longest piece.
-    """
-
-    retriever: Retriever
-    k: int = 5
-    passage_tokens: int = 2000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.k >= 1, "k must be at least 1")
-        require(self.passage_tokens >= 1, "passage_tokens must be at least 1")
+class Reading(Retrieving):
+    """One retrieval, and one answer from what it found. k: number of passages; 5 as in RAG-5."""
 
     async def _read(self, template: str, values: Mapping[str, str], evidence: Evidence, run: Run) -> str:
         prompt = evidence.fill(template, values, evidence.all, run, tokens=self.passage_tokens)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        return await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        return await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
 
     def sizes(self) -> Sequence[Self]:
         """More passages."""
@@ -235,7 +213,7 @@ class Reading(Direct):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RAGPrompts(DirectPrompts):
+class RAGPrompts(Templates):
     """`answer`: places {question}, {passages} and {form}, how the answer is stated and cited."""
 
     answer: str = (
@@ -251,6 +229,7 @@ class RAG(Reading):
 
     Lewis et al. 2020; RAG-1 and RAG-5 ("n-shot") in RAT (table 1) and RaR (table 1).
 
+    prompts: the template.
     quote: whether an answer begins with the sentences that hold it, in forms that cite (Menick et al. 2022).
     """
 
@@ -284,7 +263,7 @@ def stated(form: AnswerForm, *, quote: bool) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReasonedRAGPrompts(DirectPrompts):
+class ReasonedRAGPrompts(Templates):
     """`reason`: places {question} and {form}. `answer`: {question}, {reasoning}, {passages}, {form} and {cite}."""
 
     reason: str = STEP_BY_STEP
@@ -308,9 +287,8 @@ class ChainOfThoughtRAG(Reading):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         prompt = render(self.prompts.reason, question=question, form=self.form.instruction)
-        reasoning = await run.ask(self.model, prompt, name="reason", sampling=sampling)
+        reasoning = await run.ask(self.model, prompt, name="reason", sampling=self.sampling())
         evidence = Evidence()
         reasoning = evidence.checked(reasoning, run, self.form)  # nothing was read yet
         thoughts = run.propose(reasoned(reasoning, self.form)).steps

@@ -18,8 +18,9 @@ from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.baselines import majority
 from reground.methods.shared.evidence import find
-from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, cite, render, require
+from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, cite, render
 from reground.methods.shared.revision import DELETED, accepted
+from reground.methods.shared.settings import require
 from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_steps, reasoned, split_draft
 from reground.text.queries import clean_query
@@ -56,7 +57,9 @@ class ChainOfKnowledge(Revising):
 
     prompts: the templates. n, sample_temperature: number of samples that vote, and their temperature.
     consistent: share of equal answers at or above which nothing is corrected.
-    max_steps: maximum number of rationales to correct.
+    max_steps: maximum number of rationales to correct. k: passages per rationale.
+    temperature: temperature of the other calls; 0 is greedy. max_tokens: maximum tokens of a chain, a rationale or an
+    answer.
     """
 
     prompts: Prompts = Prompts()

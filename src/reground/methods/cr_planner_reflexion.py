@@ -15,7 +15,8 @@ from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.methods.cr_planner import LADDER, CRPlanner
 from reground.methods.reflexion import Reflexion
-from reground.methods.shared.prompts import render, require
+from reground.methods.shared.prompts import render
+from reground.methods.shared.settings import require
 
 _STEPWISE = "Think it through step by step."
 

@@ -11,15 +11,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.answers import Answer, Thought
 from reground.core.code_blocks import without_fences
 from reground.core.concurrency import gather
-from reground.core.evidence import Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
+from reground.core.language import Message
 from reground.core.run import Run
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require, worked
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render, worked
+from reground.methods.shared.settings import Retrieving, require
 from reground.methods.shared.steps import squeezed
 
 _REFERENCE = re.compile(r"#(\d+)")
@@ -50,32 +50,23 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decomposed:
+class Decomposed(Retrieving):
     """Parts of a question are answered by themselves, and the question from those answers.
 
-    model, retriever: the model that divides, reads and concludes, and the index to search. form: the form of the
-    answer. prompts: the templates. k: passages for a part. whole_k: passages for a question that is not divided, which
-    is read as RAG reads it.
-    most: maximum number of parts; further ones are left out. passage_tokens: maximum length of a passage in tokens.
-    temperature: sampling temperature; 0 is greedy. part_tokens: maximum tokens of a part's answer.
-    max_tokens: maximum tokens of the answer.
+    prompts: the templates. k: passages for a part. whole_k: passages for a question that is not divided, which is read
+    as RAG reads it. most: maximum number of parts; further ones are left out.
+    part_tokens: maximum tokens of a part's answer.
     """
 
-    model: LanguageModel
-    retriever: Retriever
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     k: int = 2
     whole_k: int = 3
     most: int = 4
-    passage_tokens: int = 2000
-    temperature: float = 0.0
     part_tokens: int = 32
-    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
-        require(min(self.k, self.whole_k, self.most) >= 1, "k, whole_k and most must be at least 1")
-        require(min(self.passage_tokens, self.part_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
+        super().__post_init__()
+        require(min(self.whole_k, self.most) >= 1, "whole_k and most must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -104,8 +95,8 @@ class Decomposed:
                 notes |= {n: note for n, note in zip(ready, said, strict=True) if note is not None}
                 if None in said:
                     break
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        text = await run.ask(self.model, self._concluding(question, notes), name="answer", sampling=sampling)
+        prompt = self._concluding(question, notes)
+        text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         steps = [notes[n] for n in sorted(notes)]
         shown = [marker for step in steps for marker in step.citations]
         return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=steps))
@@ -126,7 +117,7 @@ class Decomposed:
         """The parts; a single one is the question, in words that may say less."""
         shown = [(each.question, each.answer) for each in worked("decomposed")["divided"]]
         turns = _turns(self.prompts.divide, shown, question)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
+        sampling = self.sampling(self.most * self.part_tokens)
         reply = await run.ask(self.model, turns, name="divide", sampling=sampling)
         return read_parts(reply, question)[: self.most]
 
@@ -146,7 +137,7 @@ class Decomposed:
     async def _read(self, part: str, prompt: str, held: Sequence[int], run: Run) -> Thought | None:
         """A part's short answer; None where there is no room for it beside the last call."""
         with run.optional():
-            sampling = Sampling(temperature=self.temperature, max_tokens=self.part_tokens)
+            sampling = self.sampling(self.part_tokens)
             said = await run.ask(self.model, prompt, name="read", sampling=sampling)
             return Thought(text=squeezed(said).rstrip("."), query=part, citations=tuple(held))
         return None

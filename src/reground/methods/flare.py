@@ -18,7 +18,8 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, cite, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, cite, render
+from reground.methods.shared.settings import require
 from reground.text.sentences import sentences
 
 _LINE = re.compile(r"\s*+[^\n]*+\s*+")

@@ -21,17 +21,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reground.core.answers import ABSTENTION, PHRASE, TEXT, Answer, AnswerForm, abstains
+from reground.core.answers import ABSTENTION, PHRASE, Answer, AnswerForm, abstains
 from reground.core.citations import only_markers
 from reground.core.concurrency import gather
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import REPLY_TOKENS, Grammar, LanguageModel, Reply, Sampling
+from reground.core.language import Grammar, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.baselines import DOCUMENTS, RAGPrompts, stated
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, render, require, require_choices
+from reground.methods.shared.prompts import QUOTED, render
 from reground.methods.shared.revision import accepted, readable
+from reground.methods.shared.settings import Settings, require, require_choices
 from reground.methods.shared.steps import squeezed
 from reground.text.excerpts import FUNCTION_WORDS, terms
 from reground.text.queries import clean_query, says_something
@@ -48,10 +49,9 @@ _WARM = 0.7
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class Reader(Settings):
     """A model and how it reads an answer from passages.
 
-    model: the model that answers. form: the form of the answer.
     quote: whether an answer begins with the sentences that hold it, in forms that cite.
     brief: whether an answer is a phrase with the numbers of its passages, also where the form is prose.
     abstain: whether the model may write `ABSTENTION`; any answer is better than that.
@@ -59,12 +59,9 @@ class Reader:
     the answer is `ABSTENTION` without a call. both: besides, where they lack few the model may not abstain.
     votes: samples of each prompt, whose short answers vote with their probability; 1 is a single greedy reply.
     apart: whether each passage is read by itself, and the answers vote.
-    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
-    max_tokens: maximum tokens of an answer.
+    passage_tokens: maximum length of a passage in tokens.
     """
 
-    model: LanguageModel
-    form: AnswerForm = TEXT
     quote: bool = False
     brief: bool = False
     abstain: bool = False
@@ -72,12 +69,10 @@ class Reader:
     votes: int = 1
     apart: bool = False
     passage_tokens: int = 2000
-    temperature: float = 0.0
-    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.votes >= 1, "votes must be at least 1")
-        require(min(self.passage_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
         require_choices(self)
         require(self.abstain or self.by_words == "no", "by_words is about abstaining: set abstain=true too")
         require(not (self.quote and self.brief), "an answer is either quoted first or brief: set one of the two")
@@ -249,8 +244,7 @@ class Grounded(Reader):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
-        require(self.query_tokens >= 1, "token limits must be at least 1")
+        require(self.max_rounds >= 0, "max_rounds must be 0 or more")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -305,7 +299,7 @@ class Grounded(Reader):
         read = evidence.all if self.apart else evidence.held
         passages = evidence.show(read, tokens=self.passage_tokens)
         prompt = render(self.prompts.names, passages=passages, question=question)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
+        sampling = self.sampling(self.query_tokens)
         offered = self._offered(evidence)
         if not offered:
             return await run.ask(self.model, prompt, name="query", sampling=sampling)

@@ -11,12 +11,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
-from reground.core.evidence import Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
+from reground.core.answers import Answer, Thought
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render
+from reground.methods.shared.settings import Retrieving, require
 from reground.text.sentences import sentences
 
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
@@ -43,32 +42,23 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IRCoT:
+class IRCoT(Retrieving):
     """Retrieval and reasoning take turns, a sentence at a time.
 
-    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
     prompts: the templates. k: paragraphs per step. max_passages: maximum number of paragraphs in all.
-    max_steps: maximum number of reasoning sentences. passage_tokens: maximum length of a paragraph in tokens.
-    temperature: sampling temperature; 0 is greedy. sentence_tokens: maximum tokens of a sentence.
-    max_tokens: maximum tokens of the answer.
+    max_steps: maximum number of reasoning sentences. sentence_tokens: maximum tokens of a sentence.
     """
 
-    model: LanguageModel
-    retriever: Retriever
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     k: int = 6
     max_passages: int = 15
     max_steps: int = 8
-    passage_tokens: int = 2000
-    temperature: float = 0.0
     sentence_tokens: int = 96
-    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
-        require(1 <= self.k <= self.max_passages, "k must be at least 1 and at most max_passages")
+        super().__post_init__()
+        require(self.k <= self.max_passages, "k must be at most max_passages")
         require(self.max_steps >= 1, "max_steps must be at least 1")
-        require(min(self.passage_tokens, self.sentence_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -102,15 +92,14 @@ class IRCoT:
         parts = {"question": question, "thoughts": _joined(thoughts)}
         uses = 1 if evidence.held else 2  # the answer will be written from the same passages
         prompt = evidence.fill(self.prompts.reason, parts, evidence.all, run, tokens=self.passage_tokens, uses=uses)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.sentence_tokens)
+        sampling = self.sampling(self.sentence_tokens)
         text = await run.ask(self.model, prompt, name="reason", sampling=sampling)
         return new_sentence(text, before=[thought.text for thought in thoughts])
 
     async def _read(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
         parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
         prompt = evidence.fill(self.prompts.answer, parts, evidence.all, run, tokens=self.passage_tokens)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         return run.propose(self._answer(text, evidence, thoughts, run))
 
     def _concluding(self, question: str, evidence: Evidence, thoughts: list[Thought]) -> str:

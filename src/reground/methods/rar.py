@@ -14,8 +14,9 @@ from reground.core.concurrency import gather
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
-from reground.methods.shared.prompts import QUOTED, Templates, layout, render, require, style
+from reground.methods.shared.prompts import QUOTED, Templates, layout, render, style
 from reground.methods.shared.revision import DELETED, readable, sound, with_all, with_answer
+from reground.methods.shared.settings import require
 from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps

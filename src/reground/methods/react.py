@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.answers import Answer, AnswerForm, Thought
 from reground.core.errors import ParseError
-from reground.core.evidence import Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
+from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render
+from reground.methods.shared.settings import Retrieving, require
 
 _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
 _LATER = re.compile(r"(?im)^[ \t\r*]*+(?:thought|action|observation)(?:\s*+\d++)?+[\s*]*+:")
@@ -58,31 +58,24 @@ class Action:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReAct:
+class ReAct(Retrieving):
     """An agent with one tool.
 
-    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
-    prompts: the templates. max_steps: maximum number of turns. k: passages per search.
-    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
+    prompts: the templates. max_steps: maximum number of turns. passage_tokens: maximum length of a passage in tokens.
     turn_tokens: maximum tokens of a turn. max_tokens: maximum tokens of an answer after the last turn.
     """
 
-    model: LanguageModel
-    retriever: Retriever
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     max_steps: int = 7
     k: int = 2
     passage_tokens: int = 500
-    temperature: float = 0.0
     turn_tokens: int = 160
-    max_tokens: int = REPLY_TOKENS
 
     usual: ClassVar[Mapping[str, str]] = {"act": "Thought: I need to know more of it.\nAction: Search[{number} river]"}
 
     def __post_init__(self) -> None:
-        require(self.max_steps >= 1 and self.k >= 1, "max_steps and k must be at least 1")
-        require(min(self.passage_tokens, self.turn_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
+        super().__post_init__()
+        require(self.max_steps >= 1, "max_steps must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -129,8 +122,8 @@ class ReAct:
 
     async def _answer(self, question: str, state: _Transcript, run: Run) -> Answer:
         """Ask for the answer if the turns ended without one, or for a program, which does not fit into an action."""
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        text = await run.ask(self.model, self._concluding(question, state), name="answer", sampling=sampling)
+        prompt = self._concluding(question, state)
+        text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         with suppress(ParseError):
             if not self.form.draft_is_query and (action := parse_action(text)).kind == "finish":
                 return run.propose(self._finish(action, state, run))

@@ -17,10 +17,10 @@ from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
 from reground.core.code_blocks import code_blocks
 from reground.core.concurrency import gather
 from reground.core.errors import ParseError
-from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
-from reground.methods.shared.prompts import Templates, render, require
+from reground.methods.shared.prompts import Templates, render
+from reground.methods.shared.settings import Settings, require
 
 _HEAD = "Problem:\n{question}\n\n"
 
@@ -52,7 +52,7 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reflexion:
+class Reflexion(Settings):
     """An actor, an evaluator (the sandbox with the model's own tests) and a memory of reflections.
 
     model, sandbox: the model that writes, and the place where programs run.
@@ -62,25 +62,22 @@ class Reflexion:
     reflection_tokens: maximum tokens of a reflection or the tests. seconds: time limit of a trial.
     """
 
-    model: LanguageModel
     sandbox: Sandbox
     form: AnswerForm = PROGRAM
     prompts: Prompts = Prompts()
     rounds: int = 2
     tests: int = 4
-    temperature: float = 0.0
-    max_tokens: int = REPLY_TOKENS
     reflection_tokens: int = 256
     seconds: float = 5.0
 
     usual: ClassVar[Mapping[str, str]] = {"tests": "```python\nassert f(1, 2) == 3\nassert f(0, 0) == 0\n```"}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(
             self.form.draft_is_query, f"reflexion writes programs: use the form program or pal, not {self.form.name}"
         )
         require(self.rounds >= 0 and self.tests >= 1, "rounds must be at least 0 and tests at least 1")
-        require(min(self.max_tokens, self.reflection_tokens) >= 1, "token limits must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -140,7 +137,7 @@ class Reflexion:
 
     async def _write(self, question: str, run: Run) -> str:
         prompt = render(self.prompts.write, question=question, form=self.form.instruction)
-        text = await run.ask(self.model, prompt, name="write", sampling=self._sampling(self.max_tokens))
+        text = await run.ask(self.model, prompt, name="write", sampling=self.sampling())
         run.propose(Answer(text=text))
         return text
 
@@ -152,7 +149,7 @@ class Reflexion:
             (self.prompts.cases, self._read_cases) if self.form.reads_input else (self.prompts.test, self._read_asserts)
         )
         prompt = render(template, question=question, tests=str(self.tests))
-        sampling = self._sampling(self.reflection_tokens)
+        sampling = self.sampling(self.reflection_tokens)
         with run.optional():
             try:
                 return await run.parse(self.model, prompt, read, name="tests", sampling=sampling)
@@ -191,19 +188,16 @@ class Reflexion:
 
     async def _reflect(self, question: str, trials: Sequence[str], run: Run) -> str:
         prompt = render(self.prompts.reflect, question=question, trials="\n\n".join(trials))
-        sampling = self._sampling(self.reflection_tokens)
+        sampling = self.sampling(self.reflection_tokens)
         return (await run.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
 
     async def _again(self, question: str, trials: Sequence[str], run: Run) -> str:
         prompt = render(self.prompts.again, question=question, trials="\n\n".join(trials), form=self.form.instruction)
-        return await run.ask(self.model, prompt, name="again", sampling=self._sampling(self.max_tokens))
+        return await run.ask(self.model, prompt, name="again", sampling=self.sampling())
 
     def sizes(self) -> Sequence[Reflexion]:
         """More rounds."""
         return [replace(self, rounds=rounds) for rounds in range(1, 6)]
-
-    def _sampling(self, max_tokens: int) -> Sampling:
-        return Sampling(temperature=self.temperature, max_tokens=max_tokens)
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,8 @@ from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.baselines import DOCUMENTS
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import (
-    QUOTED,
-    Templates,
-    ending,
-    general,
-    render,
-    require,
-    require_choices,
-    shown,
-    worked,
-)
+from reground.methods.shared.prompts import QUOTED, Templates, ending, general, render, shown, worked
+from reground.methods.shared.settings import require, require_choices
 from reground.text.excerpts import count_words, cut, first_words
 from reground.text.queries import parse_queries, says_something
 

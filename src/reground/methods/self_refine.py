@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from reground.core.answers import TEXT, Answer, AnswerForm
-from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
+from reground.core.answers import Answer
+from reground.core.language import Message
 from reground.core.run import Run
-from reground.methods.shared.prompts import MAY_STAY, Templates, render, require
+from reground.methods.shared.prompts import MAY_STAY, Templates, render
 from reground.methods.shared.revision import accepted, sound
+from reground.methods.shared.settings import Settings, require
 from reground.methods.shared.steps import reasoned
 
 
@@ -33,45 +34,42 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SelfRefine:
+class SelfRefine(Settings):
     """A model that is its own critic; nothing is retrieved.
 
     All calls are turns of one conversation that only grows. A refinement reads every earlier answer and criticism, as
     in the paper, and a server can reuse what it has read. The criticisms read the history too; in the paper they see
     only the last answer.
 
-    model: the model that answers and criticises. form: the form of the answer. prompts: the templates.
+    model: the model that answers and criticises. prompts: the templates.
     rounds: maximum number of rounds of feedback and refinement. temperature: temperature of all calls, also feedback.
-    max_tokens: maximum tokens of an answer. feedback_tokens: maximum tokens of a criticism.
+    feedback_tokens: maximum tokens of a criticism.
     """
 
-    model: LanguageModel
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     rounds: int = 4
     temperature: float = 0.7
-    max_tokens: int = REPLY_TOKENS
     feedback_tokens: int = 256
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.rounds >= 0, "rounds must be at least 0")
-        require(min(self.max_tokens, self.feedback_tokens) >= 1, "token limits must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         form = self.form.instruction
         history = [_asked(render(self.prompts.answer, question=question, form=form))]
-        text = await run.ask(self.model, history, name="answer", sampling=self._sampling(self.max_tokens))
+        text = await run.ask(self.model, history, name="answer", sampling=self.sampling())
         answer = run.propose(reasoned(text, self.form))
         for number in range(1, self.rounds + 1):
             with run.span("round", round=number) as turn:
                 history += [_said(text), _asked(render(self.prompts.feedback))]
-                sampling = self._sampling(self.feedback_tokens)
+                sampling = self.sampling(self.feedback_tokens)
                 feedback = await turn.ask(self.model, history, name="feedback", sampling=sampling)
                 if sound(feedback):
                     break
                 history += [_said(feedback), _asked(render(self.prompts.refine, form=form))]
-                sampling = self._sampling(self.max_tokens)
+                sampling = self.sampling()
                 (reply,) = await turn.generate(self.model, history, name="refine", sampling=sampling)
                 revised = accepted(reply, turn, self.form, template=self.prompts.refine, before=text)
                 if revised == text.strip() != reply.text.strip():  # it says that nothing has to be changed
@@ -83,9 +81,6 @@ class SelfRefine:
     def sizes(self) -> Sequence[SelfRefine]:
         """More rounds."""
         return [replace(self, rounds=rounds) for rounds in range(1, 9)]
-
-    def _sampling(self, max_tokens: int) -> Sampling:
-        return Sampling(temperature=self.temperature, max_tokens=max_tokens)
 
 
 def _asked(text: str) -> Message:

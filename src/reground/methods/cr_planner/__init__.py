@@ -28,7 +28,8 @@ from reground.methods.cr_planner.answer import QUERY, answer_of, complete_answer
 from reground.methods.cr_planner.prompts import Prompts as Prompts
 from reground.methods.cr_planner.prompts import last_step, task_kind
 from reground.methods.cr_planner.states import Goal, Mask, State, context, history, kind_of, legal, onward
-from reground.methods.shared.prompts import ending, render, require
+from reground.methods.shared.prompts import ending, render
+from reground.methods.shared.settings import require
 
 LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
 """Sizes: candidates per choice, and observations. Six observations are one of each sub-goal with its execution."""

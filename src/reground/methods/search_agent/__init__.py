@@ -37,7 +37,8 @@ from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.sampling import Legal, Taker
 from reground.methods.search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, STEPS, SUMMARISE, Step, View
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import concluded, render, require
+from reground.methods.shared.prompts import concluded, render
+from reground.methods.shared.settings import require
 
 _NOTHING = "Nothing was found that answers the question."
 FINISH, UNFORMED = "finish", "no answer in the form"

@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 from string import Formatter
-from typing import Literal, get_args, get_origin, get_type_hints
 
 from reground.core.answers import AnswerForm, Demonstration
 from reground.core.citations import without_unknown
@@ -126,20 +125,6 @@ def style(form: AnswerForm) -> str:
     if form.draft_is_query:
         return "Write each step as a comment and the few lines of Python that do it."
     return "Write each step as one or two plain sentences with the facts or sums that it uses."
-
-
-def require(holds: bool, complaint: str) -> None:
-    """Raise ConfigurationError with `complaint` unless the condition holds."""
-    if not holds:
-        raise ConfigurationError(complaint)
-
-
-def require_choices(config: object) -> None:
-    """Raise ConfigurationError unless every setting whose type is a Literal has one of its values."""
-    for name, hint in get_type_hints(type(config)).items():
-        known = get_args(hint)
-        if get_origin(hint) is Literal:
-            require(getattr(config, name) in known, f"{name} must be one of {', '.join(map(repr, known))}")
 
 
 @cache

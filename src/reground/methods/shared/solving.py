@@ -6,39 +6,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
-from reground.core.evidence import Retriever
-from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Reply, Sampling, tokens_of
+from reground.core.answers import Answer, Thought
+from reground.core.language import LEAST_REPLY, Reply, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence
-from reground.methods.shared.prompts import cite, render, require, require_choices
+from reground.methods.shared.prompts import cite, render
 from reground.methods.shared.revision import accepted
+from reground.methods.shared.settings import Retrieving, require_choices
 from reground.text.queries import clean_query
 
 
 @dataclass(frozen=True, kw_only=True)
-class Revising:
+class Revising(Retrieving):
     """Settings of a method that revises a draft with retrieved evidence.
 
-    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
     k: passages per query; the papers show one at a time, which keeps prompts short.
-    passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (RAT, appendix A.3).
-    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a revision or an answer.
-    query_tokens: maximum tokens of a query.
+    max_tokens: maximum tokens of a draft, a revision or an answer. query_tokens: maximum tokens of a query.
     """
 
-    model: LanguageModel
-    retriever: Retriever
-    form: AnswerForm = TEXT
     k: int = 1
-    passage_tokens: int = 2000
-    temperature: float = 0.0
-    max_tokens: int = REPLY_TOKENS
     query_tokens: int = 64
 
     def __post_init__(self) -> None:
-        limits = (self.k, self.passage_tokens, self.max_tokens, self.query_tokens)
-        require(min(limits) >= 1, "k and the token limits must be at least 1")
+        super().__post_init__()
         require_choices(self)
 
 
@@ -57,8 +47,7 @@ class Solving(Generic[C]):
         self, prompt: str, run: Run, *, name: str, least: int = LEAST_REPLY, tokens: int | None = None
     ) -> Reply:
         """A reply. least: the fewest tokens that are of use. tokens: the most; `max_tokens` by default."""
-        most = self.config.max_tokens if tokens is None else tokens
-        sampling = Sampling(temperature=self.config.temperature, max_tokens=most)
+        sampling = self.config.sampling(tokens)
         (reply,) = await run.generate(self.config.model, prompt, name=name, sampling=sampling, least=least)
         return reply
 
