@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from reground.app.catalogue import LOCAL_SERVERS, found_servers, model_listings
 from reground.app.cli import run
 from reground.app.cli.offering import offered_instead
-from reground.app.offers import LOCAL_SERVERS, found_servers, model_listings
 from reground.app.options import DEFAULT_MODEL
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.downloads import PullError

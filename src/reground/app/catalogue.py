@@ -1,4 +1,4 @@
-"""Finds methods and model providers by name. Imports happen on first use.
+"""Methods and models by name: what exists, which settings they have, and how they are built when they are used.
 
 The tables of `reground.methods` and `reground.models` say which exist. Other packages add their own with entry points
 in the groups of these names. Each entry point names a module that defines the same name (`METHOD` or `create`).
@@ -6,6 +6,7 @@ in the groups of these names. Each entry point names a module that defines the s
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import difflib
 import re
@@ -18,7 +19,7 @@ from typing import Any
 from reground.app.identity import PARTS
 from reground.app.signature import meanings
 from reground.core.answers import AnswerForm
-from reground.core.errors import ConfigurationError, did_you_mean
+from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.method import Method
@@ -31,7 +32,12 @@ if typing.TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from reground.core.budget import Budget
-    from reground.models.options import ModelOptions
+    from reground.models.options import Listing, ModelOptions
+
+_PAID = ("openai/", "anthropic/", "gemini/")
+"""The models that may cost something; the others run on the user's own machines."""
+LOCAL_SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")
+"""The providers that are servers on this machine."""
 
 
 @cache
@@ -327,13 +333,41 @@ def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
         )
 
 
-_PAID = ("openai/", "anthropic/", "gemini/")
-"""The models that may cost something; the others run on the user's own machines."""
-
-
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
     """Refuse a budget in USD for a model without a known price, before any cost arises."""
     if budget is None or budget.usd is None or not spec.startswith(_PAID):
         return
     if options is None or options.price is None:
         raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
+
+
+async def model_listings(options: ModelOptions, only: Sequence[str] | None = None) -> dict[str, list[Listing]]:
+    """The models of every provider: which ones can be used here, and why the others cannot. All are asked at once.
+
+    only: the providers' names, to ask no others.
+    """
+    names = [name for name in providers() if only is None or name in only]
+    found = await asyncio.gather(*(_listings(name, options) for name in names))
+    return dict(zip(names, found, strict=True))
+
+
+async def _listings(name: str, options: ModelOptions) -> list[Listing]:
+    from reground.models.options import Listing
+
+    try:
+        module, _ = provider_module(f"{name}/<model>")
+        available = getattr(module, "available", None)
+        return await available(options) if available is not None else []
+    except RegroundError as error:  # one provider's wrong setting says nothing about the others
+        return [Listing(f"{name}/<model>", False, str(error))]
+
+
+async def found_servers() -> list[Listing]:
+    """The models of servers that answer on this machine's usual ports, or where OLLAMA_HOST says. Takes under a second.
+
+    Nothing else is asked, and no key is sent to a server whose address the user did not give.
+    """
+    from reground.models.options import ModelOptions
+
+    found = await model_listings(ModelOptions(), only=LOCAL_SERVERS)
+    return [each for listings in found.values() for each in listings if each.usable]

@@ -235,7 +235,7 @@ async def with_support(
     spec: the name of the check. language: of the documents, where the retriever does not know it. folder: the folder
     or file that was searched. Raises ConfigurationError where the check cannot be made.
     """
-    from reground.app.locating import located
+    from reground.retrieval.quotes import located
     from reground.support.check import checked, compared, states
 
     trajectory = solved.trajectory

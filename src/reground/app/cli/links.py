@@ -48,7 +48,7 @@ def _web(url: str) -> str | None:
 
 
 def _file(citation: Citation, corpus: Path | None) -> str | None:
-    from reground.app.locating import file_of, is_html, is_pdf
+    from reground.retrieval.quotes import file_of, is_html, is_pdf
 
     file = None if corpus is None else file_of(citation.url or "", corpus)
     if file is None:

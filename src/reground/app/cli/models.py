@@ -37,7 +37,7 @@ def models(context: typer.Context, order: Served, output: Json) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from reground.app.offers import model_listings
+    from reground.app.catalogue import model_listings
 
     listings = asyncio.run(model_listings(order.model_options))
     if output.as_json:

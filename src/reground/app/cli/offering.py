@@ -17,7 +17,7 @@ def is_model_named(context: typer.Context) -> bool:
 
 def found_words() -> str | None:
     """What to type for the first model of a server on this machine; None if none answers. Takes under a second."""
-    from reground.app.offers import found_servers
+    from reground.app.catalogue import found_servers
 
     found = asyncio.run(found_servers())
     if not found:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import reground
-from reground.app.locating import line_of, located
 from reground.core.answers import Answer, Citation, Sentence
 from reground.models.scripted import ScriptedModel
+from reground.retrieval.quotes import line_of, located
 from tests.retrieval.files import pdf
 
 TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross it. It is\n2850 km long.\n"
