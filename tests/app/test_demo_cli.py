@@ -18,7 +18,7 @@ from rich.console import Console
 
 import reground
 from reground.app.cli import run
-from reground.app.cli.demo_display import show_answer
+from reground.app.cli.demo import show_answer
 from reground.app.cli.eval_progress import EvalProgress, Work
 from reground.core.evidence import Passage
 from reground.core.language import Usage

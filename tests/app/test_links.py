@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import reground
-from reground.app.cli.display import show_result
-from reground.app.cli.links import address, has_links
+from reground.app.cli.display import address, has_links, show_result
 from reground.app.cli.terminal import HarmlessConsole
 from reground.core.answers import Citation
 from reground.core.evidence import Passage

@@ -85,8 +85,3 @@ def _leave_quietly(result: Result) -> None:
         say(f"note: the sentences were not checked: {result.unchecked}", error=True)
     if result.stopped is not None:
         say(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", error=True)
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the commands of this file."""
-    cli.command()(ask)

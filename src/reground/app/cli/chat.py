@@ -190,8 +190,3 @@ def _print(question: str, result: Result) -> None:
         show_read(out, result)
     show_notes(out, result)
     out.print()
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the command of this file."""
-    cli.command()(chat)

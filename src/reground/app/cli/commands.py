@@ -1,43 +1,82 @@
-"""The tree of commands. Each group registers its own; a command imports what it needs when it runs."""
+"""The commands: where each is, and in which panel of the help. A command's file is imported when it is asked for."""
 
 from __future__ import annotations
 
-from itertools import chain
+from collections.abc import Iterable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from reground import __version__
-from reground.app.cli import (
-    ask,
-    chat,
-    demo,
-    index,
-    judge,
-    mcp,
-    methods,
-    models,
-    questions,
-    searching,
-    serving,
-    show,
-    train,
-    train_agent,
-    train_critics,
-    train_rewriter,
-    view,
-)
-from reground.app.cli import eval as evaluation
 from reground.app.cli.flags import Command
 
+_PANELS = {
+    "Ask": {"ask": "ask", "chat": "chat", "demo": "demo", "serve": "serving:serve", "mcp": "mcp"},
+    "Look": {
+        "index": "index",
+        "retrieve": "searching:retrieve",
+        "show": "show",
+        "view": "view",
+        "models": "models:models_app",
+        "methods": "methods",
+    },
+    "Measure and train": {
+        "eval": "eval:evaluate",
+        "compare": "compare",
+        "report": "report",
+        "judge": "judge",
+        "questions": "questions",
+        "freeze": "searching:freeze",
+        "train": "train:train_app",
+    },
+}
+"""Module and function of each command, where they are not both called like it."""
 
-class _Cli(typer.Typer):
-    def command(self, *args: Any, **options: Any) -> Any:
-        """As typer has it, of the kind that `flags` knows."""
-        return super().command(*args, **{"cls": Command, **options})
+
+class _Commands(dict[str, Any]):
+    """Commands by name, each loaded when it is looked up."""
+
+    def __getitem__(self, name: str) -> Any:
+        if isinstance(place := super().__getitem__(name), tuple):
+            self[name] = _loaded(name, *place)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The command of a name."""
+        return self[name] if name in self else default  # noqa: SIM401  (dict.get would give the place)
+
+    def values(self) -> Any:
+        """All commands."""
+        return [self[name] for name in self]
+
+    def items(self) -> Any:
+        """All names with their commands."""
+        return zip(self, self.values(), strict=True)
 
 
-app = _Cli(
+def _loaded(name: str, place: str, panel: str) -> Any:
+    module, _, attribute = place.partition(":")
+    command = getattr(import_module(f"reground.app.cli.{module}"), attribute or module)
+    if name == "train":
+        _add_trainers()
+    if not isinstance(command, typer.Typer):
+        alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        alone.command(name, cls=Command)(command)
+        command = alone
+    loaded = typer.main.get_command(command)
+    loaded.name, loaded.rich_help_panel = name, panel  # type: ignore[attr-defined]
+    return loaded
+
+
+def _add_trainers() -> None:
+    from reground.app.cli import train, train_agent, train_critics, train_rewriter
+
+    for module in (train_critics, train_rewriter, train_agent):
+        module.register(train.train_app)
+
+
+app = typer.Typer(
     name="reground",
     no_args_is_help=True,
     add_completion=True,
@@ -67,39 +106,9 @@ def root(
     """
 
 
-ask.register(app)
-chat.register(app)
-demo.register(app)
-app.command()(index.index)
-app.command()(show.show)
-app.add_typer(models.models_app, name="models")
-app.command()(methods.methods)
-app.command()(view.view)
-evaluation.register(app)
-judge.register(app)
-questions.register(app)
-searching.register(app)
-mcp.register(app)
-serving.register(app)
-train.register(app)
-train_critics.register(train.train_app)
-train_rewriter.register(train.train_app)
-train_agent.register(train.train_app)
+def _places() -> Iterable[tuple[str, tuple[str, str]]]:
+    return ((name, (place, panel)) for panel, places in _PANELS.items() for name, place in places.items())
 
 
-def _ordered(group: Any) -> Any:
-    """The commands in the panels of the help, in this order."""
-    panels = {
-        "Ask": ("ask", "chat", "demo", "serve", "mcp"),
-        "Look": ("index", "retrieve", "show", "view", "models", "methods"),
-        "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
-    }
-    for panel, names in panels.items():
-        for name in names:
-            group.commands[name].rich_help_panel = panel
-    places = {name: place for place, name in enumerate(chain.from_iterable(panels.values()))}
-    group.commands = dict(sorted(group.commands.items(), key=lambda each: places.get(each[0], len(places))))
-    return group
-
-
-cli = _ordered(typer.main.get_command(app))
+cli: Any = typer.main.get_command(app)
+cli.commands = _Commands(_places())

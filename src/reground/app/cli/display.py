@@ -6,8 +6,10 @@ the cursor are removed.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
+from urllib import parse
 
 from rich.padding import Padding
 from rich.rule import Rule
@@ -15,7 +17,6 @@ from rich.style import Style
 from rich.text import Text
 
 from reground.app.cli._common import human_tokens, human_usd
-from reground.app.cli.links import address, has_links
 from reground.app.cli.terminal import harmless
 from reground.core.answers import abstains
 from reground.core.trajectory import (
@@ -33,6 +34,7 @@ from reground.text.alignment import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from rich.console import Console, ConsoleOptions
     from rich.segment import Segment
@@ -41,6 +43,50 @@ if TYPE_CHECKING:
     from reground.core.answers import Citation, Thought
     from reground.core.evidence import Skipped
     from reground.core.language import Usage
+
+
+_LONGEST = 2000
+"""Characters of an address; terminals refuse longer ones."""
+_NO_LINKS = frozenset(("dumb", "unknown", "linux"))
+"""Terminals (TERM) that know no links and may print them."""
+
+
+def has_links(console: Console) -> bool:
+    """Whether a console may be sent links: a terminal with styles, which was not asked for plain text."""
+    plain = console.no_color or os.environ.get("TERM", "").lower() in _NO_LINKS
+    return console.is_terminal and console.color_system is not None and not plain
+
+
+def address(citation: Citation, corpus: Path | None) -> str | None:
+    """Where a citation opens; None where there is nothing to open or it must not be opened."""
+    if citation.url is None:
+        return None
+    found = _web(citation.url) if "://" in citation.url else _file(citation, corpus)
+    return found if found is not None and len(found) <= _LONGEST else None
+
+
+def _web(url: str) -> str | None:
+    try:
+        parts = parse.urlsplit(url)
+    except ValueError:
+        return None
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return None
+    return parse.quote(url, safe="%/:?#[]@!$&'()*+,=~-._")
+
+
+def _file(citation: Citation, corpus: Path | None) -> str | None:
+    from reground.retrieval.quotes import file_of, is_html, is_pdf
+
+    file = None if corpus is None else file_of(citation.url or "", corpus)
+    if file is None:
+        return None
+    fragment = ""
+    if is_pdf(file.name) and citation.page:
+        fragment = f"#page={citation.page}"
+    elif is_html(file.name) and citation.fragment:
+        fragment = f"#{parse.quote(citation.fragment, safe='')}"
+    return file.as_uri() + fragment
 
 
 _LAID_OUT = re.compile(r"```|~~~|\t|^ {4}", re.MULTILINE)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-import typer
-
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
@@ -199,8 +197,3 @@ def _answers(order: Judging, runs: dict[str, RunFolder]) -> list[Answer]:
     if not answers:
         raise DataError("these runs have no answers to rate", path=order.folders[0])
     return answers
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the command of this file."""
-    cli.command()(judge)

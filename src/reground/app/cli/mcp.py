@@ -6,8 +6,6 @@ import asyncio
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-import typer
-
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
@@ -73,8 +71,3 @@ async def _open(order: Mcp, setup: Setup, opened: AsyncExitStack, err: Console, 
 
     session = await opened.enter_async_context(opened_session(setup, err, shown=not quiet))
     return Tools(await opened.enter_async_context(open_engine(session, order)), order.result_tokens)
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the command of this file."""
-    cli.command()(mcp)

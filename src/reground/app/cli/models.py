@@ -20,8 +20,9 @@ _MOST_LINES = 20
 """The most models of one provider that are printed."""
 
 models_app = typer.Typer(
+    add_completion=False,
     help="List the models that can be used here, and why the others cannot; bring a model."
-    "\n\nExample:  reground models pull smollm2"
+    "\n\nExample:  reground models pull smollm2",
 )
 
 

@@ -140,8 +140,3 @@ def _comparing(order: Propose) -> list[str]:
     words += ["--model", str(order.model)]
     given = {"--base-url": order.model_options.base_url, "--language": order.language}
     return words + [word for option, value in given.items() if value is not None for word in (option, value)]
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the command of this file."""
-    cli.command()(questions)

@@ -194,9 +194,3 @@ def freeze(
     every = sum(len(each.passages) for each in found)
     console, _ = common.consoles()
     common.say(console, f"{count} searches with {kept} of {every} texts in {out}: --web frozen:{out}")
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the commands of this file."""
-    cli.command()(retrieve)
-    cli.command()(freeze)

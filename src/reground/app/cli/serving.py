@@ -83,8 +83,3 @@ def _log_to(err: Console, *, quiet: bool) -> None:
     log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.addHandler(Lines())
     log.propagate = False
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the command of this file."""
-    cli.command()(serve)

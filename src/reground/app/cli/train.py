@@ -40,7 +40,7 @@ THREAD = "reground-fit"
 """A process that is interrupted ends without waiting for a thread of this name (`app.cli.main`): a step of a fit is one
 library call, and takes seconds. Fits lose nothing by it, because checkpoints and results are put in place whole."""
 
-train_app = typer.Typer(no_args_is_help=True, help="Train helper models on training splits.")
+train_app = typer.Typer(add_completion=False, no_args_is_help=True, help="Train helper models on training splits.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,8 +326,3 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     if (place := fit_named(order, "reader", "demonstrations", quiet=voice.quiet)) is not None:
         console, _ = common.consoles()
         common.say(console, f"the reader is in {place}: --method grounded+reader --model hf/{place}")
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the commands of this file, and of those beside it."""
-    cli.add_typer(train_app, name="train")

@@ -16,7 +16,7 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.eval_job import slug
+from reground.app.cli.eval import slug
 from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import Base, TrainingFolder, fit_rows, in_background, opened_bench
 from reground.app.options import Benchmark, Quiet

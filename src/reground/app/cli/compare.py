@@ -1,4 +1,4 @@
-"""`reground compare --preset paper-claims`: the papers' tables, measured with the user's model."""
+"""`reground compare`: methods at the same budgets; or the papers' tables, measured with the user's model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,76 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
-from reground.app.cli.eval_job import DEFAULT_LIMIT, Job, slug
+from reground.app.cli.config import ConfigFile
+from reground.app.cli.eval import (
+    DEFAULT_LIMIT,
+    Job,
+    check_task,
+    confirm,
+    estimate_table,
+    estimates,
+    go,
+    run_job,
+    slug,
+    tell_what_failed,
+)
+from reground.app.cli.flags import everyday, flattened
+from reground.app.options import Quiet
+from reground.app.options_evaluation import Compare
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.app.options_evaluation import Compare
     from reground.evaluation.claims import Claim
     from reground.evaluation.task import Task
 
+
 Experiment = tuple["Claim", "Task", Job]
+
+
+BUDGETS = "1k,2k,4k"
+
+
+@everyday(
+    *("task", "questions", "corpus", "methods", "model", "budgets", "tune", "baseline", "settings"),
+    *("limit", "repeats", "seed", "out", "dry_run"),
+)
+@flattened
+def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
+    """Compare methods at the same token budgets, each scaled up to them, and write report.md with a plot.
+
+    A method runs with its own settings or in its largest size that is expected to fit, and the budget ends what does
+    not. With --tune N it runs in the size that did best on N questions of a training split, which may use less.
+
+    A setting applies to every method that has it (--set max_tokens=2048), or to a single one: --set rar.k=3. The same
+    command resumes an interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some
+    questions failed.
+
+    --preset paper-claims repeats the tables of the papers with your model, and puts their figures beside yours.
+
+    Example:  reground compare --task hotpotqa --methods direct,cot,rag,rar --budgets 1k,2k,4k --dry-run
+    """
+    from reground.app.catalogue import named
+    from reground.core.errors import ConfigurationError
+    from reground.evaluation.compare import cells_of, parse_budgets
+
+    if order.preset is not None:
+        if order.questions is not None:
+            raise ConfigurationError("a preset has questions of its own: leave out --questions")
+        if order.format != "text":
+            raise ConfigurationError(
+                "--format is for one comparison: a preset leaves report.json and report.md in the folder of each"
+            )
+        try_claims(order, quiet=voice.quiet)
+        return
+    check_task(order)
+    names = [named(name) for name in common.listed(order.methods)]
+    baseline = named(order.baseline) if order.baseline is not None else next(iter(names), None)
+    if baseline not in names:
+        raise ConfigurationError("--methods names the methods, the baseline among them")
+    out = order.out or Path("runs") / slug("compare", order.task, order.model)
+    cells = cells_of(names, parse_budgets(order.budgets or BUDGETS))
+    go(Job(order, cells, out, baseline, voice.quiet, order.tune, order.tune_task))
 
 
 def try_claims(order: Compare, *, quiet: bool) -> None:
@@ -32,7 +92,6 @@ def try_claims(order: Compare, *, quiet: bool) -> None:
     tried, or if questions failed.
     """
     from reground.app import catalogue
-    from reground.app.cli.eval_costs import confirm, estimate_table, estimates
     from reground.evaluation.claims import chosen
     from reground.evaluation.scaling import total
 
@@ -49,8 +108,8 @@ def try_claims(order: Compare, *, quiet: bool) -> None:
     confirm(err, costs, sure=order.yes)
     whole = not lacking
     for claim, task, job in ready:
-        whole = _run(claim, task, job, err) and whole
-    _report(console, [(claim, job) for claim, _, job in ready], _folder(order))
+        whole = _run_claim(claim, task, job, err) and whole
+    _report_claims(console, [(claim, job) for claim, _, job in ready], _folder(order))
     if not whole:
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
@@ -77,13 +136,13 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
                 ids=claim.ids,
                 limit=DEFAULT_LIMIT if order.limit is None else order.limit,
                 repeats=max(order.repeats, claim.repeats),
-                settings={**claim.settings, **_settings(order, claim)},
+                settings={**claim.settings, **_settings_of(order, claim)},
                 judge=order.judge if METRIC in claim.metrics else None,
             )
             task = load_task(own.task, order.data)
             if getattr(task, "corpus", None) is not None:
                 own = replace(own, corpus=None)
-            _check(claim, own, task)
+            _check_claim(claim, own, task)
         except RegroundError as error:
             lacking.append(f"{claim.name} cannot be tried: {error}")
             continue
@@ -94,7 +153,7 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
     return ready, lacking
 
 
-def _check(claim: Claim, order: Compare, task: Task) -> None:
+def _check_claim(claim: Claim, order: Compare, task: Task) -> None:
     """Raise ConfigurationError where documents or a judge are needed and not given."""
     from reground.app.benchmark import takes
     from reground.core.errors import ConfigurationError
@@ -107,15 +166,14 @@ def _check(claim: Claim, order: Compare, task: Task) -> None:
         raise ConfigurationError("its answers are rated by a model: --judge PROVIDER/MODEL")
 
 
-def _settings(order: Compare, claim: Claim) -> dict[str, object]:
+def _settings_of(order: Compare, claim: Claim) -> dict[str, object]:
     """The user's settings, less those of methods that the claim does not compare."""
     methods = {cell.method for cell in claim.cells}
     return {key: value for key, value in order.settings.items() if "." not in key or key.partition(".")[0] in methods}
 
 
-def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
+def _run_claim(claim: Claim, task: Task, job: Job, err: Console) -> bool:
     """Run one comparison. Returns whether all of it ran without a failed question."""
-    from reground.app.cli.eval_run import run_job, tell_what_failed
     from reground.core.errors import RegroundError
 
     err.print(f"{claim.name}: {'; '.join(claim.sources)}", soft_wrap=True)
@@ -127,7 +185,7 @@ def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
     return tell_what_failed(err, result)
 
 
-def _report(console: Console, tried: Sequence[tuple[Claim, Job]], out: Path) -> None:
+def _report_claims(console: Console, tried: Sequence[tuple[Claim, Job]], out: Path) -> None:
     """Write each comparison's report and claims.md; print the claims' tables."""
     from reground.evaluation.claims import claim_tables
     from reground.evaluation.report import build_reports, write_report
