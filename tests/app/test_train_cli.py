@@ -107,16 +107,6 @@ def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd)
     assert "rankings" in capfd.readouterr().err
 
 
-def test_critics_may_have_a_model_of_their_own(server: Server, data: Path, capfd) -> None:
-    settings = ("--set", "retrieval=false", "--set", "candidates=2", "--limit", "2", "--out", "out")
-    order = ("eval", "--method", "cr_planner", *settings, "--set", "critic=prompted:openai/judge")
-    assert call(server, data, *order) == 0
-    config = json.loads(Path("out/config.json").read_text())
-    assert config["settings"]["critics"]["rationale"] == "prompted:pointwise openai/judge"
-    assert call(server, data, *order[:-1], "critic=prompted:nowhere/judge", "--out", "other") == 2
-    assert "nowhere/judge" in capfd.readouterr().err
-
-
 def test_train_without_a_command_shows_help(capsys) -> None:
     assert run(["train"]) in {0, 2}
     assert "critics" in capsys.readouterr().out

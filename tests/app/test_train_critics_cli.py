@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from reground.app.cli.train_critics import critics_app
 from tests.app.test_eval_cli import Server, call, data, server
 from tests.app.test_train_cli import SMALL, training
 from tests.training.hand_made import planted
@@ -45,14 +44,6 @@ def test_no_stage_takes_a_task_that_measures(task: str, server: Server, data: Pa
         assert call(server, data, "train", "critics", *stage, "--task", task) == 2
         assert f"error: {task} is for measuring" in capfd.readouterr().err
     assert not server.asked
-
-
-def test_the_stages_stand_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["train", "critics", "--help"]) == 0
-    said = capsys.readouterr().out
-    names = [each.name or each.callback.__name__ for each in critics_app.registered_commands if each.callback]
-    assert names == ["collect", "data", "fit", "eval"]
-    assert all(name in said for name in names)
 
 
 def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:

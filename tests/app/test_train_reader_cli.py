@@ -66,7 +66,6 @@ def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     said = capfd.readouterr().out
     assert "3 demonstrations, 4 passes" in said
     told = "note: 3 of 3 rows are longer than max_length=128 and lose the beginning of their prompt\n"
-    assert said.endswith(told)
     assert run([*fit, "--quiet"]) == 0
     said, noted = capfd.readouterr()
     assert f"--method grounded+reader --model hf/{out}/model" in " ".join(said.split())

@@ -11,8 +11,6 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
-from reground.training.rewriter.warmup import demonstration
-from reground.training.rows import write_rows
 from tests.app.test_eval_cli import QUESTIONS, Server, data, server
 from tests.app.test_reranking import QUESTION as LINKED
 from tests.app.test_reranking import docs
@@ -76,33 +74,6 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     assert "### Rewritings, and the place of the first passage with the answer" in page
 
 
-def test_rows_that_lose_their_beginning_are_told(
-    server: Server, data: Path, training: Path, tmp_path: Path, capfd
-) -> None:
-    long = [{**line, "question": line["question"] + " please" * 600} for line in QUESTIONS]
-    (data / "nq_open" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in long))
-    out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base", context=1024))
-    given = ("--corpus", str(training), "--data", str(data), "--out", out, "--limit", "2")
-    served = ("--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1")
-    assert run(["train", "rewriter", "collect", "--task", "nq_open_train", *given, *served, "--passages-only"]) == 0
-    few = ("--proof", "passages", "--epochs", "1", "--threads", "1", "--copies", "0")
-    assert run(["train", "rewriter", "warmup", "--out", out, "--base", base, *few]) == 0
-    assert "2 of 2 rows are longer than max_length=512 and lose the beginning of their prompt" in capfd.readouterr().err
-
-
-def test_questions_that_the_warm_up_learnt_from_choose_no_weights_where_others_are_left(
-    data: Path, training: Path, tmp_path: Path, capfd
-) -> None:
-    out = tmp_path / "out"
-    given = ("--corpus", str(training), "--data", str(data), "--out", str(out), "--validation", "2", "--dry-run")
-    for learnt in (4, 5):
-        few = [demonstration(each["id"], each["question"], "a query") for each in QUESTIONS[:learnt]]
-        write_rows(out / "data" / "warmup.jsonl", few)
-        assert run(["train", "rewriter", "ppo", "--task", "nq_open_train", *given]) == 0
-        told = "2 others for validation, 1 of which were in the warm-up's data, because it left too few"
-        assert (told in capfd.readouterr().err) == (learnt == 5)
-
-
 @pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])
 @pytest.mark.parametrize(
     ("setting", "why"), [("no_such=1", "has a setting 'no_such'"), ("content=x", "the setting content of")]
@@ -124,16 +95,6 @@ def test_what_is_found_is_measured_with_the_methods_settings(data: Path, trainin
         said = json.loads((tmp_path / "out" / "eval-bamboogle.json").read_text())["the question"]
         found.append((said["hit"]["mean"], said["reciprocal rank"]["mean"]))
     assert found == [(1, 1), (0, 0)]
-
-
-@pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])
-@pytest.mark.parametrize(("option", "why"), [("--rerank", "is called 'nonsense'"), ("--language", "nonsense")])
-def test_without_a_reader_the_search_options_count_too(
-    stage: str, option: str, why: str, data: Path, training: Path, tmp_path: Path, capfd
-) -> None:
-    given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"))
-    assert run(["train", "rewriter", *stage.split(), *given, option, "nonsense"]) == 2
-    assert why in " ".join(capfd.readouterr().err.split())
 
 
 def test_queries_are_measured_on_what_is_reranked(data: Path, docs: Path, tmp_path: Path) -> None:
@@ -178,31 +139,6 @@ def test_questions_without_an_answer_teach_nothing(data: Path, training: Path, t
     err = capfd.readouterr().err
     assert "train.jsonl:1: the question has no golden answer" in err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_base_with_too_short_a_context_is_refused(data: Path, training: Path, tmp_path: Path, capfd) -> None:
-    base = str(tiny_llama(tmp_path / "base"))
-    given = ("--data", str(data), "--corpus", str(training), "--out", str(tmp_path / "out"), "--base", base)
-    assert (
-        run(
-            [
-                "train",
-                "rewriter",
-                "ppo",
-                "--task",
-                "nq_open_train",
-                *given,
-                "--reply-tokens",
-                "120",
-                "--validation",
-                "2",
-            ]
-        )
-        == 2
-    )
-    err = capfd.readouterr().err
-    assert "the base has room for 128 tokens" in err
-    assert "Traceback" not in err
 
 
 def test_failed_questions_are_told_and_collected_by_the_same_command(

@@ -27,7 +27,6 @@ from reground.training.sft import (
     epoch_place,
     fit_demonstrations,
     fit_named,
-    long_rows,
     tokenised,
 )
 from reground.training.weights import load_base
@@ -161,10 +160,7 @@ def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> 
         out = tmp_path / str(cut)
         fit_named(out, "m", rows, base, settings, cut=cut, on_step=taken.append, on_note=told.append)
         assert told == [f"{3 - cut} of {len(rows)} rows are longer than max_length=20 and {what}"]
-        assert told == [long_rows(rows, base, 20, cut=cut)]
         assert len(taken) == steps
-    assert long_rows(ROWS, base, 20) is None
-    assert long_rows(long, "a-repository", 20) is None
     with pytest.raises(DataError, match="no demonstration fits max_length=20: raise it"):
         fit_named(tmp_path / "none", "m", long, base, settings, cut=False)
 

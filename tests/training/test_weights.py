@@ -13,11 +13,9 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ConfigurationError
-from reground.models import gguf, hf
-from reground.models.options import ModelOptions
+from reground.models import hf
 from reground.training.export import export_adapter, export_folder, export_gguf
 from reground.training.weights import load_base, lora, merged, save, train_upper
-from tests.models.conversing import sampling, says
 from tests.training.tiny import tiny_gguf, tiny_llama, tiny_t5
 
 
@@ -154,27 +152,6 @@ def adapted(file: Path, place: Path, *, rank: int = 2) -> Path:
                 values.normal_(0, 0.5)
     save(tuned, tokenizer, place, base=str(file))
     return place
-
-
-async def test_an_exported_adapter_does_in_llama_cpp_what_it_does_here(tmp_path: Path) -> None:
-    file = tiny_gguf(tmp_path / "tiny.gguf")
-    folder, out = adapted(file, tmp_path / "adapter"), tmp_path / "adapter.gguf"
-    export_adapter(folder, out, like=file)
-    export_gguf(str(folder), tmp_path / "merged.gguf", like=file, precision="f16")
-
-    async def said(path: Path, adapter: Path | None = None) -> list[tuple[str, float]]:
-        options = ModelOptions(threads=1, context=128, slots=1, adapter=adapter)
-        model = gguf.create(str(path), options)
-        try:
-            (reply,) = await model.generate(says("a b c"), sampling(max_tokens=4, logprobs=True))
-        finally:
-            await model.aclose()
-        return [(token.token, token.logprob) for token in reply.token_logprobs or ()]
-
-    apart, merged_, plain = await said(file, out), await said(tmp_path / "merged.gguf"), await said(file)
-    assert [token for token, _ in apart] == [token for token, _ in merged_]
-    assert [number for _, number in apart] == pytest.approx([number for _, number in merged_], abs=0.15)
-    assert [number for _, number in apart] != pytest.approx([number for _, number in plain], abs=0.15)
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:

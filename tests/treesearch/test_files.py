@@ -11,7 +11,7 @@ from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, 
 from reground.treesearch.mcts import Child, search
 from reground.treesearch.tree import Settings, Tree, walk
 from tests.core.strategies import json as json_values
-from tests.treesearch.games import Chain, Leaves, trees
+from tests.treesearch.games import Leaves, trees
 
 
 def plain(state, parent):
@@ -97,12 +97,6 @@ async def test_a_state_may_be_written_as_what_it_adds(tmp_path):
     assert rows(again) == rows(tree)
     deepest = [node["state"] for node in json.loads(path.read_text())["nodes"]]
     assert max(map(len, deepest)) == 1
-
-
-async def test_a_deep_tree_is_written_and_read_without_a_deep_stack(tmp_path):
-    tree = await search(Chain(2000), 0, Settings(simulations=1200, in_flight=4))
-    write_tree(tmp_path / "tree.json", tree, plain)
-    assert max(node.state for _, node in walk(read_tree(tmp_path / "tree.json").root)) == 1200
 
 
 @pytest.mark.parametrize("state", [object(), float("nan"), {1, 2}])

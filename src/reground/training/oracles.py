@@ -1,4 +1,9 @@
-"""What an oracle knows of a training question: its answer, its gold passages, and what they say for the answer."""
+"""Oracles: models that know a question's gold answer and passages, and say what a small model should learn to say.
+
+`Gold` is what an oracle knows. `ReaderOracle` answers in `grounded`, `AgentOracle` in the Search Agent: each runs in
+the method itself, in the model's place, and what it is asked and says become the rows (`reader_demonstrations`,
+`agent_demonstrations`). It sees nothing but the prompt, so it never teaches what the prompt does not show.
+"""
 
 from __future__ import annotations
 

@@ -87,11 +87,6 @@ def _why(error: Exception) -> str:
     return str(error)
 
 
-def columns(rows: Sequence[Row], *names: str) -> dict[str, list[object]]:
-    """Some fields of all rows as columns, as `datasets.Dataset.from_dict` takes them."""
-    return {name: [getattr(row, name) for row in rows] for name in names}
-
-
 def scored(folder: Path) -> Iterator[tuple[Record, Trajectory]]:
     """Every scored question of a run with its trajectory. Raises DataError where the folder holds no run."""
     records = {record.id: record for record in read_records(folder / "scores.jsonl")}

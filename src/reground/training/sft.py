@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reground.core.errors import ConfigurationError, DataError, MissingExtra
+from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
-from reground.models.hf import quietly
 from reground.training.fitting import Step, arguments, begin, fit, require_training, result
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
@@ -180,26 +179,6 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> 
     What is too long loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
     """
     return _shortened(_whole(tokenizer, row, apart=apart), most, apart=apart)
-
-
-def long_rows(rows: Sequence[Demonstration], base: str, most: int, *, cut: bool = True) -> str | None:
-    """What a fit would tell `on_note`; None where there is nothing, or no tokenizer at hand.
-
-    Only that of a folder is, because other bases may have to be downloaded.
-    """
-    if not all((Path(base) / name).is_file() for name in ("config.json", "tokenizer_config.json")):
-        return None
-    try:
-        require_training()
-    except MissingExtra:
-        return None
-    from transformers import AutoConfig, AutoTokenizer
-
-    with quietly():
-        apart = bool(AutoConfig.from_pretrained(base).is_encoder_decoder)
-        tokenizer = AutoTokenizer.from_pretrained(base)
-    long = sum(not _fits(_whole(tokenizer, row, apart=apart), most, apart=apart) for row in rows)
-    return _told(long, len(rows), most, cut=cut) if long else None
 
 
 def _told(long: int, rows: int, most: int, *, cut: bool) -> str:

@@ -167,14 +167,11 @@ def fit_named(order: FitNamed, rows_file: str, what: str, *, quiet: bool, cut: b
     """Fine-tune on OUT/data/ROWS_FILE.jsonl; in a dry run say what would be done. what: what the rows are called."""
     from reground.training.fitting import require_training
     from reground.training.rows import Demonstration, read_rows
-    from reground.training.sft import long_rows
 
     rows = read_rows(order.out / "data" / f"{rows_file}.jsonl", Demonstration)
     if order.dry_run:
         console, _ = common.consoles()
         common.say(console, f"fit: {len(rows)} {what}, {order.epochs:g} passes over them")
-        if note := long_rows(rows, order.base, order.max_length, cut=cut):
-            common.say(console, f"note: {note}")
         return None
     require_training()
     return fit_rows(

@@ -1,4 +1,7 @@
-"""The reasoning steps of the Search Agent's trajectories, each with its samples (ReST meets ReAct, section 3.4)."""
+"""From the Search Agent's trajectories to what it is fine-tuned on (ReST meets ReAct, sections 3.4 and 3.5).
+
+A `Turn` is a reasoning step with its samples. `mixture` makes one conversation of each, which teaches its best sample.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Off policy: the trajectory went on with the sample of lowest perplexity, and stays as it is. Small judges prefer a place
 in the list, so the order rotates from turn to turn; `judge` asks about every sample by itself instead.
+
+Below are the stages on one folder: grown/, ranking.json, data/mixture.jsonl and the fitted models.
 """
 
 from __future__ import annotations

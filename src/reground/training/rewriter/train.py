@@ -1,4 +1,4 @@
-"""The reinforcement learning of a rewriter, from what the warm-up gave, and the policy that it leaves."""
+"""The reinforcement learning of a rewriter: PPO, its controls RLOO and GRPO, and the questions that they learn from."""
 
 from __future__ import annotations
 
