@@ -81,7 +81,9 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, family: 
         count += len(said)
     for batch in (4, 2):
         steps: list[Step] = []
-        settings = Fitting(batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1)
+        settings = Fitting(
+            epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1
+        )
         out = tmp_path / f"{rank}-{batch}"
         fit_demonstrations(ROWS, base, settings, out / "fit", out / "model", on_step=steps.append)
         assert [step.loss for step in steps] == [pytest.approx(lost / count, rel=1e-4)]
@@ -94,7 +96,9 @@ def test_batches_of_an_encoder_decoder_that_are_added_up_are_one_large_batch(ran
     losses = []
     for batch in (4, 1):
         steps: list[Step] = []
-        settings = Fitting(batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1)
+        settings = Fitting(
+            epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1
+        )
         out = tmp_path / str(batch)
         fit_demonstrations(ROWS, str(base), settings, out / "fit", out / "model", on_step=steps.append)
         losses += [step.loss for step in steps]
@@ -103,7 +107,7 @@ def test_batches_of_an_encoder_decoder_that_are_added_up_are_one_large_batch(ran
 
 def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path: Path) -> None:
     base, steps = str(tiny_llama(tmp_path / "base")), list[Step]()
-    settings = Fitting(batch=1, lora_rank=0, max_length=64, threads=1, checkpoint_every=2)
+    settings = Fitting(epochs=1, learning_rate=1e-4, batch=1, max_length=64, threads=1, checkpoint_every=2)
 
     def interrupted(step: Step) -> None:
         if step.number == 3:
@@ -152,7 +156,7 @@ def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> 
         row.model_copy(update={"messages": (Message(role="user", content="x y " * 9), row.messages[1])})
         for row in ROWS[:2]
     ]
-    settings = Fitting(lora_rank=0, max_length=20, batch=1, threads=1)
+    settings = Fitting(epochs=1, max_length=20, batch=1, threads=1)
     for cut, steps, what in ((True, 7, "lose the beginning of their prompt"), (False, 5, "are left out")):
         told: list[str] = []
         taken: list[Step] = []
