@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from reground.core.answers import PAL, PHRASE, PLAN, PROGRAM, Demonstration
+from reground.core.answers import PAL, PHRASE, PLAN, PROGRAM
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, ParseError
 from reground.core.evidence import Passage
@@ -21,9 +21,9 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.trajectory import ExecuteStep, GenerateStep
 from reground.evaluation.tasks.code import CONTEST_FORM as CONTEST
-from reground.methods.baselines import ChainOfThoughtRAG, FewShot
+from reground.methods.baselines import ChainOfThoughtRAG
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
-from reground.methods.flare import FLARE, masked, next_sentence, unsure
+from reground.methods.flare import FLARE, masked, unsure
 from reground.methods.ircot import IRCoT, new_sentence
 from reground.methods.react import ReAct, parse_action
 from reground.methods.reflexion import Reflexion, asserts, called, feedback
@@ -95,20 +95,6 @@ def certain(text: str, *, low: dict[str, float] | None = None, finish: str = "st
     return Reply(text=text, finish_reason=finish, token_logprobs=logprobs)
 
 
-# Few-shot
-
-
-async def test_few_shot_shows_answers_without_reasoning_as_earlier_turns() -> None:
-    model = ScriptedModel(["Answer: the Danube"])
-    examples = (Demonstration(question="1+1?", reasoning="One and one are two.", answer="2"),)
-    run = Run()
-    await FewShot(model=model, form=PHRASE, demonstrations=examples).solve(QUESTION, run)
-    (messages, _) = model.calls[0]
-    assert [m.role for m in messages] == ["user", "assistant", "user"]
-    assert messages[1].content == "Answer: 2"
-    assert QUESTION in messages[2].content
-
-
 # Self-Refine
 
 
@@ -120,14 +106,6 @@ async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
     assert answer.text == "Answer: the Danube"
     assert [message.content for message in model.calls[2][0]][1::2] == ["Answer: the Seine", "The Danube is longer."]
     assert {sampling.temperature for _, sampling in model.calls} == {0.7}
-
-
-async def test_an_empty_refinement_keeps_the_answer() -> None:
-    model = ScriptedModel(["Answer: the Danube", "Shorter!", "", "OK"])
-    run = Run()
-    answer = await SelfRefine(model=model, form=PHRASE).solve(QUESTION, run)
-    assert answer.text == "Answer: the Danube"
-    assert notes(run, "revision empty")
 
 
 async def test_self_refine_only_appends_so_that_every_call_shares_all_of_the_one_before() -> None:
@@ -246,20 +224,6 @@ async def test_flare_takes_neither_initials_for_a_sentence_nor_a_part_of_one_for
     answer = await FLARE(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, Run())
     assert answer.text == f"{tolkien} The Hobbit. Answer: he"
     assert [thought.text for thought in answer.steps] == [tolkien, "The Hobbit.", "Answer: he"]
-
-
-def test_flare_reads_the_tokens_of_the_first_sentence_alone() -> None:
-    sentence, tokens = next_sentence(certain("Dr. Smith knows. Unlikely", low={"Unlikely": 0.01}), PHRASE)
-    assert sentence == "Dr. Smith knows. "
-    assert [token.token for token in tokens] == ["Dr.", " Smith", " knows."]
-
-
-async def test_flare_stops_when_it_repeats_itself() -> None:
-    model = ScriptedModel([certain("Again and again. x", finish="length")] * 3)
-    run = Run()
-    answer = await FLARE(model=model, retriever=ScriptedRetriever([])).solve(QUESTION, run)
-    assert answer.text == "Again and again."
-    assert len(model.calls) == 2
 
 
 def goes_on(plan: str) -> ScriptedModel:
@@ -439,14 +403,6 @@ async def test_react_answers_anyway_when_its_turns_end(replies: list[str]) -> No
     run = Run()
     method = ReAct(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=PHRASE, max_steps=2)
     assert (await method.solve(QUESTION, run)).text == "Answer: x"
-
-
-async def test_react_takes_a_finish_in_its_last_call_for_the_answer() -> None:
-    model = ScriptedModel(["Thought: a\nAction: Search[x]", "Thought: b\nAction: Finish[the Danube]"])
-    answer = await ReAct(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, max_steps=1).solve(
-        QUESTION, Run()
-    )
-    assert PHRASE.extract(answer.text) == "the Danube"
 
 
 async def test_react_writes_a_program_in_a_call_of_its_own() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Sequence
@@ -11,7 +10,6 @@ from random import Random
 
 import pytest
 
-from reground.app import catalogue
 from reground.core.answers import FORMS, PHRASE
 from reground.core.budget import Budget
 from reground.core.critic import Pair
@@ -29,7 +27,7 @@ from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import NOTHING, Observation, State
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
+from tests.methods.helpers import Failing, by_job, effects, notes, prompts, queries
 from tests.methods.planner import (
     LOOK,
     QUERY,
@@ -207,19 +205,6 @@ async def test_where_all_rationales_repeat_the_planning_goes_on_with_another_sub
     assert not notes(run, "planning ended")
 
 
-@pytest.mark.parametrize("mask", ["useful", "paper"])
-@pytest.mark.parametrize("candidates", [1, 3])
-async def test_a_generator_that_always_repeats_itself_comes_to_an_end(mask: str, candidates: int) -> None:
-    run = Run()
-    model = generator(reason="One.", query="river length")
-    settings = {"critics": critics(subgoal=Wanting(REASON)), "mask": mask, "candidates": candidates}
-    answer = await planner(model, **settings, max_steps=40).solve(QUESTION, run)
-    assert answer.text == "Answer: forced"
-    executed = [step for step in choices(run) if step.chosen is not None and step.name != "subgoal"]
-    assert 2 <= len(executed) <= 20
-    assert len(choices(run)) <= 3 * 40  # in each state at most three sub-goals are tried
-
-
 async def test_without_a_usable_query_the_last_rationale_is_one_and_then_the_question() -> None:
     run = Run()
     way = Wanting(REASON, QUERY, LOOK, QUERY, LOOK, QUERY)
@@ -241,23 +226,6 @@ async def test_a_retrieval_that_brings_nothing_uses_its_query_up_and_the_walk_go
     assert choices(run, "doc")[0].candidates[0].text == NOTHING
     assert NOTHING in prompts(run, "reason")[1]
     assert answer.citations == ()
-
-
-async def test_documents_that_were_read_are_not_offered_again() -> None:
-    run = Run()
-    way = Wanting(QUERY, LOOK, QUERY, LOOK, QUERY, LOOK, REASON)
-    model = generator(query=["river 1", "river 2", "river 3"])
-    retriever = ScriptedRetriever(PASSAGES[:2])
-    await planner(model, critics=critics(subgoal=way), retriever=retriever, candidates=1, max_steps=14).solve(
-        QUESTION, run
-    )
-    first, second, third = choices(run, "doc")
-    assert [c.data.get("passage") for c in first.candidates] == ["seine"]
-    assert [(c.data.get("passage"), c.discarded) for c in second.candidates] == [
-        ("seine", "it was read before"),
-        ("danube", None),
-    ]
-    assert third.candidates[-1].text == NOTHING and third.chosen == 2
 
 
 # The ends
@@ -426,29 +394,6 @@ async def test_scores_that_come_out_otherwise_after_a_stop_change_no_choice_and_
         assert last.model.calls == []  # type: ignore[attr-defined]
 
 
-class Wordy(ScriptedModel):
-    """Uses its whole length and is paid for it, as a bad case for budgets."""
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        replies = list(await super().generate(messages, sampling))
-        prompt = sum(4 + 2 * len(message.content.encode()) // 7 for message in messages)
-        usage = replies[0].usage.model_copy(update={"prompt": prompt, "completion": sampling.max_tokens * sampling.n})
-        return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
-
-
-@pytest.mark.parametrize("tokens", [1000, 2000, 4000, 8000])
-@pytest.mark.parametrize("critic", ["prompted", "prompted:rank", "first"])
-async def test_however_much_each_call_takes_room_is_left_to_force_the_answer(tokens: int, critic: str) -> None:
-    counter = itertools.count()
-    model = Wordy(lambda messages, sampling: f"Thought {next(counter)} yes 1.")
-    run = Run(budget=Budget(tokens=tokens))
-    method = planner(model, critics=None, critic=critic, candidates=3)
-    solved = await solve(method, QUESTION, run, id="q", name="x")
-    assert solved.trajectory.stopped is None
-    assert [step.name for step in run.steps if step.name != "ungrounded"][-1] == "answer"
-    assert run.usage.tokens <= tokens
-
-
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
@@ -465,15 +410,6 @@ async def test_however_much_each_call_takes_room_is_left_to_force_the_answer(tok
 def test_settings_that_cannot_be_are_refused(settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         planner(generator(), **settings)
-
-
-async def test_without_retrieval_no_documents_are_needed() -> None:
-    method = catalogue.build_method(
-        "cr_planner", model=generator(reason="Answer: x"), settings={"retrieval": False, "critic": "first"}
-    )
-    assert (await method.solve(QUESTION, Run())).text.endswith("x")
-    with pytest.raises(ConfigurationError, match="--corpus"):
-        catalogue.build_method("cr_planner", model=generator())
 
 
 class Narrow:

@@ -223,16 +223,6 @@ async def test_steps_that_a_refinement_of_several_drops_are_put_back_and_noted()
     assert [note.span for note in notes(run, "step dropped")] == ["/step.0", "/step.1"]
 
 
-async def test_steps_that_a_refinement_of_the_whole_drops_are_put_back_and_noted():
-    run = Run()
-    short = f"{REFINED[0]}\n\nAnswer: the Danube"
-    answer = await rar(model(overall=short, reflect="OK"), max_rounds=1).solve(QUESTION, run)
-    assert answer.text == "\n\n".join([*REFINED[:2], "The Rhine has 1230 km.", "Answer: the Danube"])
-    (note,) = notes(run, "step dropped")
-    assert note.span == "/round.0"
-    assert note.data["steps"] == [REFINED[1], "The Rhine has 1230 km."]
-
-
 async def test_an_ending_that_was_the_answer_is_no_lost_step_where_the_refinement_states_one():
     run = Run()
     scripted = model(
@@ -314,12 +304,6 @@ async def test_phase_2_queries_the_whole_answer_and_looks_for_passages_not_seen(
     assert first.endswith(PHRASE.instruction)
 
 
-async def test_fresh_evidence_falls_back_to_seen_passages_when_there_are_no_others():
-    run = Run()
-    await rar(retriever=ScriptedRetriever(PASSAGES[1:2])).solve(QUESTION, run)
-    assert all('number="1" title="Danube"' in prompt for prompt in prompts(run, "refine"))
-
-
 @pytest.mark.parametrize(("m", "expected"), [(2, 1), (3, 2), (4, 3)])
 async def test_m_identical_generations_in_a_row_end_phase_2(m, expected):
     run = Run()
@@ -327,18 +311,6 @@ async def test_m_identical_generations_in_a_row_end_phase_2(m, expected):
     await rar(model(overall=same), m=m, max_rounds=9, max_contents=None).solve(QUESTION, run)
     assert effects(run)[13:-1] == overall(expected)
     assert notes(run, "converged")[0].data == {"identical": m}
-
-
-async def test_long_drafts_have_neighbouring_steps_put_together():
-    run = Run()
-    await rar(max_steps=2, max_rounds=0).solve(QUESTION, run)
-    assert "\n\n".join(THOUGHTS[1:]) in prompts(run, "reflect")[1]
-
-
-async def test_a_sound_step_is_still_refined_as_the_paper_does():
-    run = Run()
-    await rar(model(reflect="OK"), max_rounds=0).solve(QUESTION, run)
-    assert len(prompts(run, "refine")) == 3
 
 
 async def test_a_last_refinement_without_an_answer_gets_the_drafts():
@@ -370,23 +342,6 @@ async def test_a_corrected_answer_without_its_label_is_not_overruled_by_the_draf
     assert not notes(run, "answer missing")
 
 
-@pytest.mark.parametrize("remark", ["The answer is correct.", "The answer is supported by passage [1].", "It is so."])
-async def test_a_remark_about_the_answer_is_none(remark):
-    run = Run()
-    found = await rar(model(last=f"The Rhine has 1230 km.\n\n{remark}"), max_rounds=0).solve(QUESTION, run)
-    assert found.text.endswith(RAW)
-    assert notes(run, "answer missing")
-
-
-@pytest.mark.parametrize("remark", ["OK", "No errors.", "The text is correct and needs no changes."])
-async def test_a_refinement_that_only_says_that_nothing_is_wrong_repeats_the_text(remark):
-    run = Run()
-    answer = await rar(model(step=remark, last=remark, overall=remark)).solve(QUESTION, run)
-    assert answer.text == DRAFT
-    assert notes(run, "nothing to change")
-    assert notes(run, "converged") or notes(run, "phase 2 ended")
-
-
 async def test_an_empty_or_cut_refinement_keeps_the_step():
     run = Run()
     cut = Reply(text="Vienna lies on", finish_reason="length")
@@ -396,19 +351,6 @@ async def test_an_empty_or_cut_refinement_keeps_the_step():
     assert len(notes(run, "revision empty")) == 2
     assert len(notes(run, "revision cut")) == 1
     assert answer.citations == ()
-
-
-async def test_a_cut_or_empty_whole_answer_is_not_taken():
-    cut = Reply(text="Vienna", finish_reason="length")
-    answer = await rar(model(overall=[cut, ""])).solve(QUESTION, Run())
-    assert answer.text == WHOLE
-
-
-async def test_nothing_retrieved_in_phase_2_leaves_the_answer():
-    run = Run()
-    answer = await rar(retriever=Failing(nothing_for="danube rhine")).solve(QUESTION, run)
-    assert answer.text == WHOLE
-    assert not [1 for span, name in effects(run) if span.startswith("/round") and name == "reflect"]
 
 
 async def test_for_code_thoughts_and_answer_are_the_queries():
@@ -508,15 +450,6 @@ async def test_at_a_small_budget_passages_are_cut_so_that_one_cycle_fits(tokens)
     await solve(method, QUESTION, run, id="q", name="rar")
     assert "refine" in [name for _, name in effects(run)]
     assert run.usage.tokens <= tokens
-
-
-async def test_an_answer_whose_refinements_were_all_discarded_says_that_it_rests_on_no_document():
-    run, fine = Run(), Run()
-    cut = Reply(text="Vienna lies on the", finish_reason="length")
-    await rar(model(step=cut, last=cut, overall=cut)).solve(QUESTION, run)
-    assert [note.data["why"] for note in notes(run, "ungrounded")] == ["no revision with what was found was kept"]
-    await rar().solve(QUESTION, fine)
-    assert notes(fine, "ungrounded") == []
 
 
 PARTS = ["## The Danube\nVienna lies on the Danube.", "## The Rhine\nCologne lies on the Rhine, of 900 km."]

@@ -109,24 +109,6 @@ async def test_a_marker_that_a_revision_made_up_is_taken_out_before_a_later_pass
     assert [note.data["markers"] for note in notes(run, "unknown markers removed")] == [[4], [2], [7]]
 
 
-async def test_brackets_in_a_program_are_indices_and_stay():
-    program = "```python\nreturn rows[1] + rows[7]\n```"
-    scripted = model(draft="rows[7] is read", revise=lambda prompt: "rows[8] is read", answer=program)
-    answer = await rat(scripted, form=PROGRAM).solve("Add.", Run())
-    assert (answer.text, answer.citations) == (program, ())
-    assert answer.steps[0].text == "rows[8] is read"
-    assert answer.shown
-
-
-@pytest.mark.parametrize(
-    "said",
-    ["The text is correct and needs no changes.", "I'm sorry, but I can't help with that.", lambda prompt: prompt],
-)
-async def test_neither_a_remark_nor_a_refusal_nor_the_prompt_takes_the_place_of_a_step(said):
-    answer = await rat(model(revise=said)).solve(QUESTION, Run())
-    assert answer.text == DRAFT
-
-
 async def test_a_form_with_a_final_pass_has_the_answer_written_from_the_revised_thoughts():
     run = Run()
     answer = await rat(form=PHRASE).solve(QUESTION, run)
@@ -176,12 +158,6 @@ async def test_passes_each_revises_with_one_passage_at_a_time():
     assert [prompt.count("<passage number") for prompt in prompts(run, "revise")] == [1, 1]
 
 
-async def test_passes_together_shows_all_passages_at_once():
-    run = Run()
-    await rat(k=2, max_contents=2).solve(QUESTION, run)
-    assert [prompt.count("<passage number") for prompt in prompts(run, "revise")] == [2]
-
-
 async def test_query_from_the_question_asks_no_model():
     run = Run()
     await rat(model(revise=DRAFT), query_from="question").solve(QUESTION, run)
@@ -223,13 +199,6 @@ async def test_a_revision_that_never_came_keeps_the_text(reply):
     assert answer.shown == (), "what a discarded revision was shown is not behind the answer"
 
 
-async def test_a_revision_that_was_cut_keeps_the_text():
-    run = Run()
-    answer = await rat(model(revise=Reply(text="Vienna lies on the", finish_reason="length"))).solve(QUESTION, run)
-    assert answer.text == DRAFT
-    assert notes(run, "revision cut")[0].data["written"] == "Vienna lies on the"
-
-
 async def test_a_draft_that_was_cut_is_noted():
     run = Run()
     await rat(model(draft=Reply(text="Vienna lies on the", finish_reason="length"))).solve(QUESTION, run)
@@ -244,14 +213,6 @@ async def test_an_answer_whose_revisions_were_all_discarded_says_that_it_rests_o
     assert [note.data["why"] for note in notes(run, "ungrounded")] == ["no revision with what was found was kept"]
     await rat().solve(QUESTION, fine)
     assert notes(fine, "ungrounded") == []
-
-
-async def test_a_revision_that_loops_until_it_is_cut_is_taken_up_to_the_loop():
-    looping = Reply(text=REVISIONS[0] + " It is so. It is so. It is so. It is", finish_reason="length")
-    run = Run()
-    answer = await rat(model(draft="Vienna lies on the Danube.", revise=looping)).solve(QUESTION, run)
-    assert answer.text == "Vienna lies on the Danube river. It is so."
-    assert notes(run, "loop cut")
 
 
 async def test_a_failed_retrieval_skips_the_round_and_says_so():
@@ -412,14 +373,6 @@ async def test_non_causal_asks_only_for_what_the_revision_and_the_answer_leave_r
     assert named.count("revise") == min(1, asked)
     assert bool(notes(run, "ended early")) == (asked < 5)
     assert asked > 0 or tokens < 1300
-
-
-@pytest.mark.parametrize("allowed", range(1, 12))
-async def test_non_causal_keeps_calls_back_for_the_revision_and_the_answer(allowed):
-    run = Run(budget=Budget(calls=allowed))
-    solved = await solve(rat(form=PHRASE, causal=False), QUESTION, run, id="q", name="rat")
-    assert solved.trajectory.stopped == ("calls" if allowed < 2 else None)
-    assert len(queries(run)) == min(3, max(0, allowed - 3))
 
 
 async def test_an_empty_final_answer_leaves_the_thoughts():

@@ -12,7 +12,6 @@ from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, IndexRefused, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.core.journal import MemoryJournal
-from reground.core.language import Reply, TokenLogprob
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
@@ -58,10 +57,6 @@ def make(model: ScriptedModel, **settings):
 def shown(prompt: str) -> list[str]:
     """The titles of the passages that a prompt shows."""
     return re.findall(r'<passage number="\d+" title="([^"]*)">', prompt)
-
-
-def log_probable(text: str) -> Reply:
-    return Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=-0.5),))
 
 
 # The three modes
@@ -164,16 +159,6 @@ async def test_a_rewriter_of_its_own_gets_the_line_that_it_was_trained_on():
     assert notes(run, "rewritten")[0].data["by"] == "hf/rewriter"
 
 
-async def test_log_probabilities_of_the_rewriting_are_recorded_where_there_are_any():
-    rewriter = ScriptedModel([log_probable("Seine length")])
-    run = Run()
-    await make(ScriptedModel([ANSWER]), rewriter=rewriter, rewrite_temperature=0.7).solve(QUESTION, run)
-    (step,) = [s for s in run.steps if isinstance(s, GenerateStep) and s.name == "rewrite"]
-    assert step.replies[0].token_logprobs == (TokenLogprob(token="Seine length", logprob=-0.5),)
-    assert step.sampling.temperature == 0.7
-    assert [s.sampling.logprobs for s in run.steps if isinstance(s, GenerateStep)] == [True, False]
-
-
 async def test_a_rewriter_without_log_probabilities_goes_on_without():
     refusing = ScriptedModel(
         lambda messages, sampling: CapabilityError("no log-probabilities") if sampling.logprobs else "Seine length"
@@ -234,15 +219,6 @@ async def test_a_sentence_that_the_marker_cuts_before_its_bold_answer_is_asked_f
     assert notes(run, "asked again")
 
 
-async def test_a_plain_sentence_is_one_query_and_too_many_are_cut():
-    run = Run()
-    await make(ScriptedModel(["The length of the Seine.", ANSWER])).solve(QUESTION, run)
-    assert queries(run) == ["The length of the Seine."]
-    run = Run()
-    await make(ScriptedModel(["a1; a2; a2; a3; a4", ANSWER]), max_queries=2).solve(QUESTION, run)
-    assert queries(run) == ["a1", "a2"]
-
-
 @pytest.mark.parametrize("name", ["rewrite", "answer"])
 async def test_a_reply_that_begins_in_bold_type_is_asked_for_again_without_the_marker(name):
     bold = {"rewrite": "**Queries:** Seine length; Danube length **", "answer": "**Answer:** the Danube **"}
@@ -255,22 +231,6 @@ async def test_a_reply_that_begins_in_bold_type_is_asked_for_again_without_the_m
     assert notes(run, "asked again")[0].data["of"] == name
     steps = [step for step in run.steps if isinstance(step, GenerateStep) and step.name == name]
     assert [step.sampling.stop for step in steps] == [("**",), ()]
-
-
-async def test_an_empty_reply_twice_or_one_cut_by_its_length_is_taken_as_it_is():
-    model = ScriptedModel(["", ""])
-    answer = await make(model, mode="retrieve").solve(QUESTION, Run())
-    assert answer.text == ""
-    model = ScriptedModel([Reply(text="", finish_reason="length")])
-    assert (await make(model, mode="retrieve").solve(QUESTION, Run())).text == ""
-
-
-async def test_what_stands_behind_the_marker_is_left_out_where_a_server_does_not_stop():
-    model = ScriptedModel([f"{TWO}\n\nQuestion: x\nQueries: y **", f"{ANSWER}\n\nQuestion: x\nAnswer: the Rhine **"])
-    run = Run()
-    answer = await make(model).solve(QUESTION, run)
-    assert queries(run) == ["Seine length", "Danube length"]
-    assert PHRASE.extract(answer.text) == "the Danube"
 
 
 # Retrieval
@@ -415,15 +375,6 @@ async def test_the_examples_are_the_tasks_and_as_many_as_are_wanted():
     assert "2+1?" not in model.prompts[0]
 
 
-@pytest.mark.parametrize(("mode", "cites"), [("reader", False), ("retrieve", True)])
-async def test_prose_is_shown_prose_that_cites_where_passages_are_read(mode, cites):
-    model = ScriptedModel(["The Danube is longer [1]."])
-    await make(model, mode=mode, form=TEXT).solve(QUESTION, Run())
-    examples, asked = re.split(r"<passage|Answer this question now", model.prompts[0])[0], model.prompts[0][-200:]
-    assert ("775 km [2]." in examples) == ("square brackets" in asked) == cites
-    assert not re.search(r"\n(the Danube|no|Poland)\n", examples)
-
-
 @pytest.mark.parametrize("form", [TEXT, PROGRAM])
 async def test_forms_in_which_the_marker_means_something_else_are_read_whole(form):
     model = ScriptedModel(["```python\nx = 2**3\n```"])
@@ -489,62 +440,3 @@ async def test_the_second_try_leaves_the_reader_its_call():
     assert solved.trajectory.answer is not None
     assert not notes(run, "asked again")
     assert notes(run, "nothing to look up")
-
-
-@pytest.mark.parametrize("word", ["word ", "长"])
-async def test_what_a_budget_has_no_room_for_is_cut_or_left_out_and_not_cited(word):
-    retriever = Ranked({"Seine length": [page("s", word * 1500)], "Danube length": [page("d", word * 1500)]})
-    run = Run(budget=Budget(tokens=1500))
-    method = make(ScriptedModel([TWO, ANSWER]), retriever=retriever, word_budget=3000)
-    solved = await solve(method, QUESTION, run, id="q", name="x")
-    answer = solved.trajectory.answer
-    assert answer is not None
-    assert shown(prompts(run, "answer")[0]) == ["s", "d"], "both are cut before one is left out"
-    assert 100 < prompts(run, "answer")[0].count(word) < 2 * 1500
-    assert [step.citations for step in answer.steps] == [(1,), (2,)]
-
-
-async def test_another_rewriter_is_asked_anew_in_the_same_journal():
-    journal = MemoryJournal()
-    for name in ("hf/one", "hf/two"):
-        rewriter = ScriptedModel([f"{name} query"], name=name)
-        run = Run(journal=journal)
-        await make(ScriptedModel([ANSWER]), rewriter=rewriter).solve(QUESTION, run)
-        assert len(rewriter.calls) == 1
-        assert queries(run) == [f"{name} query"]
-
-
-# Metrics
-
-
-@pytest.mark.parametrize(
-    ("said", "hit"), [("Queries: Danube Vienna", 1.0), ("Queries: Seine Paris", 0.0), ("none", None)]
-)
-async def test_exact_match_f1_and_hit_are_scored(said, hit):
-    from reground.evaluation.task import Example
-    from reground.evaluation.tasks.qa import QuestionAnswering
-
-    task = QuestionAnswering("t", "exact match", ())
-    method = make(ScriptedModel([said, "Answer: 2850 km **"]), k=1)
-    solved = await solve(method, "How long is the Danube?", Run(), id="q", name="x")
-    example = Example(id="q", question="How long is the Danube?", golden_answers=("2850 km",))
-    scores = await task.score(example, solved.trajectory, None)
-    assert scores["exact match"].value == 1.0
-    assert scores["token F1"].value == 1.0
-    assert scores["hit"].value == hit
-
-
-async def test_a_hit_is_in_what_the_reader_was_shown():
-    """Equation 6: y in doc, and doc is what the reader reads. A passage that a limit left out is no hit."""
-    from reground.evaluation.task import Example
-    from reground.evaluation.tasks.qa import QuestionAnswering
-
-    question = "How long is the Danube, which is not the Rhine?"
-    found = [page("a", "Nothing is said in this passage. " * 20), page("b", "It is said to be 2850 km long in all.")]
-    example = Example(id="q", question=question, golden_answers=("2850 km",))
-    task, hits = QuestionAnswering("t", "exact match", (example,)), {}
-    for words in (60, 1600):
-        method = make(ScriptedModel(["x"]), mode="retrieve", retriever=Ranked({question: found}), word_budget=words)
-        solved = await solve(method, question, Run(), id="q", name="x")
-        hits[words] = (await task.score(example, solved.trajectory, None))["hit"].value
-    assert hits == {60: 0.0, 1600: 1.0}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, Answer, AnswerForm
+from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, AnswerForm
 from reground.core.budget import estimate_tokens
 from reground.core.citations import cited_markers
 from reground.core.errors import (
@@ -17,20 +17,17 @@ from reground.core.errors import (
     ConfigurationError,
     ContextLengthExceeded,
 )
-from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
+from reground.core.trajectory import ChooseStep, GenerateStep
 from reground.evaluation.tasks.mathematics import THEOREM_FORM
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import ResultItem, Search, SelectLink, literal
-from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
-from reground.methods.search_agent.steps import DECIDE, STEPS, SUMMARISE, Cut, View, cuts, fit, show
+from reground.methods.search_agent.steps import DECIDE, STEPS, View, cuts, fit, show
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.helpers import PASSAGES, Failing, effects, notes, queries
+from tests.methods.helpers import PASSAGES, effects, notes, queries
 
 QUESTION = "How long is the river that flows through Vienna?"
 SYSTEMS = {step.name: Prompts().system(step.name) for step in STEPS}
@@ -187,33 +184,6 @@ async def test_each_step_sees_the_state_in_code() -> None:
     assert check.endswith('ANSWER: str = "The Danube is 2850 km long [link_id=1]."')
 
 
-async def test_the_prompt_is_code_then_exemplars_as_turns_then_the_state() -> None:
-    model = script()
-    await agent(model).solve(QUESTION, Run())
-    shots = {job_of(messages): (len(messages) - 2) // 2 for messages, _ in model.calls}
-    assert shots == {"decide": 9, "summarise": 6, "answer": 5, "relevance": 6, "grounding": 5}
-    for messages, sampling in model.calls:
-        assert [m.role for m in messages] == ["system", *["user", "assistant"] * ((len(messages) - 2) // 2), "user"]
-        assert "# [END]" in sampling.stop
-        assert sampling.logprobs
-        assert all(m.content.startswith("ORIGINAL_QUESTION") for m in messages if m.role == "user")
-        assert all("ACTION_SELECTED = " in m.content for m in messages if m.role == "assistant")
-
-
-async def test_shots_bound_the_exemplars() -> None:
-    for shots in (0, 1, 2):
-        model = script()
-        await agent(model, shots=shots).solve(QUESTION, Run())
-        assert {len(messages) for messages, _ in model.calls} == {2 + 2 * shots}
-
-
-async def test_it_may_end_without_a_search() -> None:
-    run = Run()
-    answer = await agent(script(decide=STOP, answer="Answer(answer='It is the Danube.')")).solve(QUESTION, run)
-    assert queries(run) == []
-    assert answer == Answer(text="It is the Danube.")
-
-
 async def test_at_most_so_many_searches_and_then_no_decision() -> None:
     model = script(decide=next_search)
     run = Run()
@@ -223,14 +193,6 @@ async def test_at_most_so_many_searches_and_then_no_decision() -> None:
     assert [state.count("REMAINING_SEARCHES: int = ") for state in states(model, "decide")] == [1, 1, 1]
     assert "REMAINING_SEARCHES: int = 1" in states(model, "decide")[-1]
     assert 'Terminate(thoughts="No searches remain."),' in states(model, "answer")[0]
-
-
-async def test_a_passage_keeps_its_link_id_for_the_whole_question() -> None:
-    model = script(decide=[search("Danube"), search("Rhine Danube"), STOP], summarise=[select(), select("x", [2])])
-    await agent(model, k=2, retriever=ScriptedRetriever(PASSAGES[1:3])).solve(QUESTION, Run())
-    second = states(model, "summarise")[1].partition("CURRENT_SEARCH_RESULTS")[2]
-    assert 'link_id=1, link_text="Danube"' in second
-    assert 'link_id=2, link_text="Rhine"' in second
 
 
 # Choosing among samples
@@ -331,17 +293,6 @@ async def test_a_bad_sample_is_discarded_and_a_good_one_goes_on(job: str, bad: s
     assert answer.text == "The Danube is 2850 km long [1]."
 
 
-async def test_an_apostrophe_between_single_quotes_does_not_cost_the_answer() -> None:
-    """20 of 80 answers were lost so: the model copied the single quotes, and a film's title had an apostrophe."""
-    said = "ACTION_SELECTED = Answer(thoughts='It's known.', answer='It is the Danube's length, 2850 km [link_id=1].')"
-    run = Run()
-    answer = await agent(script(answer=said)).solve(QUESTION, run)
-    assert answer.text == "It is the Danube's length, 2850 km [1]."
-    assert not notes(run, "fallback") and not notes(run, "samples discarded")
-    assert notes(run, "samples repaired")[0].data == {"step": "answer", "repaired": 1, "of": 1}
-    assert notes(run, "samples")[0].data == {"drawn": 6, "discarded": 0, "repaired": 1}
-
-
 async def test_a_step_without_a_usable_sample_is_taken_once_more() -> None:
     model = script(decide=["no", "nothing", search("Danube length"), STOP, STOP, STOP])
     run = Run()
@@ -371,13 +322,6 @@ async def test_with_nothing_but_garbage_there_is_an_answer_from_what_was_found()
     assert notes(run, "samples")[0].data == {"drawn": 24, "discarded": 24, "repaired": 0}
 
 
-async def test_numbers_in_brackets_that_a_document_brings_along_are_no_links() -> None:
-    passages = [Passage(id=str(i), text=f"River {i} is long.[1] See [link_id=2] and [7].") for i in range(2)]
-    method = agent(script(summarise="no", answer="no"), retriever=ScriptedRetriever(passages), k=2)
-    answer = await method.solve(QUESTION, Run())
-    assert answer.text == "[1] says: River 0 is long. See and. [2] says: River 1 is long. See and."
-
-
 async def test_the_same_search_twice_is_no_search() -> None:
     model = script(decide=[search("Danube length"), search("DANUBE  length")])
     run = Run()
@@ -385,16 +329,6 @@ async def test_the_same_search_twice_is_no_search() -> None:
     assert queries(run) == ["Danube length"]
     assert choices(run, "decide")[1].candidates[0].discarded == "This was searched before."
     assert notes(run, "fallback")[0].data["action"] == "the search ends"
-
-
-@pytest.mark.parametrize("retriever", [ScriptedRetriever([]), Failing(on="Danube")])
-async def test_a_search_that_finds_nothing_needs_no_summary(retriever: object) -> None:
-    model = script(decide=[search("Danube length"), STOP], answer="Answer(answer='It was not found.')")
-    run = Run()
-    answer = await agent(model, retriever=retriever).solve(QUESTION, run)
-    assert "summarise" not in calls(run)
-    assert 'SelectLink(selected_links=[],\ngrounded_summarization="Nothing was found."' in states(model, "answer")[0]
-    assert answer == Answer(text="It was not found.")
 
 
 # Links
@@ -429,18 +363,6 @@ async def test_whatever_is_answered_every_marker_is_a_passage(text: str, ids: li
 
 
 @pytest.mark.parametrize(
-    "mention",
-    ["[link_id=9]", "`[link_id=9]`", "[link_id='9']", "[link_id=#9]", "[9, link_id=8]", "[link_id=1-9]", "(link_id=9)"],
-)
-async def test_however_an_unknown_link_is_spelled_it_is_no_marker(mention: str) -> None:
-    answer = await agent(script(answer=f"Answer(answer={'It is long ' + mention + ' and wide [link_id=1].'!r})")).solve(
-        QUESTION, Run()
-    )
-    assert set(cited_markers(answer.text, most=999)) == {1}
-    assert "9" not in answer.text and "8" not in answer.text
-
-
-@pytest.mark.parametrize(
     ("form", "reply", "said"),
     [
         (PHRASE, "2850 km [link_id=99]", "2850 km"),
@@ -472,12 +394,6 @@ async def test_relevance_first_then_grounding_each_may_revise() -> None:
     assert notes(run, "answer before checks")[0].data == {"text": "The Danube is 2850 km long [1]."}
     assert answer.text == "The Danube has 2850 km [1]."
     assert [note.data["by"] for note in notes(run, "answer revised")] == ["relevance", "grounding"]
-
-
-async def test_a_revision_that_changes_nothing_has_passed() -> None:
-    run = Run()
-    await agent(script(relevance=revise("The Danube is 2850 km long [link_id=1]."))).solve(QUESTION, run)
-    assert not notes(run, "answer revised")
 
 
 async def test_the_checks_can_be_left_out() -> None:
@@ -539,12 +455,6 @@ async def test_short_answers_are_found_however_they_are_stated(form: AnswerForm,
     assert form.extract(answer.text) == said
 
 
-async def test_a_form_of_ones_own_keeps_what_its_own_reader_finds() -> None:
-    shout = AnswerForm("shout", "Shout.", lambda text: text.rpartition("!!")[2])
-    answer = await agent(script(finish="so!!LOUD"), form=shout).solve(QUESTION, Run())
-    assert shout.extract(answer.text) == "LOUD"
-
-
 async def test_without_a_short_answer_the_long_one_is_given() -> None:
     run = Run()
     answer = await agent(script(finish="  "), form=PHRASE).solve(QUESTION, run)
@@ -602,17 +512,6 @@ def test_a_prompt_keeps_to_its_limit_and_always_shows_the_question_and_the_lates
         assert f"snippet{count}" in fitted.context
 
 
-def test_the_results_at_hand_are_shown_in_full_longer_than_old_ones() -> None:
-    results = (ResultItem(9, "New", "new " * 60),)
-    view = View(QUESTION, (*past(2), Search("query 3")), results=results)
-    whole = fit(SUMMARISE, "s", view, shots=6, snippet=160, limit=None).size
-    fitted = fit(SUMMARISE, "s", view, shots=6, snippet=160, limit=whole - 60)
-    assert fitted.cut == Cut(6, 160, short=1, weakened=True)
-    assert fitted.context.count("new") == 60
-    assert fitted.context.count("snippet2") == 40
-    assert fitted.context.count("snippet1") < 10
-
-
 async def test_a_model_with_a_smaller_context_than_thought_gets_shorter_prompts() -> None:
     inner = script()
 
@@ -625,29 +524,6 @@ async def test_a_model_with_a_smaller_context_than_thought_gets_shorter_prompts(
     answer = await agent(ScriptedModel(small)).solve(QUESTION, run)
     assert answer.text == "The Danube is 2850 km long [1]."
     assert 1 <= len(notes(run, "context full")) <= 4
-
-
-# Trajectories
-
-
-async def test_a_trajectory_can_be_read_back_with_all_that_a_trainer_needs() -> None:
-    run = Run()
-    solved = await solve(agent(script(), samples=4), QUESTION, run, id="q", name="search_agent")
-    again = Trajectory.model_validate_json(solved.trajectory.model_dump_json())
-    assert again == solved.trajectory
-    generated = [step for step in again.steps if isinstance(step, GenerateStep)]
-    chosen = [step for step in again.steps if isinstance(step, ChooseStep)]
-    assert len(generated) == len(chosen)
-    for call, choice in zip(generated, chosen, strict=True):
-        assert (call.span, call.name) == (choice.span, choice.name)
-        assert call.messages[-1].content == choice.context
-        assert [reply.text for reply in call.replies] == [candidate.text for candidate in choice.candidates]
-        assert all(reply.token_logprobs for reply in call.replies)
-        assert choice.chosen is not None
-        assert (
-            type(parse_action(choice.candidates[choice.chosen].text)).__name__
-            == choice.candidates[choice.chosen].data["action"]
-        )
 
 
 # Settings

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reground.core.run import Run
 from reground.methods.search_agent import SearchAgent
-from reground.methods.search_agent.actions import END, NAMES, LinkSelection, reply
+from reground.methods.search_agent.actions import NAMES, LinkSelection, reply
 from reground.methods.search_agent.parsing import parse_action, read_action
 from reground.methods.search_agent.steps import DECIDE, STEPS, SUMMARISE
 from reground.models.scripted import ScriptedModel
@@ -91,12 +91,6 @@ def test_whatever_the_schema_allows_can_be_read(number: int, data: st.DataObject
     said = {name: data.draw(value(form)) for name, form in schema["properties"].items()}
     action = parse_action(json.dumps(said))
     assert NAMES[type(action)] == said["action"]
-
-
-def test_the_mark_of_the_end_in_a_json_string_ends_nothing() -> None:
-    said = {"action": "Search", "thoughts": f"We know {END} enough.", "query": "river"}
-    assert parse_action(json.dumps(said)).thoughts == f"We know {END} enough."
-    assert parse_action(f"{json.dumps(said | {'thoughts': 'Hm'})} {END} and more").thoughts == "Hm"
 
 
 def value(form: dict[str, object]) -> st.SearchStrategy[object]:

@@ -20,24 +20,13 @@ from reground.methods.baselines import (
     SelfConsistency,
     majority,
 )
-from reground.methods.shared.prompts import general, shown
+from reground.methods.shared.prompts import general
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, effects, notes, queries
 
 QUESTION = "How long is the Danube?"
 REASONED = "It flows through Vienna.\n\nIt has 2850 km.\n\nAnswer: 2850 km"
-
-
-async def test_direct_is_one_call_with_question_and_form():
-    model = ScriptedModel(["Answer: 2850 km"])
-    run = Run()
-    answer = await Direct(model=model, form=PHRASE, max_tokens=9).solve(QUESTION, run)
-    assert model.prompts == [f"{QUESTION}\n\n{PHRASE.short}"]
-    assert model.calls[0][1].max_tokens == 9
-    assert model.calls[0][1].temperature == 0.0
-    assert answer.text == "Answer: 2850 km"
-    assert run.best == answer
 
 
 async def test_cot_asks_for_steps_and_keeps_them():
@@ -51,37 +40,12 @@ async def test_cot_asks_for_steps_and_keeps_them():
     assert answer.text == REASONED
 
 
-async def test_few_shot_examples_are_earlier_turns():
-    model = ScriptedModel([REASONED])
-    examples = (
-        Demonstration(question="1 + 1?", reasoning="One more than 1.", answer="2"),
-        Demonstration(question="2 + 2?", answer="4"),
-    )
-    method = FewShotChainOfThought(model=model, form=NUMBER, demonstrations=examples)
-    answer = await method.solve(QUESTION, Run())
-    messages = model.calls[0][0]
-    assert [message.role for message in messages] == ["user", "assistant", "user", "assistant", "user"]
-    assert messages[0].content.startswith("1 + 1?")
-    assert messages[1].content == "One more than 1.\n\nAnswer: 2"
-    assert messages[3].content == "Answer: 4"
-    assert messages[4].content.startswith(QUESTION)
-    assert messages[4].content.endswith(NUMBER.instruction)
-    assert len(answer.steps) == 2
-
-
 @pytest.mark.parametrize(("tokens", "shown"), [(200, 0), (600, 1), (5000, 3)])
 async def test_examples_make_room_for_the_answer_under_a_limit(tokens: int, shown: int) -> None:
     model, run = ScriptedModel([REASONED]), Run(budget=Budget(tokens=tokens))
     long = Demonstration(question="1 + 1?", reasoning="One more than 1. " * 60, answer="2")
     await FewShotChainOfThought(model=model, form=NUMBER, demonstrations=(long, long, long)).solve(QUESTION, run)
     assert len(model.calls[0][0]) == 2 * shown + 1
-
-
-@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_our_own_examples_have_the_form_that_is_asked_for(form):
-    for example in general(form):
-        assert form.extract(shown(example, form)) in (example.answer, shown(example, form))
-    assert general(form)
 
 
 @pytest.mark.parametrize("form", [TEXT, FORMS["article"]])
@@ -116,13 +80,6 @@ async def test_self_consistency_samples_no_more_than_its_budget_covers_in_full()
     assert sum(sampling.n for _, sampling in model.calls) > 3
     assert run.usage.tokens <= 400
     assert notes(run, "ended early")
-
-
-async def test_self_consistency_gives_one_sample_even_if_it_must_be_short():
-    model = ScriptedModel(["Answer: 4"])
-    run = Run(budget=Budget(tokens=130))
-    await SelfConsistency(model=model, form=NUMBER, n=3, max_tokens=100).solve(QUESTION, run)
-    assert [sampling.n for _, sampling in model.calls] == [1]
 
 
 async def test_self_consistency_outvotes_empty_samples():
