@@ -1,4 +1,4 @@
-"""HTTP with servers of others: addresses, keys, proxies, replies within limits, and how fast a server may be asked.
+"""HTTP: addresses, keys, proxies, replies within limits, how fast a server may be asked, and who asks our own servers.
 
 Addresses are recorded and shown, so one that holds a key is refused; keys come from the environment and are kept out of
 messages.

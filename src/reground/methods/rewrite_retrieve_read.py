@@ -28,84 +28,6 @@ from reground.text.queries import parse_queries, says_something
 
 OPENED = "page"
 """The name of the steps that open a page; their query is a passage's id."""
-
-
-def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
-    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
-    once: dict[str, Passage] = {}
-    for rank in zip_longest(*found):
-        for passage in rank:
-            if passage is not None:
-                once.setdefault(passage.id, passage)
-    return list(once.values())
-
-
-@dataclass(frozen=True)
-class _Opener:
-    """A retriever that takes a passage's id as the query and returns the passage's page."""
-
-    pages: Pages
-
-    @property
-    def name(self) -> str:
-        return f"{self.pages.name} pages"
-
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        page = await self.pages.page(query)
-        return [] if page is None else [page]
-
-
-async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
-    """Replace each passage by its page. Every page is opened once.
-
-    If a page cannot be opened, its passage stays, and a note says so.
-    """
-    if not isinstance(retriever, Pages):
-        run.note("no pages", why=f"{retriever.name} gives passages alone: each is taken for a page")
-        return [list(passages) for passages in found]
-    pages: dict[str, Passage] = {}
-    for passage in interleaved(found):
-        opened = (page for page in pages.values() if page.id == passage.page_id)
-        pages[passage.id] = next(opened, None) or await _open(run, retriever, passage)
-    return [[pages[passage.id] for passage in passages] for passages in found]
-
-
-async def _open(run: Run, retriever: Pages, passage: Passage) -> Passage:
-    try:
-        opened = await run.retrieve(_Opener(retriever), passage.id, k=1, name=OPENED)
-    except IndexRefused:
-        raise
-    except RetrievalError as error:
-        run.note("page not opened", passage=passage.id, why=str(error))
-        return passage
-    return opened[0] if opened else passage
-
-
-_BOLD = re.compile(r"^[^\S\n]*+\*\*([^*\n]{1,40}?)(?:[:：]\*\*|\*\*\s*+[:：])", re.MULTILINE)
-"""A label in bold type."""
-_OPEN = re.compile(
-    r"(?:[:：]|[$€£¥]|\b(?:is|are|was|were)"
-    r"|(?<=\w\s)(?-i:be|been|a|an|the|of|by|in|on|at|to|for|from|with|than|as|and|or|about|called|named))"
-    r"[\s_\"'“($€£¥]{0,20}+\Z",
-    re.IGNORECASE,
-)
-"""The end of a text that was about to say something: a label, "the answer is", or "it was built by"; not "Serie A"."""
-
-
-def before(text: str, stop: str) -> str:
-    """The text before the stop marker. A marker before which nothing is said yet is removed, as in **bold** type."""
-    if not stop:
-        return text
-    plain = _BOLD.sub(r"\1:", text)
-    head = plain.partition(stop)[0]
-    return head if is_said(head) else plain.replace(stop, " ")
-
-
-def is_said(text: str) -> bool:
-    """Whether the text says something and does not end in a label, such as "Answer:", or in "the answer is the"."""
-    return says_something(text) and not _OPEN.search(text)
-
-
 _ONE_PASSAGE = "passage " * 60
 
 
@@ -371,6 +293,82 @@ def _examples(pairs: Sequence[tuple[str, str]], stop: str) -> str:
 
 def _closing(stop: str) -> str:
     return f"End your reply with {stop} and write nothing behind it." if stop else "Write nothing else."
+
+
+def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
+    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
+    once: dict[str, Passage] = {}
+    for rank in zip_longest(*found):
+        for passage in rank:
+            if passage is not None:
+                once.setdefault(passage.id, passage)
+    return list(once.values())
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """A retriever that takes a passage's id as the query and returns the passage's page."""
+
+    pages: Pages
+
+    @property
+    def name(self) -> str:
+        return f"{self.pages.name} pages"
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        page = await self.pages.page(query)
+        return [] if page is None else [page]
+
+
+async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
+    """Replace each passage by its page. Every page is opened once.
+
+    If a page cannot be opened, its passage stays, and a note says so.
+    """
+    if not isinstance(retriever, Pages):
+        run.note("no pages", why=f"{retriever.name} gives passages alone: each is taken for a page")
+        return [list(passages) for passages in found]
+    pages: dict[str, Passage] = {}
+    for passage in interleaved(found):
+        opened = (page for page in pages.values() if page.id == passage.page_id)
+        pages[passage.id] = next(opened, None) or await _open(run, retriever, passage)
+    return [[pages[passage.id] for passage in passages] for passages in found]
+
+
+async def _open(run: Run, retriever: Pages, passage: Passage) -> Passage:
+    try:
+        opened = await run.retrieve(_Opener(retriever), passage.id, k=1, name=OPENED)
+    except IndexRefused:
+        raise
+    except RetrievalError as error:
+        run.note("page not opened", passage=passage.id, why=str(error))
+        return passage
+    return opened[0] if opened else passage
+
+
+_BOLD = re.compile(r"^[^\S\n]*+\*\*([^*\n]{1,40}?)(?:[:：]\*\*|\*\*\s*+[:：])", re.MULTILINE)
+"""A label in bold type."""
+_OPEN = re.compile(
+    r"(?:[:：]|[$€£¥]|\b(?:is|are|was|were)"
+    r"|(?<=\w\s)(?-i:be|been|a|an|the|of|by|in|on|at|to|for|from|with|than|as|and|or|about|called|named))"
+    r"[\s_\"'“($€£¥]{0,20}+\Z",
+    re.IGNORECASE,
+)
+"""The end of a text that was about to say something: a label, "the answer is", or "it was built by"; not "Serie A"."""
+
+
+def before(text: str, stop: str) -> str:
+    """The text before the stop marker. A marker before which nothing is said yet is removed, as in **bold** type."""
+    if not stop:
+        return text
+    plain = _BOLD.sub(r"\1:", text)
+    head = plain.partition(stop)[0]
+    return head if is_said(head) else plain.replace(stop, " ")
+
+
+def is_said(text: str) -> bool:
+    """Whether the text says something and does not end in a label, such as "Answer:", or in "the answer is the"."""
+    return says_something(text) and not _OPEN.search(text)
 
 
 METHOD = RewriteRetrieveRead
