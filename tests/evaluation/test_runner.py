@@ -224,6 +224,7 @@ async def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert len(model.calls) == 4 * 3 - 2
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_pays_for_no_recorded_call_again(tmp_path: Path) -> None:
     out, bill = tmp_path / "run", tmp_path / "bill"
     dice = random.Random(7)
