@@ -135,11 +135,6 @@ def test_an_empty_question_is_refused(question: str, tmp_path: Path) -> None:
         reground.ask(question, model=ScriptedModel([]), home=tmp_path)
 
 
-def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="did you mean phrase"):
-        reground.ask("Why?", form="phrases", model=ScriptedModel([]), home=tmp_path)
-
-
 def test_a_missing_corpus_is_refused_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere"):
         reground.ask("Why?", corpus=tmp_path / "nowhere", model=ScriptedModel([]), home=tmp_path)

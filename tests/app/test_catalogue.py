@@ -17,19 +17,6 @@ def test_every_method_is_summed_up() -> None:
     assert all(len(entry.summary) > 10 for entry in catalogue.methods().values())
 
 
-@pytest.mark.parametrize("name", sorted(catalogue.methods()))
-def test_every_method_can_be_built_from_its_name(name: str) -> None:
-    from reground.core.method import Method
-
-    method = catalogue.build_method(
-        name,
-        model=ScriptedModel([]),
-        retriever=ScriptedRetriever([]),
-        sandbox=NoSandbox(),
-    )
-    assert isinstance(method, Method)
-
-
 @pytest.mark.parametrize(
     "name", [f"{name}+{preset}" for name in sorted(catalogue.methods()) for preset in catalogue.presets(name)]
 )
@@ -62,16 +49,6 @@ def test_a_hyphen_may_stand_for_an_underscore_in_the_name_of_a_method_or_preset(
         catalogue.named("search-agnt")
 
 
-def test_an_unknown_provider_is_refused_with_the_near_names() -> None:
-    with pytest.raises(ConfigurationError, match="did you mean openai"):
-        catalogue.load_model("opnai/gpt")
-
-
-def test_a_model_without_a_provider_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="provider/model"):
-        catalogue.load_model("openai")
-
-
 def test_a_method_that_needs_documents_says_so() -> None:
     with pytest.raises(ConfigurationError, match="--corpus"):
         catalogue.build_method("rag", model=ScriptedModel([]))
@@ -90,11 +67,6 @@ def test_an_unknown_setting_and_an_unfit_value_are_refused() -> None:
         catalogue.build_method("rag", **parts, settings={"kk": 3})
     with pytest.raises(ConfigurationError, match="cannot be 'many'"):
         catalogue.build_method("rag", **parts, settings={"k": "many"})
-
-
-def test_providers_are_the_modules_that_create_models() -> None:
-    assert {"openai", "gguf", "hf"} <= set(catalogue.providers())
-    assert not {"options", "pull", "scripted"} & set(catalogue.providers())
 
 
 def test_a_method_file_that_is_missing_broken_or_without_a_method_is_refused(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def script(body):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kib", [0, 8, 24, 40])
+@pytest.mark.parametrize("kib", [0, 24])
 def test_ask_where_no_file_may_grow_further(tmp_path, kib):
     home = tmp_path / "home"
     with serving(MockOpenAI(script)) as server:
@@ -83,7 +83,7 @@ def test_ask_where_no_file_may_grow_further(tmp_path, kib):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kib", [8, 48, 64, 80])
+@pytest.mark.parametrize("kib", [8, 64])
 def test_ask_on_a_full_disk(disk, kib):
     home = disk(kib)
     with serving(MockOpenAI(script)) as server:
@@ -92,7 +92,7 @@ def test_ask_on_a_full_disk(disk, kib):
         goes_on(server, home)
 
 
-@pytest.mark.parametrize("kib", [8, 24, 40])
+@pytest.mark.parametrize("kib", [8, 40])
 def test_an_index_without_room(tmp_path, disk, kib):
     (tmp_path / "docs").mkdir()
     for number in range(40):
@@ -160,7 +160,7 @@ except RegroundError as error:
 """
 
 
-@pytest.mark.parametrize("kib", [1, 8, 24, 40, 60, 100])
+@pytest.mark.parametrize("kib", [1, 24, 60])
 def test_an_evaluation_goes_on_when_there_is_room_again(tmp_path, kib):
     def run(size):
         command = [sys.executable, "-c", EVAL, str(tmp_path / "run"), str(tmp_path / "bill"), str(size)]

@@ -9,7 +9,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from reground.app.documents import check_reranker, corpus_retriever, default_settings, reranked
+from reground.app.documents import corpus_retriever, reranked
 from reground.app.options import Index
 from reground.app.options_documents import Reranking
 from reground.core.errors import ConfigurationError
@@ -24,13 +24,6 @@ NOTES: dict[str, str | bytes] = {"cats.md": "# Cats\n\nCats purr.", "dogs.txt": 
 def test_the_options_offer_every_preset(options: type) -> None:
     offered = get_type_hints(options)["retrieval"]
     assert {name for each in get_args(offered) for name in get_args(each)} == PRESETS.keys()
-
-
-def test_without_a_name_documents_are_searched_by_words_as_before() -> None:
-    settings = default_settings()
-    assert settings == default_settings("bm25")
-    assert (settings.kind, settings.chunk_tokens, settings.overlap) == ("bm25", 400, 50)
-    assert PRESETS["bm25"].rerank is None
 
 
 async def test_an_index_of_another_kind_is_refused_with_what_to_do(tmp_path: Path) -> None:
@@ -57,11 +50,6 @@ def test_best_reranks_unless_told_how() -> None:
     assert reranked(own, Reranking(retrieval="bm25")) is own
     served = Reranking(retrieval="best", rerank="llama-server:http://localhost:1")
     assert "links" not in reranked(own, served).name
-
-
-def test_an_unknown_name_is_refused_with_a_guess() -> None:
-    with pytest.raises(ConfigurationError, match="no retrieval is called 'bset'; did you mean best"):
-        check_reranker(Reranking(retrieval="bset"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("command", ["index {docs} --out i", "ask Why? --corpus {docs} --model openai/x"])

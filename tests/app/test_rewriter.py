@@ -66,13 +66,6 @@ def test_runs_with_different_rewriters_are_different_runs(tmp_path: Path) -> Non
     assert ask(silent, tmp_path, ScriptedModel([])).text == "Answer [1]."
 
 
-def test_a_rewriter_is_refused_where_nothing_would_use_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="rewrite_retrieve_read; rag would not use it"):
-        reground.ask("Why?", method="rag", model=ScriptedModel([]), rewriter="openai/x", home=tmp_path)
-    catalogue.check_rewriter(None, ["rag"])
-    catalogue.check_rewriter("openai/x", ["rag", METHOD])
-
-
 def test_a_rewriter_is_no_setting() -> None:
     parts = {"model": ScriptedModel([]), "retriever": RETRIEVER}
     with pytest.raises(ConfigurationError, match="no setting 'rewriter'"):
@@ -170,10 +163,8 @@ def test_compare_gives_the_rewriter_to_the_methods_that_take_one(server: MockOpe
     ("arguments", "says"),
     [
         (["ask", "Why?", "-m", "rag", "-c", "docs"], "rag would not use it"),
-        (["eval", "--task", "bamboogle", "--data", "data", "-m", "rag"], "rag would not use it"),
         (["compare", "--task", "bamboogle", "--data", "data", "-m", "direct,rag"], "direct, rag would not use it"),
         (["ask", "Why?", "-m", METHOD, "-c", "docs", "--budget-usd", "1"], "--price"),
-        (["eval", "--task", "bamboogle", "--data", "data", "-m", METHOD, "--budget-usd", "1"], "--price"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_before_anything_is_asked(

@@ -124,17 +124,6 @@ async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path: Pat
         await served.ask("", turns, budget=Budget(seconds=0.5))
 
 
-async def test_further_questions_are_refused_with_a_time_to_come_back(tmp_path: Path) -> None:
-    served = engine_of(tmp_path, Closing(said), concurrency=1, waiting=1)
-    asked = [asyncio.create_task(served.ask("", [user(f"{n}?")])) for n in range(2)]
-    await asyncio.sleep(0)
-    with pytest.raises(Busy) as refused:
-        await served.ask("", [user("third?")])
-    assert refused.value.retry_after >= 1
-    await asyncio.gather(*asked)
-    assert (await served.ask("", [user("fourth?")])).text
-
-
 async def test_a_question_that_is_given_up_leaves_its_place(tmp_path: Path) -> None:
     served = engine_of(tmp_path, Closing(said), concurrency=1)
     asked = asyncio.create_task(served.ask("", [user("one?")]))

@@ -81,12 +81,6 @@ def test_a_wrong_value_is_named(server: Served, change: dict[str, Any], param: s
     assert error(server, ASKED | change) == (400, "invalid_value", param)
 
 
-def test_a_picture_is_refused_in_words(server: Served) -> None:
-    picture = {"type": "input_image", "image_url": "data:..."}
-    _, said, _ = ask(server, "POST", "/v1/responses", {"input": [{"role": "user", "content": [picture]}]})
-    assert "'input_image' cannot be read; these methods read text alone" in said["error"]["message"]
-
-
 @pytest.mark.parametrize("change", [{"previous_response_id": "resp_1"}, {"conversation": "c"}, {"background": True}])
 def test_responses_keep_nothing(server: Served, change: dict[str, Any]) -> None:
     assert error(server, {"input": "river?"} | change, "/v1/responses") == (400, "invalid_value", next(iter(change)))

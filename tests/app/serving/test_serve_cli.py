@@ -210,14 +210,6 @@ def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_eit
     assert "keys.jsonl has no key, so nobody could ask" in capsys.readouterr().err
 
 
-def test_a_wrong_check_of_support_is_refused_before_a_model_is_brought(
-    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    arguments = ["serve", "-c", str(docs), "--model", "gguf/no-such-model", "--support", "wrods"]
-    assert run([*arguments, "--home", str(tmp_path)]) == 2
-    assert "no check of support is called 'wrods'" in capsys.readouterr().err
-
-
 def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 
@@ -226,12 +218,3 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pyte
         arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]
         assert run([*arguments, "--home", str(tmp_path)]) == 2
     assert f"cannot listen at 127.0.0.1:{port}: address already in use" in capsys.readouterr().err
-
-
-def test_a_port_that_cannot_be_is_one_clear_line(
-    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(MockOpenAI()) as model:
-        arguments = ["serve", "-c", str(docs), "--port", "70000", "--model", "openai/mock", "--base-url", model.url]
-        assert run([*arguments, "--home", str(tmp_path)]) == 2
-    assert "cannot listen at 127.0.0.1:70000: bind(): port must be 0-65535" in capsys.readouterr().err
