@@ -1,4 +1,4 @@
-"""Methods over models and documents that stay open, and the questions that are asked of them."""
+"""A session that is asked again and again: its queue, follow-ups as questions of their own, removal of old runs."""
 
 from __future__ import annotations
 
@@ -35,12 +35,19 @@ if TYPE_CHECKING:
     from reground.core.run import Observer
 
 
+MARK = "served"
+"""An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
+belong to somebody else, such as `reground ask`, and stay."""
+WITHIN = "within-"
+"""How the name of a folder begins that holds the runs within one budget."""
+_DAY = 86400.0
+_OFTEN, _SELDOM = 1.0, 3600.0
+"""The seconds between two looks: a tenth of the time that runs are kept, within these bounds."""
+_log = logging.getLogger("reground.serve")
 TURNS = 8
 """The last turns before the question that are shown to the model."""
-
 _TURN = 1500
 """Characters of a turn that are shown, from its beginning."""
-
 _PROMPT = """\
 Below is a conversation and its last message. Write the last message as one question that can be understood without the
 conversation: put the names in place of "it", "she" or "there", and change nothing else. Write the question alone.
@@ -51,92 +58,6 @@ Conversation:
 Last message: {last}
 
 Question:"""
-
-
-def question_of(turns: Sequence[Message]) -> str:
-    """The last message of the user. Raises ConfigurationError where there is none, or it is empty."""
-    last = next((turn.content for turn in reversed(turns) if turn.role == "user"), "")
-    if not last.strip():
-        raise ConfigurationError("the conversation has no question: its last message of the user is empty")
-    return last.strip()
-
-
-async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) -> str:
-    """The last message of the user as a question of its own.
-
-    The first question of a conversation stays as it is, without a call. Messages of the system are no part of the
-    conversation. Where the model writes nothing, the message stays as it is too. Where it writes something that shares
-    no word with the message, as small models do, the message stands behind the question before it.
-    """
-    last, said = question_of(turns), [turn for turn in turns if turn.role != "system"]
-    place = max(number for number, turn in enumerate(said) if turn.role == "user")
-    if not any(turn.content.strip() for turn in said[:place]):
-        return last
-    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:_TURN]}" for turn in said[max(0, place - TURNS) : place])
-    prompt = _PROMPT.format(conversation=shown, last=last[:_TURN])
-    reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
-    lines = [line.strip() for line in reply.text.splitlines() if line.strip()]
-    if not lines or not set(terms(last)).isdisjoint(terms(lines[0])):
-        return lines[0] if lines else last
-    before = next((turn.content.strip() for turn in reversed(said[:place]) if turn.role == "user"), "")
-    return f"{before[:_TURN]} {last}".strip()
-
-
-MARK = "served"
-"""An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
-belong to somebody else, such as `reground ask`, and stay."""
-WITHIN = "within-"
-"""How the name of a folder begins that holds the runs within one budget."""
-_DAY = 86400.0
-_OFTEN, _SELDOM = 1.0, 3600.0
-"""The seconds between two looks: a tenth of the time that runs are kept, within these bounds."""
-_log = logging.getLogger("reground.serve")
-
-
-class Keeping:
-    """How long the runs under a server's home are kept. days: since they were last asked; 0 keeps all."""
-
-    def __init__(self, home: Path, days: float) -> None:
-        self._home = home
-        self._days = days
-
-    @contextmanager
-    def asked(self, folder: Path) -> Iterator[None]:
-        """Hold the folder of a question that is asked now, and note when that was."""
-        with in_use(folder) as is_new:
-            mark = folder / MARK
-            with suppress(OSError):
-                if is_new or mark.exists():
-                    mark.touch()
-            yield
-
-    async def watch(self) -> None:
-        """Remove what is too old, now and from time to time, beside the questions. Ends when it is cancelled."""
-        while self._days:
-            try:
-                count = await in_daemon(self.sweep, name="sweep")
-                if count:
-                    runs = "1 run" if count == 1 else f"{count} runs"
-                    _log.info("removed %s that nobody asked for in %g days (--keep)", runs, self._days)
-            except OSError as error:
-                _log.warning("old runs in %s cannot be removed: %s", self._home, error.strerror)
-            await asyncio.sleep(min(_SELDOM, max(_OFTEN, self._days * _DAY / 10)))
-
-    def sweep(self) -> int:
-        """Remove what is too old, and what an earlier removal left. Returns how many runs are gone."""
-        for left in (*self._home.glob(f"{GONE}*"), *self._home.glob(f"{WITHIN}*/{GONE}*")):
-            shutil.rmtree(left, ignore_errors=True)
-        return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in self._marks())
-
-    def _marks(self) -> Iterator[Path]:
-        for pattern in (f"ask-*/{MARK}", f"{WITHIN}*/ask-*/{MARK}"):
-            yield from (mark for mark in self._home.glob(pattern) if self._is_old(mark))
-
-    def _is_old(self, mark: Path) -> bool:
-        try:
-            return mark.stat().st_mtime < time.time() - self._days * _DAY
-        except OSError:
-            return False
 
 
 class Busy(RegroundError):
@@ -367,3 +288,78 @@ def _without(budget: Budget, used: Usage, seconds: float) -> Budget:
         "completion": None if budget.completion is None else max(0, budget.completion - used.completion),
     }
     return budget.model_copy(update=changed)
+
+
+def question_of(turns: Sequence[Message]) -> str:
+    """The last message of the user. Raises ConfigurationError where there is none, or it is empty."""
+    last = next((turn.content for turn in reversed(turns) if turn.role == "user"), "")
+    if not last.strip():
+        raise ConfigurationError("the conversation has no question: its last message of the user is empty")
+    return last.strip()
+
+
+async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) -> str:
+    """The last message of the user as a question of its own.
+
+    The first question of a conversation stays as it is, without a call. Messages of the system are no part of the
+    conversation. Where the model writes nothing, the message stays as it is too. Where it writes something that shares
+    no word with the message, as small models do, the message stands behind the question before it.
+    """
+    last, said = question_of(turns), [turn for turn in turns if turn.role != "system"]
+    place = max(number for number, turn in enumerate(said) if turn.role == "user")
+    if not any(turn.content.strip() for turn in said[:place]):
+        return last
+    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:_TURN]}" for turn in said[max(0, place - TURNS) : place])
+    prompt = _PROMPT.format(conversation=shown, last=last[:_TURN])
+    reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
+    lines = [line.strip() for line in reply.text.splitlines() if line.strip()]
+    if not lines or not set(terms(last)).isdisjoint(terms(lines[0])):
+        return lines[0] if lines else last
+    before = next((turn.content.strip() for turn in reversed(said[:place]) if turn.role == "user"), "")
+    return f"{before[:_TURN]} {last}".strip()
+
+
+class Keeping:
+    """How long the runs under a server's home are kept. days: since they were last asked; 0 keeps all."""
+
+    def __init__(self, home: Path, days: float) -> None:
+        self._home = home
+        self._days = days
+
+    @contextmanager
+    def asked(self, folder: Path) -> Iterator[None]:
+        """Hold the folder of a question that is asked now, and note when that was."""
+        with in_use(folder) as is_new:
+            mark = folder / MARK
+            with suppress(OSError):
+                if is_new or mark.exists():
+                    mark.touch()
+            yield
+
+    async def watch(self) -> None:
+        """Remove what is too old, now and from time to time, beside the questions. Ends when it is cancelled."""
+        while self._days:
+            try:
+                count = await in_daemon(self.sweep, name="sweep")
+                if count:
+                    runs = "1 run" if count == 1 else f"{count} runs"
+                    _log.info("removed %s that nobody asked for in %g days (--keep)", runs, self._days)
+            except OSError as error:
+                _log.warning("old runs in %s cannot be removed: %s", self._home, error.strerror)
+            await asyncio.sleep(min(_SELDOM, max(_OFTEN, self._days * _DAY / 10)))
+
+    def sweep(self) -> int:
+        """Remove what is too old, and what an earlier removal left. Returns how many runs are gone."""
+        for left in (*self._home.glob(f"{GONE}*"), *self._home.glob(f"{WITHIN}*/{GONE}*")):
+            shutil.rmtree(left, ignore_errors=True)
+        return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in self._marks())
+
+    def _marks(self) -> Iterator[Path]:
+        for pattern in (f"ask-*/{MARK}", f"{WITHIN}*/ask-*/{MARK}"):
+            yield from (mark for mark in self._home.glob(pattern) if self._is_old(mark))
+
+    def _is_old(self, mark: Path) -> bool:
+        try:
+            return mark.stat().st_mtime < time.time() - self._days * _DAY
+        except OSError:
+            return False

@@ -1,4 +1,4 @@
-"""The bodies of requests. What is not named here is ignored, as other servers of this interface do.
+"""The bodies of requests, and the description of the interface. What is not named here is ignored, as elsewhere.
 
 A method chooses its own sampling, so temperature, top_p, stop, penalties, logprobs and logit_bias are ignored. So are
 tools that a client offers, for nothing is ever asked of them; a request that insists on a tool is refused, as are

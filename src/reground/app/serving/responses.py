@@ -1,4 +1,4 @@
-"""Sends JSON and streams of events, straight in the words of ASGI."""
+"""Replies: their two forms (Chat Completions and Responses), their citations, and how ASGI sends them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
     from reground.core.answers import Citation
 
 
+Item = dict[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HEARTBEAT = b": still working\n\n"
+_TITLES = 5
+"""Titles of passages that are named as reasoning."""
 
 
 async def send_bytes(
@@ -83,10 +86,6 @@ class EventStream:
 
 def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
-
-
-_TITLES = 5
-"""Titles of passages that are named."""
 
 
 def words_of(event: Event) -> str:
@@ -327,9 +326,6 @@ def _annotations(said: Cited) -> list[dict[str, Any]]:
 
 def _reason(result: Result) -> str:
     return "length" if was_cut(result) else "stop"
-
-
-Item = dict[str, Any]
 
 
 class ResponsesReply:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 
 _Answer = Callable[["Scope", "Receive", "Send"], Awaitable[None]]
+_CANCELLED_SECONDS = 0.5
+"""How long cancelled requests may take to end."""
 _SEARCHES = 32
 """Searches at once for `POST /retrieve`; others wait."""
 _LONGEST = 20_000
@@ -144,10 +146,6 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
             expose_headers=["x-request-id", "retry-after"],
         )
     return app
-
-
-_CANCELLED_SECONDS = 0.5
-"""How long cancelled requests may take to end."""
 
 
 class _Server(uvicorn.Server):

@@ -7,20 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from reground.app import catalogue
 from reground.app.serving.errors import Gone, Refusal, refusal_of
 from reground.app.serving.middleware import SEEN, Seen, note_failure
 from reground.app.serving.requests import ChatRequest, ResponsesRequest, parsed
-from reground.app.serving.responses import EventStream, send_json, words_of
+from reground.app.serving.responses import ChatReply, EventStream, ResponsesReply, send_json, words_of
 from reground.app.serving.telemetry import Trace, traced
 from reground.core.errors import ConfigurationError
 from reground.core.http import MIB
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from starlette.types import Receive, Scope, Send
 
     from reground.app.options_serving import Serve
@@ -30,6 +28,16 @@ if TYPE_CHECKING:
     from reground.app.session import Offer
     from reground.core.budget import Budget
     from reground.core.run import Event, Observer
+
+Reply = ChatReply | ResponsesReply
+
+_BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+_DROPPED = 4
+"""How many times the largest body is read of one that is too large."""
+_SOON = 1.0
+"""How long a stream waits for its first step before it begins, so that an early failure still has a status."""
+_CLOSE = {"Connection": "close"}
 
 
 @asynccontextmanager
@@ -121,51 +129,26 @@ class Work:
         return await asyncio.shield(self._task)
 
 
-_BODY_SECONDS = 30.0
-"""How long a body may take to arrive."""
-_DROPPED = 4
-"""How many times the largest body is read of one that is too large."""
-_SOON = 1.0
-"""How long a stream waits for its first step before it begins, so that an early failure still has a status."""
-
-A = TypeVar("A", ChatRequest, ResponsesRequest)
-
-
-class Reply(Protocol):
-    """The form of a reply."""
-
-    @property
-    def done(self) -> str | None:
-        """The last word of a stream."""
-        ...
-
-    def whole(self, result: Result, reasoning: str) -> dict[str, Any]:
-        """The reply of a request without `stream`."""
-        ...
-
-    def stream(self, work: Work, heartbeat: float) -> AsyncIterator[dict[str, Any] | None]:
-        """The events of a stream; None where there is no news."""
-        ...
-
-    def failed(self, error: dict[str, Any]) -> list[dict[str, Any]]:
-        """What ends a stream in an error."""
-        ...
-
-
-class Questions(Generic[A]):
-    """The endpoint. asked: the model of its bodies. reply: makes the form of a reply, for a body and a model's name."""
+class Questions:
+    """An endpoint. asked: the model of its bodies. reply: makes the form of a reply, for a body and a model's name."""
 
     def __init__(
-        self, engine: Engine, metrics: Metrics, order: Serve, asked: type[A], reply: Callable[[A, str], Reply]
+        self,
+        engine: Engine,
+        metrics: Metrics,
+        order: Serve,
+        asked: type[ChatRequest] | type[ResponsesRequest],
+        reply: Callable[[Any, str], Reply],
     ) -> None:
         self._engine, self._metrics, self._order = engine, metrics, order
-        self._asked: type[A] = asked
-        self._reply: Callable[[A, str], Reply] = reply
+        self._asked, self._reply = asked, reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
         seen: Seen = scope[SEEN]
-        asked = parsed(self._asked, await read_body(scope, receive, self._order.max_body * MIB))
+        asked: ChatRequest | ResponsesRequest = parsed(
+            self._asked, await read_body(scope, receive, self._order.max_body * MIB)
+        )
         offer, turns = self._engine.offer(asked.model), asked.turns
         seen.model = offer.name
         self._check_price(offer, asked.most)
@@ -249,6 +232,3 @@ async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
     if size > most:
         raise too_large
     return b"".join(parts)
-
-
-_CLOSE = {"Connection": "close"}

@@ -1,4 +1,8 @@
-"""Figures for Prometheus. Labels hold names of offers, paths and statuses alone, so that their number is bounded."""
+"""Figures for Prometheus, and spans for OpenTelemetry in the names of its conventions; neither has text of a message.
+
+Labels hold names of offers, paths and statuses alone, so that their number is bounded. Spans go where the program's own
+provider sends them; where the API is not installed, or no provider is set, there are none.
+"""
 
 from __future__ import annotations
 

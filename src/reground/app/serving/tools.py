@@ -26,79 +26,6 @@ from reground.core.trajectory import RetrieveStep
 from reground.core.untrusted import neutralise
 from reground.text.excerpts import cut
 
-_KEPT = 2000
-"""Texts that can be fetched by their ids."""
-_QUERIES = 200
-"""Queries whose order is remembered."""
-_LONG_ID = 200
-"""Characters of an id, above which a short one stands for it: an id cannot be cut."""
-
-
-def written(result: BaseModel) -> str:
-    """A result as JSON, without the fields that have no value."""
-    return result.model_dump_json(exclude_none=True)
-
-
-def size(result: BaseModel) -> int:
-    """The tokens of a result, as the project estimates them."""
-    return tokens_of(written(result))
-
-
-def most(make: Callable[[int], BaseModel], upto: int, tokens: int) -> int:
-    """The largest n up to `upto` for which make(n) has at most `tokens` tokens; -1 if not even make(0) has.
-
-    A larger n must give a larger result.
-    """
-    if size(make(upto)) <= tokens:
-        return upto
-    return bisect_right(range(upto), tokens, key=lambda n: size(make(n))) - 1
-
-
-def short(name: str) -> str:
-    """An id, or what stands for it if it is too long."""
-    return name if len(name) <= _LONG_ID else f"id-{sha256(name.encode()).hexdigest()[:16]}"
-
-
-class Known:
-    """What was found and answered last, by id: (documents' name, text). An id that is too long gets a short one."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[str, tuple[str | None, Passage]] = OrderedDict()
-
-    def keep(self, corpus: str | None, passage: Passage) -> str:
-        """Remember a text, and return the id that it can be fetched by."""
-        key = short(passage.id)
-        self._texts[key] = (corpus, passage)
-        self._texts.move_to_end(key)
-        if len(self._texts) > _KEPT:
-            self._texts.popitem(last=False)
-        return key
-
-    def get(self, key: str) -> tuple[str | None, Passage] | None:
-        """The name of the documents (None for an answer) and the text; None if it is not remembered."""
-        return self._texts.get(key)
-
-
-class Orders:
-    """What was found for a query, in the order in which it was given, so that no cursor repeats or misses a passage.
-
-    A search that looks deeper may put others before those that it gave already.
-    """
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, str], list[Passage]] = OrderedDict()
-
-    def after(self, corpus: str, query: str, start: int, found: Sequence[Passage]) -> list[Passage]:
-        """What was given before, then what is new. start: the place to go on from; at 0 the query begins again."""
-        given = self._found.pop((corpus, query), []) if start else []
-        known = {passage.id for passage in given}
-        order = [*given, *(passage for passage in found if passage.id not in known)]
-        self._found[corpus, query] = order
-        if len(self._found) > _QUERIES:
-            self._found.popitem(last=False)
-        return order
-
-
 LEAST, MOST = 300, 20_000
 """Tokens that a call may ask for as the bound of its result."""
 _ANSWER = 0.7
@@ -106,6 +33,12 @@ _ANSWER = 0.7
 _TITLE, _URL, _QUOTE, _SNIPPET = 120, 300, 400, 40  # characters; of a snippet the fewest
 _REACH = 100
 """The rank up to which a search can be gone through."""
+_KEPT = 2000
+"""Texts that can be fetched by their ids."""
+_QUERIES = 200
+"""Queries whose order is remembered."""
+_LONG_ID = 200
+"""Characters of an id, above which a short one stands for it: an id cannot be cut."""
 
 Tokens = Annotated[int | None, Field(ge=LEAST, le=MOST, description="the most tokens of the result")]
 Query = Annotated[str, Field(min_length=1, max_length=20_000)]
@@ -352,6 +285,71 @@ class Tools:
         if known is not None and given.document:
             raise RegroundError("these documents cannot be opened whole; without `document` the passage can be read")
         raise RegroundError(f"nothing has the id {given.id[:200]!r}: ids come from retrieve and ask")
+
+
+def written(result: BaseModel) -> str:
+    """A result as JSON, without the fields that have no value."""
+    return result.model_dump_json(exclude_none=True)
+
+
+def size(result: BaseModel) -> int:
+    """The tokens of a result, as the project estimates them."""
+    return tokens_of(written(result))
+
+
+def most(make: Callable[[int], BaseModel], upto: int, tokens: int) -> int:
+    """The largest n up to `upto` for which make(n) has at most `tokens` tokens; -1 if not even make(0) has.
+
+    A larger n must give a larger result.
+    """
+    if size(make(upto)) <= tokens:
+        return upto
+    return bisect_right(range(upto), tokens, key=lambda n: size(make(n))) - 1
+
+
+def short(name: str) -> str:
+    """An id, or what stands for it if it is too long."""
+    return name if len(name) <= _LONG_ID else f"id-{sha256(name.encode()).hexdigest()[:16]}"
+
+
+class Known:
+    """What was found and answered last, by id: (documents' name, text). An id that is too long gets a short one."""
+
+    def __init__(self) -> None:
+        self._texts: OrderedDict[str, tuple[str | None, Passage]] = OrderedDict()
+
+    def keep(self, corpus: str | None, passage: Passage) -> str:
+        """Remember a text, and return the id that it can be fetched by."""
+        key = short(passage.id)
+        self._texts[key] = (corpus, passage)
+        self._texts.move_to_end(key)
+        if len(self._texts) > _KEPT:
+            self._texts.popitem(last=False)
+        return key
+
+    def get(self, key: str) -> tuple[str | None, Passage] | None:
+        """The name of the documents (None for an answer) and the text; None if it is not remembered."""
+        return self._texts.get(key)
+
+
+class Orders:
+    """What was found for a query, in the order in which it was given, so that no cursor repeats or misses a passage.
+
+    A search that looks deeper may put others before those that it gave already.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, str], list[Passage]] = OrderedDict()
+
+    def after(self, corpus: str, query: str, start: int, found: Sequence[Passage]) -> list[Passage]:
+        """What was given before, then what is new. start: the place to go on from; at 0 the query begins again."""
+        given = self._found.pop((corpus, query), []) if start else []
+        known = {passage.id for passage in given}
+        order = [*given, *(passage for passage in found if passage.id not in known)]
+        self._found[corpus, query] = order
+        if len(self._found) > _QUERIES:
+            self._found.popitem(last=False)
+        return order
 
 
 def _head(title: str, url: str | None) -> dict[str, Any]:
