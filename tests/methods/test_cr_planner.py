@@ -400,7 +400,7 @@ async def test_scores_that_come_out_otherwise_after_a_stop_change_no_choice_and_
         ({"candidates": 0}, "candidates"),
         ({"max_steps": 1}, "max_steps"),
         ({"ranked": 0}, "ranked"),
-        ({"step_tokens": 0}, "token limits"),
+        ({"step_tokens": 0}, "step_tokens"),
         ({"retriever": None}, "give --corpus DIR, or set retrieval=false"),
         ({"retrieval": False, "answer": "ranking"}, "ranking needs retrieval"),
         ({"critic": "promted", "critics": None}, "did you mean|there are prompted"),

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, Literal
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
+from reground.core.answers import Answer, Demonstration, Thought
 from reground.core.concurrency import gather
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Pages, Passage, Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
+from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.baselines import DOCUMENTS
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, ending, general, render, shown, worked
-from reground.methods.shared.settings import require, require_choices
+from reground.methods.shared.settings import Settings, require, require_choices
 from reground.text.excerpts import count_words, cut, first_words
 from reground.text.queries import parse_queries, says_something
 
@@ -66,13 +66,13 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewriteRetrieveRead:
+class RewriteRetrieveRead(Settings):
     """A rewriter, a retriever and a reader in a row.
 
     model: the reader, and the rewriter if no other is given. retriever: the index to search; may be left out in mode
         "reader".
     rewriter: a model that only rewrites, such as a trained one (`--rewriter`); used only in mode "rewrite".
-    form: the form of the answer. prompts: the templates.
+    prompts: the templates.
     mode: "reader" answers without retrieval, "retrieve" uses the question as the query, "rewrite" writes queries
         first.
     rewriter_style: "prompted" gives instruction and examples; "trained" gives the bare line that a trained rewriter
@@ -95,10 +95,8 @@ class RewriteRetrieveRead:
     query_tokens: maximum tokens of a trained rewriter's queries; 50 in the official code.
     """
 
-    model: LanguageModel
     retriever: Retriever | None = None
     rewriter: LanguageModel | None = None
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     mode: Literal["reader", "retrieve", "rewrite"] = "rewrite"
     rewriter_style: Literal["auto", "prompted", "trained"] = "auto"
@@ -112,23 +110,21 @@ class RewriteRetrieveRead:
     page_words: int = 800
     word_budget: int = 1600
     stop: str = "**"
-    temperature: float = 0.0
     rewrite_temperature: float = 0.0
     logprobs: bool = True
-    max_tokens: int = REPLY_TOKENS
     rewrite_tokens: int = 160
     query_tokens: int = 50
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_choices(self)
         require(
             self.mode == "reader" or self.retriever is not None, f"mode {self.mode} needs documents: give --corpus DIR"
         )
-        wanted = self.k if self.total is None else self.total
-        require(min(self.k, self.max_queries, wanted) >= 1, "k, total and max_queries must be at least 1")
+        require(self.total is None or self.total >= 1, "total must be at least 1")
+        require(self.max_queries >= 1, "max_queries must be at least 1")
         require(self.shots >= 0, "shots must be 0 or more")
         require(min(self.page_words, self.word_budget) >= 1, "page_words and word_budget must be at least 1")
-        require(min(self.max_tokens, self.rewrite_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
         require(not says_something(self.stop), "the stop marker must be without letters and digits")
 
     async def solve(self, question: str, run: Run, /) -> Answer:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
-from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.answers import Answer, AnswerForm
 from reground.core.critic import Critic, Pair
 from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import fence
@@ -29,14 +28,14 @@ from reground.methods.cr_planner.prompts import Prompts as Prompts
 from reground.methods.cr_planner.prompts import last_step, task_kind
 from reground.methods.cr_planner.states import Goal, Mask, State, context, history, kind_of, legal, onward
 from reground.methods.shared.prompts import ending, render
-from reground.methods.shared.settings import require
+from reground.methods.shared.settings import Settings, require
 
 LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
 """Sizes: candidates per choice, and observations. Six observations are one of each sub-goal with its execution."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CRPlanner:
+class CRPlanner(Settings):
     """Planning by critics.
 
     model, retriever: the generator, and the index to search. form: the form of the answer; it selects the prompts for
@@ -63,9 +62,7 @@ class CRPlanner:
     query_tokens: maximum tokens of a query. max_tokens: maximum tokens of the forced answer.
     """
 
-    model: LanguageModel
     retriever: Retriever | None = None
-    form: AnswerForm = TEXT
     prompts: Prompts = field(default_factory=Prompts)
     critic: str = "prompted"
     critics: Critics | None = None
@@ -81,15 +78,13 @@ class CRPlanner:
     passage_tokens: int = 500
     step_tokens: int = 256
     query_tokens: int = 48
-    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
-        limits = (self.passage_tokens, self.step_tokens, self.query_tokens, self.max_tokens)
+        super().__post_init__()
         require(self.candidates >= 1, "candidates must be at least 1")
         require(self.documents is None or self.documents >= 1, "documents must be at least 1, or None")
         require(self.max_steps >= 2, "max_steps must be at least 2: a sub-goal and its execution")
         require(self.ranked >= 1, "ranked must be at least 1")
-        require(min(limits) >= 1, "token limits must be at least 1")
         require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
         has_documents = self.retriever is not None or not self.retrieval
         require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.answers import TEXT, Answer, Thought
 from reground.core.evidence import Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Prompt, Sampling
+from reground.core.language import Prompt, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS
 from reground.core.untrusted import clip
@@ -38,7 +38,7 @@ from reground.methods.search_agent.sampling import Legal, Taker
 from reground.methods.search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, STEPS, SUMMARISE, Step, View
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import concluded, render
-from reground.methods.shared.settings import require
+from reground.methods.shared.settings import Settings, require
 
 _NOTHING = "Nothing was found that answers the question."
 FINISH, UNFORMED = "finish", "no answer in the form"
@@ -64,7 +64,7 @@ LADDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchAgent:
+class SearchAgent(Settings):
     """An agent with a search engine, made of five kinds of reasoning steps.
 
     model, retriever: the model that reasons, and the index to search. form: the form of the answer; the agent's own
@@ -82,9 +82,7 @@ class SearchAgent:
     max_tokens: maximum tokens of an answer, or of a check, which may rewrite it.
     """
 
-    model: LanguageModel
     retriever: Retriever
-    form: AnswerForm = TEXT
     prompts: Prompts = field(default_factory=Prompts)
     max_searches: int = 10
     k: int = 3
@@ -98,15 +96,13 @@ class SearchAgent:
     snippet_tokens: int = 160
     context_tokens: int | None = 8000
     action_tokens: int = 256
-    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
-        require(min(self.k, self.samples) >= 1, "k and samples must be at least 1")
+        super().__post_init__()
+        require(self.samples >= 1, "samples must be at least 1")
         require(min(self.max_searches, self.retries) >= 0, "max_searches and retries must not be negative")
         require(self.shots is None or self.shots >= 0, "shots must not be negative")
         require(self.samples == 1 or self.temperature > 0, "at temperature 0 all samples are alike: set samples to 1")
-        lengths = min(self.snippet_tokens, self.action_tokens, self.max_tokens)
-        require(lengths >= 1, "token limits must be at least 1")
         fits = self.context_tokens is None or self.context_tokens > max(self.action_tokens, self.max_tokens)
         require(fits, "context_tokens must be more than action_tokens and max_tokens")
 

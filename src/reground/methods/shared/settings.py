@@ -27,8 +27,9 @@ class Settings:
     def __post_init__(self) -> None:
         """Raise ConfigurationError for a number of passages or of tokens below 1."""
         for name in (each.name for each in fields(self)):
-            if name == "k" or name.endswith("tokens"):
-                require(getattr(self, name) >= 1, f"{name} must be at least 1")
+            value = getattr(self, name)
+            if value is not None and (name == "k" or name.endswith("tokens")):
+                require(value >= 1, f"{name} must be at least 1")
 
     def sampling(self, max_tokens: int | None = None) -> Sampling:
         """How a reply is decoded, of `max_tokens` tokens if no other limit is given."""
