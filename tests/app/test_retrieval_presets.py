@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
 
-from reground.app.documents import corpus_retriever, reranked
+from reground.app.documents import Source, corpus_retriever, open_source, reranked
 from reground.app.options import Index
-from reground.app.options_documents import Reranking
+from reground.app.options_documents import Reranking, Searching
 from reground.core.errors import ConfigurationError
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import PRESETS
@@ -39,7 +40,7 @@ async def test_an_index_of_another_kind_is_refused_with_what_to_do(tmp_path: Pat
 
 async def test_a_retriever_of_ones_own_takes_no_preset() -> None:
     with pytest.raises(ConfigurationError, match="not for a retriever"):
-        await corpus_retriever(ScriptedRetriever([]), retrieval="bm25")
+        await open_source(Source(ScriptedRetriever([])), Searching(retrieval="bm25"), AsyncExitStack())
 
 
 def test_best_reranks_unless_told_how() -> None:

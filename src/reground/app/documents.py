@@ -70,7 +70,13 @@ class Source:
     @property
     def folder(self) -> Path | None:
         """The folder or file on this machine; None for anything else."""
-        return folder_of(self.place)
+        return expanded(self.place) if isinstance(self.place, str | Path) else None
+
+    def check(self) -> None:
+        """Refuse a path at which nothing is, before a model is downloaded or loaded. Raises DataError."""
+        if self.folder is not None and not self.folder.exists():
+            why = "there is no such corpus: give a folder of documents, a JSONL file or an index"
+            raise DataError(why, path=self.folder)
 
 
 async def open_source(
@@ -83,24 +89,18 @@ async def open_source(
 ) -> Retriever:
     """Open what is searched, and rerank it as the options say. It is closed with `opened`.
 
-    A retriever that the caller opened stays open, and is reranked only where the options ask for it.
+    A retriever that the caller opened stays open, and is reranked only where the options ask for it. Raises
+    ConfigurationError for options that do not fit, and DataError.
     """
     if isinstance(source.place, Retriever):
-        _check_open(options.language, options.retrieval)
+        for option, value in (("a language", options.language), ("--retrieval", options.retrieval)):
+            if value is not None:
+                raise ConfigurationError(f"{option} is for documents that are indexed here, not for a retriever")
         return reranked(source.place, options, closes=False)
-    if source.place is None:
-        retriever = elsewhere(options, source.questions)
-        assert retriever is not None
-    else:
+    retriever = elsewhere(options, source.questions) if source.place is None else None
+    if retriever is None:
         corpus = await as_corpus(source.place)
-        assert corpus is not None
-        retriever = await corpus_retriever(
-            corpus,
-            on_index,
-            language=options.language,
-            retrieval=options.retrieval,
-            on_report=on_report,
-        )
+        retriever = await corpus_retriever(corpus, on_index, options.language, options.retrieval, on_report)
     retriever = reranked(retriever, options, usual=source.usual)
     opened.push_async_callback(close, retriever)
     return retriever
@@ -114,49 +114,28 @@ async def close(part: object) -> None:
 
 
 async def corpus_retriever(
-    corpus: str | Path | Retriever,
+    corpus: str | Path,
     on_index: Callable[[Progress], None] | None = None,
-    settings: IndexSettings | None = None,
-    *,
     language: str | None = None,
     retrieval: str | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Retriever:
-    """Return a retriever over `corpus`: a retriever unchanged, an index opened, documents indexed into the cache.
+    """Open an index, or index documents into the cache.
 
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
-    waits. `language` is the language of the documents, "en" by default; an existing index must have been built with it.
-    `retrieval` is the preset that says how to index, where `settings` do not; an existing index must be of its kind.
-    `on_report` receives the report of the indexing. Raises ConfigurationError if `language` or `retrieval` does not
-    match the corpus.
+    waits. language: of the documents, English by default; an existing index must have been built with it. retrieval:
+    the preset that says how to index; an existing index must be of its kind. on_report: gets the report of the
+    indexing. Raises ConfigurationError if language or retrieval does not match the corpus.
     """
-    if not isinstance(corpus, str | Path):
-        _check_open(language, retrieval)
-        return corpus
     pause = _SOON
     while True:
         try:
-            return await stoppable(partial(_open, Path(corpus), settings, language, retrieval, on_report), on_index)
+            return await stoppable(partial(_open, Path(corpus), language, retrieval, on_report), on_index)
         except IndexBusy:
             if on_index is not None:
                 on_index(_waiting())
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LATE)
-
-
-def _check_open(language: str | None, retrieval: str | None) -> None:
-    """Refuse options that an open retriever cannot have. Raises ConfigurationError."""
-    if language is not None:
-        raise ConfigurationError("a language is for documents that are indexed here, not for a retriever")
-    if retrieval is not None:
-        raise ConfigurationError("--retrieval is for documents that are indexed here, not for a retriever")
-
-
-def check_corpus(corpus: object) -> None:
-    """Refuse a path at which nothing is, before a model is downloaded or loaded. Raises DataError."""
-    path = folder_of(corpus)
-    if path is not None and not path.exists():
-        raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
 
 
 def check_reranker(options: Reranking) -> None:
@@ -243,7 +222,6 @@ async def stoppable(
 
 def _open(
     path: Path,
-    settings: IndexSettings | None,
     language: str | None,
     retrieval: str | None,
     on_report: Callable[[IndexReport], None] | None,
@@ -251,11 +229,11 @@ def _open(
 ) -> Retriever:
     from reground.retrieval.index import build_index, open_index
 
-    check_corpus(path)
+    Source(path).check()
     path = expanded(path)
     if is_index(path):
         return _suiting(open_index(path), path, language, retrieval)
-    settings = settings if settings is not None else default_settings(retrieval)
+    settings = default_settings(retrieval)
     settings = settings if language is None else replace(settings, language=language)
     out = cached_index_path(path, settings)
     report = build_index(path, out, settings, progress=on_index)
@@ -289,11 +267,6 @@ def is_index(corpus: Path) -> bool:
     return holds_index(expanded(corpus))
 
 
-def folder_of(corpus: object) -> Path | None:
-    """The folder or file that was given as the corpus; None for a retriever or nothing."""
-    return expanded(corpus) if isinstance(corpus, str | Path) else None
-
-
 def default_settings(retrieval: str | None = None) -> IndexSettings:
     """The settings of a preset, bm25 by default, with chunks so short that a small model can read several of them."""
     return _preset(retrieval or "bm25").settings()
@@ -315,12 +288,12 @@ def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
     return indexes_dir() / f"{path.stem or 'corpus'}-{key}"
 
 
-async def as_corpus(given: object) -> str | Path | Retriever | None:
-    """Return a path or a retriever unchanged; write a list of texts, passages and paths to one file in the cache.
+async def as_corpus(given: object) -> str | Path:
+    """Return a path unchanged; write a list of texts, passages and paths to one file in the cache.
 
     Raises ConfigurationError for anything else, and DataError for a path that does not exist.
     """
-    if given is None or isinstance(given, str | Path | Retriever):
+    if isinstance(given, str | Path):
         return given
     if not isinstance(given, Sequence) or isinstance(given, bytes):
         raise ConfigurationError(

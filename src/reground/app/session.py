@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reground.app import catalogue
-from reground.app.documents import Source, check_corpus, check_reranker, close, names_other, open_source
+from reground.app.documents import Source, check_reranker, close, names_other, open_source
 from reground.app.identity import identity
 from reground.app.options import Ask
 from reground.app.options_documents import Searching
@@ -96,7 +96,7 @@ class Setup:
         check_support(self.support, self.threshold)
         catalogue.check_rewriter(self.rewriter, self.methods)
         for source in self.sources.values():
-            check_corpus(source.place)
+            source.check()
         for method in self.methods:
             if not self.sources and "retriever" in catalogue.needs(method):
                 raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR or --web ENGINE")
@@ -228,18 +228,19 @@ class Session:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, setup: Setup, opening: Opening | None = None) -> AsyncIterator[Session]:
+    async def open(cls, options: Setup | Ask, opening: Opening | None = None) -> AsyncIterator[Session]:
         """Download models that are not here, open everything, and close it at the end of the block."""
+        setup = options if isinstance(options, Setup) else setup_of(options)
         opening = opening if opening is not None else Quietly()
-        options = setup.model_options
+        how = setup.model_options
         async with AsyncExitStack() as opened:
             await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
-            models = {name: _loaded(each, options, opened) for name, each in setup.models.items()}
+            models = {name: _loaded(each, how, opened) for name, each in setup.models.items()}
             rewriter = judge = None
             if setup.rewriter is not None:
-                rewriter = _loaded(setup.rewriter, options, opened, catalogue.load_rewriter)
+                rewriter = _loaded(setup.rewriter, how, opened, catalogue.load_rewriter)
             if setup.judge is not None:
-                judge = _loaded(setup.judge, options, opened)
+                judge = _loaded(setup.judge, how, opened)
             retrievers: dict[str, Retriever] = {}
             reports: dict[str, list[IndexReport]] = {}
             for name, source in setup.sources.items():
@@ -250,7 +251,7 @@ class Session:
                 for report in reports[name]:
                     opening.on_report(report)
             settings = {
-                (method, name): open_critics(setup.settings.get(method, {}), options, opened, model)
+                (method, name): open_critics(setup.settings.get(method, {}), how, opened, model)
                 for method in setup.methods
                 for name, model in models.items()
             }
