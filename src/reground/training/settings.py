@@ -89,8 +89,11 @@ class Fitting(Training):
 
 
 def part_of(options: object, kind: type[Any]) -> Any:
-    """The settings of a kind among a command's options."""
-    return kind(**{each.name: getattr(options, each.name) for each in fields(kind)})
+    """The settings of a kind among a command's options. Where a model has threads, the training has as many."""
+    given = {each.name: getattr(options, each.name) for each in fields(kind)}
+    if given.get("threads", 1) is None:
+        given["threads"] = getattr(getattr(options, "model_options", None), "threads", None)
+    return kind(**given)
 
 
 Engine = Literal["encoder", "embedder", "lm"]

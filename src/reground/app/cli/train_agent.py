@@ -149,6 +149,9 @@ class AgentLoop(AgentGrow, Fitting):
     no_untrained: bool = field(default=False, metadata=FILE)
     """Do not measure the bases before training, without an example in the prompt and with one."""
 
+    threads: int | None = field(default=None, metadata=FILE)
+    """Processor threads; those of the model, --threads, by default."""
+
     seed: int = 0
     """Draws the questions, and what is trained."""
 

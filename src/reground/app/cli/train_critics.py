@@ -18,7 +18,7 @@ from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import TrainingFolder, opened_bench
 from reground.app.options import Data, Fresh, Quiet, Trees
 from reground.app.options_cluster import Cluster
-from reground.training.settings import CriticFit, PairSettings, part_of
+from reground.training.settings import FILE, CriticFit, PairSettings, part_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,6 +66,9 @@ class TrainCritics(CriticsCollect, PairSettings, CriticsFit):
 
     task: str | None = field(default=None, metadata={"short": "-t"})  # type: ignore[assignment]
     """A training split to collect trees of, such as hotpotqa_train; without one, the folder's trees are taken."""
+
+    threads: int | None = field(default=None, metadata=FILE)
+    """Processor threads; those of the model, --threads, by default."""
 
     seed: int = 0
     """Draws the questions, the samples, the held-out questions and the order of the pairs."""

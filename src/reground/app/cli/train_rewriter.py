@@ -21,7 +21,7 @@ from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import Base, TrainingFolder, fit_rows, in_background, opened_bench
 from reground.app.options import Benchmark, Quiet
 from reground.app.options_cluster import Cluster
-from reground.training.settings import Fitting, Optimising, WarmUp, part_of
+from reground.training.settings import FILE, Fitting, Optimising, WarmUp, part_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -105,6 +105,9 @@ class RewriterPpo(Optimising, Searching, Base):
     control: Literal["rloo", "grpo"] | None = None
     """Train by TRL's RLOO or GRPO instead, on as many replies and the same reward; the result is OUT/rloo or
     OUT/grpo."""
+
+    threads: int | None = field(default=None, metadata=FILE)
+    """Processor threads; those of the model, --threads, by default."""
 
     seed: int = 0
     """Draws the questions and the samples."""
