@@ -1,4 +1,4 @@
-"""One file a method, which reads like its paper's algorithm and names its class in `METHOD`; a table of them."""
+"""The methods, each of which reads like its paper's algorithm, and a table of them."""
 
 METHODS = {
     "chain_of_knowledge": "reground.methods.chain_of_knowledge",
