@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
 from reground.core.errors import (
+    CapabilityError,
     ConfigurationError,
     ContextLengthExceeded,
     DataError,
@@ -121,6 +123,16 @@ async def test_tokens_of_a_cut_reply_spell_its_text(model):
     stop = whole.text[10:12]  # in the middle of a token
     (reply,) = await model.generate(QUESTION, sampling(stop=(stop,), logprobs=True))
     assert "".join(entry.token for entry in reply.token_logprobs) == reply.text
+
+
+async def test_lookup_writes_the_same_text_and_tells_no_log_probabilities(path, model):
+    quick = create(str(path), replace(OPTIONS, lookup=True))
+    repeat = [Message(role="user", content="Repeat this sentence three times: The cat sat on the mat by the door.")]
+    asked = sampling(max_tokens=48, stop=("mat by the door. The cat",))
+    (plain,), (guessed,) = await model.generate(repeat, asked), await quick.generate(repeat, asked)
+    assert (guessed.text, guessed.finish_reason) == (plain.text, plain.finish_reason)
+    with pytest.raises(CapabilityError, match="leave lookup out"):
+        await quick.generate(repeat, sampling(logprobs=True))
 
 
 async def test_a_price_is_charged_where_one_is_given(path):

@@ -27,12 +27,19 @@ from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 from reground.core.concurrency import being_cancelled, in_daemon
-from reground.core.errors import ConfigurationError, ContextLengthExceeded, DataError, MissingExtra, ModelError
+from reground.core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ContextLengthExceeded,
+    DataError,
+    MissingExtra,
+    ModelError,
+)
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.downloads import Progress, is_pulled
 from reground.models import pull
-from reground.models.options import Listing, ModelOptions, local_identity
+from reground.models.options import Listing, ModelOptions, local_identity, priced
 
 THREADS = "llama"
 """What the names of an engine's threads begin with. A process that is interrupted ends without waiting for them."""
@@ -99,21 +106,20 @@ class GgufModel:
         return local_identity(self.name, self._options)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Return `sampling.n` replies. Raises ContextLengthExceeded and ModelError."""
+        """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError and ModelError."""
+        if sampling.logprobs and self._options.lookup:  # llama.cpp does not tell those of the words that were guessed
+            raise CapabilityError(f"{self.name} gives no log-probabilities with lookup: leave lookup out")
         engine = self._engine or await self._open()
         cancelled = threading.Event()
         # Control tokens are broken, which llama.cpp would otherwise read as such.
         turns = [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
         work = partial(self._decode, engine, turns, sampling, cancelled)
         try:
-            replies, usage = await asyncio.wrap_future(engine.submit(work))
+            replies = await asyncio.wrap_future(engine.submit(work))
         except asyncio.CancelledError:
             cancelled.set()
             raise
-        if self._options.price is not None:
-            usd = self._options.price.usd(usage.prompt, usage.cached, usage.completion)
-            usage = usage.model_copy(update={"usd": usd})
-        return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
+        return priced(replies, self.price)
 
     async def aclose(self) -> None:
         """Release the engine; the last release frees its memory. A later call loads it again.
@@ -141,12 +147,13 @@ class GgufModel:
             context=options.context or min(header.context or CONTEXT, CONTEXT),
             threads=options.threads,
             adapter=options.adapter,
+            lookup=options.lookup,
         )
         return shared(settings), header.special
 
     def _decode(
         self, engine: Engine, turns: list[dict[str, str]], sampling: Sampling, cancelled: threading.Event
-    ) -> tuple[list[Reply], Usage]:
+    ) -> list[Reply]:
         """The replies of one call, in one of the engine's threads: a streamed request for every `slots` replies.
 
         The prompt counts once for all replies.
@@ -170,7 +177,7 @@ class GgufModel:
                 usage += Usage(prompt=stream.prompt, cached=stream.cached)
             usage += Usage(completion=stream.completion)
             replies += stream.replies(sampling.logprobs)
-        return replies, usage
+        return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
 
     def _refusal(self, error: Mapping[str, Any], slots: int) -> ModelError:
         if error.get("type") == "exceed_context_size_error":
@@ -307,6 +314,8 @@ def _spread(seed: int, first: int) -> int:
 
 _BATCH = 512  # prompt tokens between two checks for cancellation
 _CACHE_MIB = 512  # memory for prompts that lost their slot
+_LOOKED_UP, _GUESSED = 3, 5
+"""Lookup: the last three tokens are looked for in the text so far, and the five that followed there are guessed."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +323,7 @@ class EngineSettings:
     """What is loaded and how.
 
     path: a GGUF file. slots: calls that decode together. context: tokens a slot. threads: None leaves the choice.
-    adapter: a LoRA adapter, a GGUF file.
+    adapter: a LoRA adapter, a GGUF file. lookup: guess the next tokens from the text so far, and check several at once.
     """
 
     path: Path
@@ -322,6 +331,7 @@ class EngineSettings:
     context: int
     threads: int | None = None
     adapter: Path | None = None
+    lookup: bool = False
 
 
 _engines: WeakValueDictionary[EngineSettings, Engine] = WeakValueDictionary()
@@ -433,6 +443,10 @@ def parameters_of(settings: EngineSettings) -> Any:
     parameters.n_batch = _BATCH
     parameters.cache_ram_mib = _CACHE_MIB
     parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(settings.threads)
+    if settings.lookup:
+        guess = parameters.speculative
+        guess.types = [xllamacpp.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
+        guess.ngram_simple.size_n, guess.ngram_simple.size_m = _LOOKED_UP, _GUESSED
     parameters.warmup = False
     parameters.verbosity = -1
     parameters.ui = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -9,6 +10,7 @@ from typing import Literal, get_args
 from reground.core.errors import ConfigurationError
 from reground.core.files import files_fingerprint
 from reground.core.http import check_address
+from reground.core.language import Reply
 from reground.core.paths import expanded
 
 Dtype = Literal["auto", "float32", "bfloat16"]
@@ -47,6 +49,15 @@ class Price:
         return ((prompt - cached) * self.prompt + cached * self.cached + completion * self.completion) / 1e6
 
 
+def priced(replies: Sequence[Reply], price: Price | None) -> list[Reply]:
+    """The replies of one call, with its cost in the usage of the first."""
+    first, *others = replies
+    if price is not None:
+        usd = price.usd(first.usage.prompt, first.usage.cached, first.usage.completion)
+        first = first.model_copy(update={"usage": first.usage.model_copy(update={"usd": usd})})
+    return [first, *others]
+
+
 @dataclass(frozen=True)
 class ModelOptions:
     """Settings that adapters and wrappers share; each reads those that concern it."""
@@ -83,6 +94,10 @@ class ModelOptions:
 
     threads: int | None = None
     """Processor threads (gguf); else all cores read prompts and all but one decode."""
+
+    lookup: bool = field(default=False, metadata={"file": True})
+    """Guess the next words from the text so far and check several at once (gguf): the same text sooner where a reply
+    repeats its prompt, but no log-probabilities."""
 
     adapter: Path | None = None
     """A LoRA adapter: a folder or file of peft (hf), or a GGUF file (gguf)."""
