@@ -10,10 +10,11 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
+from reground.core.concurrency import Job
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
 from reground.core.language import Grammar, LanguageModel, Message, Reply, Sampling
 from reground.models import gguf
-from reground.models.hf import create
+from reground.models.hf import Call, create
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
 from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
@@ -148,16 +149,16 @@ class Endless:
     def __init__(self):
         self.begun, self.end = threading.Event(), threading.Event()
 
-    def decode(self, calls):
+    def decode(self, jobs):
         self.begun.set()
         assert self.end.wait(60)
-        return [[Reply(text="late")] for _ in calls]
+        return [[Reply(text="late")] for _ in jobs]
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
 async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_does(folder, cancelled):
     own, decoder = create(str(folder), OPTIONS), Endless()
-    own._decoder = decoder
+    own._thread.loaded = decoder
 
     async def hold():
         try:
@@ -179,13 +180,10 @@ async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_d
 
 
 async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(model):
-    from types import SimpleNamespace
-
     await model.generate(says("a"), sampling(max_tokens=1))  # loads the weights
-    turns = [{"role": "user", "content": "a b"}]
-    calls = [SimpleNamespace(turns=turns, sampling=sampling(), cancelled=threading.Event()) for _ in range(2)]
-    calls[1].cancelled.set()
-    (here,), (gone,) = model._decoder.decode(calls)
+    jobs = [Job(Call([{"role": "user", "content": "a b"}], sampling())) for _ in range(2)]
+    jobs[1].cancelled.set()
+    (here,), (gone,) = model._thread.loaded.decode(jobs)
     assert here.usage.completion == 8
     assert gone.text.split() == here.text.split()[:1]
 
@@ -203,7 +201,7 @@ async def test_it_computes_in_the_type_asked_for(folder, told, dtype):
     precise = create(str(folder), ModelOptions(threads=1, dtype=told))
     (reply,) = await precise.generate(says("a b c"), sampling(max_tokens=2))
     assert reply.text
-    assert str(precise._decoder._weights.dtype) == dtype
+    assert str(precise._thread.loaded._weights.dtype) == dtype
 
 
 async def test_a_template_that_refuses_is_a_model_error(folder, tmp_path):

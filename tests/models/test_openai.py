@@ -534,7 +534,7 @@ class TestSettings:
 
         assert [asyncio.run(one_loop()) for _ in range(3)] == ["one two three"] * 3
         asyncio.run(model.aclose())
-        assert not model._sessions
+        assert not model._sessions._made
 
 
 class TestAvailable:

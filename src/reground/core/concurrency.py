@@ -1,12 +1,14 @@
-"""Work at the same time: branches that all end, and blocking work that a cancelled task need not wait for."""
+"""Work at the same time: branches that all end, blocking work that a cancelled task need not wait for, calls that one
+thread answers together, and objects that belong to one event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -49,3 +51,135 @@ def being_cancelled() -> bool:
     except RuntimeError:  # there is no loop
         return False
     return task is not None and task.cancelling() > 0
+
+
+class Closable(Protocol):
+    """What is closed in an event loop, such as an HTTP session."""
+
+    async def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+Session = TypeVar("Session", bound=Closable)
+
+
+class PerLoop(Generic[Session]):
+    """Something that belongs to one event loop, such as an HTTP session: made for each loop that asks for it."""
+
+    def __init__(self, make: Callable[[], Session]) -> None:
+        self._make = make
+        self._made: dict[asyncio.AbstractEventLoop, Session] = {}
+
+    async def get(self) -> Session:
+        """The running loop's; those of loops that have ended are closed."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._made:
+            self._made[loop] = self._make()
+            await self._close(lambda owner: owner.is_closed())
+        return self._made[loop]
+
+    async def aclose(self) -> None:
+        """Close the running loop's, and those of loops that have ended. The next call makes a new one."""
+        loop = asyncio.get_running_loop()
+        await self._close(lambda owner: owner is loop or owner.is_closed())
+
+    async def _close(self, goes: Callable[[asyncio.AbstractEventLoop], bool]) -> None:
+        for owner in [owner for owner in self._made if goes(owner)]:
+            await self._made.pop(owner).close()
+
+
+Call = TypeVar("Call")
+Answer = TypeVar("Answer")
+Loaded = TypeVar("Loaded")
+
+
+@dataclass
+class Job(Generic[Call, Answer]):
+    """A call that waits for its answer or is being answered. cancelled: set when its caller has gone."""
+
+    call: Call
+    answer: Future[Answer] = field(default_factory=Future)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def settle(self, outcome: Answer | Exception) -> None:
+        """Give the caller its answer, or the error in its place."""
+        if not self.answer.set_running_or_notify_cancel():
+            return
+        if isinstance(outcome, Exception):
+            self.answer.set_exception(outcome)
+        else:
+            self.answer.set_result(outcome)
+
+
+class BatchThread(Generic[Loaded, Call, Answer]):
+    """A thread that answers calls with something large that it loads first; calls that wait are answered together.
+
+    work: the answers to some jobs, in their order. fits: whether a job may join those of a batch. name: of the thread.
+    If a batch fails, each job is tried alone, so that the fault of one does not fail the others.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], Loaded],
+        work: Callable[[Loaded, Sequence[Job[Call, Answer]]], Sequence[Answer]],
+        fits: Callable[[Sequence[Job[Call, Answer]], Job[Call, Answer]], bool],
+        *,
+        name: str,
+    ) -> None:
+        self.loaded: Loaded | None = None
+        self._load = load
+        self._work = work
+        self._fits = fits
+        self._waiting: list[Job[Call, Answer]] = []
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+
+    async def ask(self, call: Call) -> Answer:
+        """The answer to a call, or its error."""
+        job: Job[Call, Answer] = Job(call)
+        with self._lock:
+            self._waiting.append(job)
+        self._thread.submit(self._next)
+        try:
+            return await asyncio.wrap_future(job.answer)
+        except asyncio.CancelledError:
+            job.cancelled.set()
+            raise
+
+    def unload(self) -> Future[None]:
+        """Free what is loaded after the current batch. A later call loads it again."""
+        return self._thread.submit(setattr, self, "loaded", None)
+
+    def _next(self) -> None:
+        """Answer the call that has waited longest, together with those that fit it."""
+        batch: list[Job[Call, Answer]] = []
+        others: list[Job[Call, Answer]] = []
+        with self._lock:
+            for job in self._waiting:
+                if not job.cancelled.is_set():
+                    (batch if not batch or self._fits(batch, job) else others).append(job)
+            self._waiting = others
+        if not batch:
+            return
+        try:
+            self.loaded = self.loaded or self._load()
+        except Exception as error:
+            for job in batch:
+                job.settle(error)
+            return
+        if not self._answer(self.loaded, batch, last=len(batch) == 1):
+            for job in batch:
+                self._answer(self.loaded, [job], last=True)
+
+    def _answer(self, loaded: Loaded, jobs: Sequence[Job[Call, Answer]], *, last: bool) -> bool:
+        """Whether the jobs are settled: a failure settles them only where it is the last try."""
+        try:
+            answers = self._work(loaded, jobs)
+        except Exception as error:
+            for job in jobs if last else ():
+                job.settle(error)
+            return last
+        for job, answer in zip(jobs, answers, strict=True):
+            job.settle(answer)
+        return True

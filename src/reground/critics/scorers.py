@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
 import logging
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from reground.core.concurrency import BatchThread, Job
 from reground.core.critic import Pair
 from reground.core.errors import MissingExtra, ModelError
 from reground.core.files import trouble
@@ -270,11 +268,7 @@ def quietly() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-@dataclass
-class _Job:
-    items: Sequence[Item]
-    scored: Future[list[float]] = field(default_factory=Future)
-    cancelled: threading.Event = field(default_factory=threading.Event)
+Scoring: TypeAlias = Job[Sequence[Item], list[float]]
 
 
 class Queue:
@@ -282,64 +276,23 @@ class Queue:
 
     def __init__(self, load: Callable[[], Scorer]) -> None:
         self.load = load
-        self._scorer: Scorer | None = None
-        self._waiting: list[_Job] = []
-        self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="critic")
+        self._thread: BatchThread[Scorer, Sequence[Item], list[float]] = BatchThread(
+            load, _scores, _fits, name="critic"
+        )
 
     async def score(self, items: Sequence[Item]) -> list[float]:
         """One score an item. Raises ModelError when the weights cannot be loaded or fail."""
-        job = _Job(items)
-        with self._lock:
-            self._waiting.append(job)
-        self._thread.submit(self._next)
-        try:
-            return await asyncio.wrap_future(job.scored)
-        except asyncio.CancelledError:
-            job.cancelled.set()
-            raise
-
-    def _next(self) -> None:
-        jobs = self._take()
-        # after a failed round each goes alone: the fault of one call is not to be the others'
-        if jobs and (not self._settle(jobs, last=len(jobs) == 1)):
-            for job in jobs:
-                self._settle([job], last=True)
-
-    def _take(self) -> list[_Job]:
-        with self._lock:
-            waiting = [job for job in self._waiting if not job.cancelled.is_set()]
-            taken: list[_Job] = []
-            size = 0
-            for job in waiting:
-                if taken and size + len(job.items) > _ROUND:
-                    break
-                taken.append(job)
-                size += len(job.items)
-            self._waiting = waiting[len(taken) :]
-        return taken
-
-    def _settle(self, jobs: Sequence[_Job], *, last: bool) -> bool:
-        try:
-            self._scorer = self._scorer or self.load()
-            _wanted.set(lambda: not all(job.cancelled.is_set() for job in jobs))
-            scores = self._scorer.scores([item for job in jobs for item in job.items])
-        except Exception as error:
-            if last:
-                fault = ModelError(f"the trained critic: {error}") if isinstance(error, RuntimeError) else error
-                _deliver(jobs[0], fault)
-            return last
-        start = 0
-        for job in jobs:
-            _deliver(job, scores[start : start + len(job.items)])
-            start += len(job.items)
-        return True
+        return await self._thread.ask(items)
 
 
-def _deliver(job: _Job, outcome: list[float] | Exception) -> None:
-    if not job.scored.set_running_or_notify_cancel():
-        return
-    if isinstance(outcome, Exception):
-        job.scored.set_exception(outcome)
-    else:
-        job.scored.set_result(outcome)
+def _fits(batch: Sequence[Scoring], job: Scoring) -> bool:
+    return sum(len(each.call) for each in batch) + len(job.call) <= _ROUND
+
+
+def _scores(scorer: Scorer, jobs: Sequence[Scoring]) -> list[list[float]]:
+    _wanted.set(lambda: not all(job.cancelled.is_set() for job in jobs))
+    try:
+        scores = iter(scorer.scores([item for job in jobs for item in job.call]))
+    except RuntimeError as error:
+        raise ModelError(f"the trained critic: {error}") from error
+    return [list(islice(scores, len(job.call))) for job in jobs]

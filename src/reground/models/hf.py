@@ -14,16 +14,14 @@ import asyncio
 import importlib.util
 import io
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from reground.core.concurrency import being_cancelled
+from reground.core.concurrency import BatchThread, Job, being_cancelled
 from reground.core.errors import (
     CapabilityError,
     ConfigurationError,
@@ -36,7 +34,7 @@ from reground.core.files import trouble
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.models import pull
-from reground.models.options import Listing, ModelOptions, local_identity
+from reground.models.options import Listing, ModelOptions, local_identity, priced
 
 THREADS = "reground-transformers"
 """The name of the threads that load models and decode."""
@@ -165,19 +163,20 @@ def quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-@dataclass
-class _Job:
-    """A call that waits or runs."""
+@dataclass(frozen=True)
+class Call:
+    """A conversation to continue."""
 
-    turns: list[dict[str, str]]
+    turns: Sequence[Mapping[str, str]]
     sampling: Sampling
-    answered: Future[list[Reply]] = field(default_factory=Future)
-    cancelled: threading.Event = field(default_factory=threading.Event)
 
-    def goes_with(self, other: _Job) -> bool:
-        """Whether both may be decoded in one batch. A call with a seed must not depend on others."""
-        alone = self.sampling.seed is not None and self.sampling.temperature > 0
-        return not alone and self.sampling == other.sampling
+    @property
+    def is_alone(self) -> bool:
+        """Whether it must not depend on what is decoded with it."""
+        return self.sampling.seed is not None and self.sampling.temperature > 0
+
+
+Decoding: TypeAlias = Job[Call, list[Reply]]
 
 
 class HfModel:
@@ -189,13 +188,10 @@ class HfModel:
 
     def __init__(self, model: str, options: ModelOptions) -> None:
         self.name = f"hf/{model}"
+        self.price = options.price
         self._model = model
         self._options = options
-        self.price = options.price
-        self._waiting: list[_Job] = []
-        self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREADS)
-        self._decoder: Any = None
+        self._thread: BatchThread[Decoder, Call, list[Reply]] = BatchThread(self._load, _decode, _fits, name=THREADS)
 
     @property
     def identity(self) -> str:
@@ -206,16 +202,8 @@ class HfModel:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError for a grammar, and ModelError."""
         if sampling.grammar is not None:
             raise CapabilityError(f"{self.name} cannot keep a reply to a grammar: gguf/ can", lacks="grammar")
-        job = _Job([{"role": m.role, "content": m.content} for m in messages], sampling)
-        with self._lock:
-            self._waiting.append(job)
-        self._thread.submit(self._next)
-        try:
-            replies = await asyncio.wrap_future(job.answered)
-        except asyncio.CancelledError:
-            job.cancelled.set()
-            raise
-        return self._priced(replies)
+        turns = [{"role": message.role, "content": message.content} for message in messages]
+        return priced(await self._thread.ask(Call(turns, sampling)), self.price)
 
     async def aclose(self) -> None:
         """Free the weights after the current batch. A later call loads them again.
@@ -223,49 +211,11 @@ class HfModel:
         In a task that is being cancelled, as by Ctrl-C, it does not wait: weights that are being downloaded or loaded
         may take minutes, and nothing can stop it.
         """
-        unloaded = self._thread.submit(self._unload)
+        unloaded = self._thread.unload()
         if not being_cancelled():
             await asyncio.wrap_future(unloaded)
 
-    def _unload(self) -> None:
-        self._decoder = None
-
-    def _priced(self, replies: list[Reply]) -> list[Reply]:
-        price = self._options.price
-        if price is None:
-            return replies
-        usage = replies[0].usage
-        usd = price.usd(usage.prompt, usage.cached, usage.completion)
-        return [replies[0].model_copy(update={"usage": usage.model_copy(update={"usd": usd})}), *replies[1:]]
-
-    def _next(self) -> None:
-        """Decode the call that has waited longest, together with those that fit it."""
-        batch = self._take()
-        if not batch:
-            return
-        try:
-            decoder = self._decoder = self._decoder or self._load()
-        except Exception as error:
-            for job in batch:
-                _settle(job, error)
-            return
-        # After a failed batch each call runs alone, so that the fault of one does not fail the others.
-        if len(batch) == 1 or not _decode(decoder, batch, last=False):
-            for job in batch:
-                _decode(decoder, [job], last=True)
-
-    def _take(self) -> list[_Job]:
-        with self._lock:
-            self._waiting = [job for job in self._waiting if not job.cancelled.is_set()]
-            batch: list[_Job] = []
-            for job in list(self._waiting):
-                room = _BATCH - sum(taken.sampling.n for taken in batch)
-                if not batch or (job.goes_with(batch[0]) and job.sampling.n <= room):
-                    batch.append(job)
-                    self._waiting.remove(job)
-        return batch
-
-    def _load(self) -> Any:
+    def _load(self) -> Decoder:
         import torch
 
         if self._options.threads is not None:
@@ -276,27 +226,17 @@ class HfModel:
         return Decoder(self.name, weights, tokenizer)
 
 
-def _decode(decoder: Any, batch: list[_Job], *, last: bool) -> bool:
-    """Decode and deliver the results. A failure returns False and delivers nothing, unless this is the last try."""
+def _fits(batch: Sequence[Decoding], job: Decoding) -> bool:
+    first = batch[0].call
+    size = sum(each.call.sampling.n for each in batch) + job.call.sampling.n
+    return not first.is_alone and first.sampling == job.call.sampling and size <= _BATCH
+
+
+def _decode(decoder: Decoder, jobs: Sequence[Decoding]) -> list[list[Reply]]:
     try:
-        answers = decoder.decode(batch)
-    except Exception as error:
-        if last:
-            for job in batch:
-                _settle(job, ModelError(f"transformers: {error}") if isinstance(error, RuntimeError) else error)
-        return last
-    for job, replies in zip(batch, answers, strict=True):
-        _settle(job, replies)
-    return True
-
-
-def _settle(job: _Job, outcome: list[Reply] | Exception) -> None:
-    if not job.answered.set_running_or_notify_cancel():
-        return
-    if isinstance(outcome, Exception):
-        job.answered.set_exception(outcome)
-    else:
-        job.answered.set_result(outcome)
+        return decoder.decode(jobs)
+    except RuntimeError as error:
+        raise ModelError(f"transformers: {error}") from error
 
 
 class Decoder:
@@ -312,13 +252,13 @@ class Decoder:
         known = ends if isinstance(ends, list) else [ends]
         self._ends = sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
 
-    def decode(self, calls: Sequence[_Job]) -> list[list[Reply]]:
-        """Replies for calls of one sampling, in their order."""
+    def decode(self, jobs: Sequence[Decoding]) -> list[list[Reply]]:
+        """Replies for jobs of one sampling, in their order."""
         import torch
         from transformers import StoppingCriteriaList
 
-        sampling = calls[0].sampling
-        prompts = [prompt_text(self._tokenizer, call.turns, apart=self._apart) for call in calls]
+        sampling = jobs[0].call.sampling
+        prompts = [prompt_text(self._tokenizer, job.call.turns, apart=self._apart) for job in jobs]
         encoded = self._tokenizer(prompts, add_special_tokens=self._apart, padding=True, return_tensors="pt")
         lengths: list[int] = encoded["attention_mask"].sum(dim=1).tolist()
         room = self._context - (1 if self._apart else max(lengths))
@@ -329,7 +269,7 @@ class Decoder:
             )
         encoded = encoded.to(self._weights.device)
         start = 1 if self._apart else encoded["input_ids"].shape[1]  # a separate decoder begins with one start token
-        watch = _Watch(self._tokenizer, calls, start)
+        watch = _Watch(self._tokenizer, jobs, start)
         with torch.inference_mode(), _seeded(sampling):
             out = self._weights.generate(
                 input_ids=encoded["input_ids"],
@@ -337,7 +277,7 @@ class Decoder:
                 generation_config=self._config(sampling, min(sampling.max_tokens, room)),
                 stopping_criteria=StoppingCriteriaList([watch]),
             )
-        return self._replies(calls, lengths, out, start)
+        return self._replies(jobs, lengths, out, start)
 
     def _config(self, sampling: Sampling, length: int) -> Any:
         """Every setting is given, because the model's own defaults replace any that is missing."""
@@ -361,12 +301,12 @@ class Decoder:
             output_logits=sampling.logprobs,
         )
 
-    def _replies(self, calls: Sequence[_Job], lengths: list[int], out: Any, start: int) -> list[list[Reply]]:
-        sampling = calls[0].sampling
+    def _replies(self, jobs: Sequence[Decoding], lengths: list[int], out: Any, start: int) -> list[list[Reply]]:
+        sampling = jobs[0].call.sampling
         rows: list[list[int]] = out.sequences[:, start:].tolist()
         scores = _chosen(out, start) if sampling.logprobs else [None] * len(rows)
         written = [self._written(row, score, sampling) for row, score in zip(rows, scores, strict=True)]
-        each = len(rows) // len(calls)
+        each = len(rows) // len(jobs)
         answers = []
         for number, prompt in enumerate(lengths):
             mine = written[number * each : (number + 1) * each]
@@ -414,23 +354,23 @@ class Decoder:
 class _Watch:
     """A stopping criterion: ends a row at a stop string, or when its call was cancelled."""
 
-    def __init__(self, tokenizer: Any, calls: Sequence[_Job], start: int) -> None:
+    def __init__(self, tokenizer: Any, jobs: Sequence[Decoding], start: int) -> None:
         self._tokenizer = tokenizer
-        self._calls = calls
+        self._jobs = jobs
         self._start = start
-        self._stops = calls[0].sampling.stop
+        self._stops = jobs[0].call.sampling.stop
         self._window = _PIECES + max((len(stop.encode()) for stop in self._stops), default=0)
 
     def __call__(self, input_ids: Any, scores: Any, **others: Any) -> Any:
         import torch
 
         rows = input_ids[:, max(self._start, input_ids.shape[1] - self._window) :].tolist()
-        each = len(rows) // len(self._calls)
-        ended = [self._ended(row, self._calls[number // each]) for number, row in enumerate(rows)]
+        each = len(rows) // len(self._jobs)
+        ended = [self._ended(row, self._jobs[number // each]) for number, row in enumerate(rows)]
         return torch.tensor(ended, dtype=torch.bool, device=input_ids.device)
 
-    def _ended(self, row: list[int], call: _Job) -> bool:
-        if call.cancelled.is_set():
+    def _ended(self, row: list[int], job: Decoding) -> bool:
+        if job.cancelled.is_set():
             return True
         if not self._stops:
             return False

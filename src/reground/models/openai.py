@@ -21,6 +21,7 @@ import aiohttp
 from pydantic_core import from_json
 from yarl import URL
 
+from reground.core.concurrency import PerLoop
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -151,7 +152,8 @@ class OpenAIModel:
         self._met = False
         self._granted: int | None = None
         self._info = ServerInfo(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
-        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._sessions = PerLoop(partial(self._session, bearer))
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r}, {self.server!r})"
@@ -169,9 +171,7 @@ class OpenAIModel:
 
     async def aclose(self) -> None:
         """Close the connections; the model can still be used and opens new ones."""
-        loop = asyncio.get_running_loop()
-        for owner in [owner for owner in self._sessions if owner is loop or owner.is_closed()]:
-            await self._sessions.pop(owner).close()
+        await self._sessions.aclose()
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
@@ -207,8 +207,7 @@ class OpenAIModel:
 
     async def _get(self, place: URL, *, seconds: float) -> tuple[int, Any, bytes]:
         """A short request. Raises BadBody and aiohttp's errors."""
-        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
-        return await self._fetch(session, place, seconds)
+        return await self._fetch(await self._sessions.get(), place, seconds)
 
     async def _fetch(self, session: aiohttp.ClientSession, place: URL, seconds: float) -> tuple[int, Any, bytes]:
         connect = PROBE_CONNECT_SECONDS if seconds <= PROBE_SECONDS else None
@@ -286,7 +285,7 @@ class OpenAIModel:
         return True
 
     async def _post(self, body: bytes, most: int) -> tuple[int, Any, bytes]:
-        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
+        session = await self._sessions.get()
         try:
             async with session.post(self._chat, data=body, proxy=self._proxy, allow_redirects=False) as response:
                 self._met = True
@@ -296,12 +295,6 @@ class OpenAIModel:
             raise kind(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._connection_error(error) from None
-
-    async def _open(self) -> aiohttp.ClientSession:
-        for owner in [owner for owner in self._sessions if owner.is_closed()]:
-            await self._sessions.pop(owner).close()
-        key = {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
-        return self._sessions.setdefault(asyncio.get_running_loop(), self._session(key))
 
     def _session(self, key: Mapping[str, str]) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(

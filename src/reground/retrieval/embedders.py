@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from reground.core.concurrency import PerLoop
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -43,9 +44,6 @@ from reground.downloads import Fetch, Weights, bring
 
 if TYPE_CHECKING:
     import aiohttp
-
-
-if TYPE_CHECKING:
     import numpy as np
 
     Vectors = np.ndarray[Any, np.dtype[np.float32]]
@@ -142,7 +140,7 @@ class EndpointEmbedder:
         self._attempts = attempts
         self._timeout = timeout
         self._wait = wait
-        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        self._sessions = PerLoop(self._session)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
@@ -163,9 +161,7 @@ class EndpointEmbedder:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        loop = asyncio.get_running_loop()
-        for owner in [owner for owner in self._sessions if owner is loop or owner.is_closed()]:
-            await self._sessions.pop(owner).close()
+        await self._sessions.aclose()
 
     async def _persist(self, batch: list[str]) -> list[list[float]]:
         for attempt in range(1, self._attempts + 1):
@@ -184,7 +180,8 @@ class EndpointEmbedder:
         # An empty text is refused by most servers.
         body = {"model": self._model, "input": [text or " " for text in batch], "encoding_format": "float"}
         try:
-            async with self._session().post(self._url, json=body, proxy=self._proxy, allow_redirects=False) as response:
+            session = await self._sessions.get()
+            async with session.post(self._url, json=body, proxy=self._proxy, allow_redirects=False) as response:
                 reply = await read_body(response, min(MOST_LIMIT, LEAST_LIMIT + len(batch) * _VECTOR_BYTES))
         except BadBody as error:
             kind = TransientModelError if error.passing else ModelError
@@ -205,15 +202,12 @@ class EndpointEmbedder:
     def _session(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        loop = asyncio.get_running_loop()
-        if loop not in self._sessions:
-            key = os.environ.get("OPENAI_API_KEY", "").strip() if self._sends_key else ""
-            self._sessions[loop] = aiohttp.ClientSession(
-                headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
-                auto_decompress=False,  # `read_body` unpacks, within limits
-                timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
-            )
-        return self._sessions[loop]
+        key = os.environ.get("OPENAI_API_KEY", "").strip() if self._sends_key else ""
+        return aiohttp.ClientSession(
+            headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
+            auto_decompress=False,  # `read_body` unpacks, within limits
+            timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
+        )
 
 
 def is_of_the_key(url: str) -> bool:

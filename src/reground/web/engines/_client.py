@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from reground import __version__
+from reground.core.concurrency import PerLoop
 from reground.core.errors import ConfigurationError
 from reground.core.http import (
     ENCODING,
@@ -148,16 +149,14 @@ class HttpEngine:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
         self._pace = Pace(provider.per_minute, self._patience)
         self._proxy = proxy_for(self._url)
-        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+        self._sessions = PerLoop(self._session)
 
     def __repr__(self) -> str:
         return f"HttpEngine({self.name!r})"
 
     async def aclose(self) -> None:
         """Close the connections; the engine can still be used and opens new ones."""
-        loop = asyncio.get_running_loop()
-        for owner in [owner for owner in self._sessions if owner is loop or owner.is_closed()]:
-            await self._sessions.pop(owner).close()
+        await self._sessions.aclose()
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first; a query that is too long for the provider is cut."""
@@ -204,7 +203,7 @@ class HttpEngine:
             raise _Passing(f"{self.name} gave a malformed reply: {error}") from None
 
     async def _send(self, parameters: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
-        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
+        session = await self._sessions.get()
         method, keyword = ("POST", "json") if self._provider.posts else ("GET", "params")
         settings: dict[str, Any] = {keyword: parameters, "proxy": self._proxy, "allow_redirects": False}
         try:
@@ -215,20 +214,17 @@ class HttpEngine:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._lost(error) from None
 
-    async def _open(self) -> aiohttp.ClientSession:
-        for owner in [owner for owner in self._sessions if owner.is_closed()]:
-            await self._sessions.pop(owner).close()
+    def _session(self) -> aiohttp.ClientSession:
         headers = {"Accept": "application/json", "Accept-Encoding": ENCODING, "User-Agent": f"reground/{__version__}"}
         if self._key is not None:
             name, form = self._provider.key_header
             headers[name] = form.format(self._key)
-        session = aiohttp.ClientSession(
+        return aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self._patience.timeout, sock_connect=CONNECT_SECONDS),
         )
-        return self._sessions.setdefault(asyncio.get_running_loop(), session)
 
     def _lost(self, error: Exception) -> EngineError:
         """The error for a failed connection. Only one that was open is tried again."""
