@@ -9,7 +9,7 @@ from yarl import URL
 
 from reground.core.errors import ModelError
 from reground.core.language import Message, Sampling
-from reground.models._server_info import control_tokens, is_private, places
+from reground.models._server_info import control_tokens, is_private, place
 from reground.models.openai import OpenAIModel, create
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
@@ -46,7 +46,7 @@ async def test_a_server_is_asked_once_whatever_it_answers() -> None:
         assert server.asked == ["/props"]
     async with MockOpenAI() as server:
         await asked(server, calls=5)
-        assert server.asked == ["/props", "/tokenizer_info"]
+        assert server.asked == ["/props", "/tokenizer_info", "/version"]
         assert server.received[0]["messages"][0]["content"] == SAID
 
 
@@ -71,11 +71,8 @@ def test_only_a_server_of_ones_own_is_asked() -> None:
 
 
 def test_where_a_server_is_asked() -> None:
-    assert list(map(str, places(URL("http://h:1/v1/?a=b")))) == [
-        "http://h:1/props?a=b",
-        "http://h:1/tokenizer_info?a=b",
-    ]
-    assert str(places(URL("http://h/proxy/v1"))[0]) == "http://h/proxy/props"
+    assert str(place(URL("http://h:1/v1/?a=b"), "props")) == "http://h:1/props?a=b"
+    assert str(place(URL("http://h/proxy/v1"), "version")) == "http://h/proxy/version"
 
 
 def test_what_a_tokenizers_configuration_names() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,18 +20,13 @@ from reground.core.errors import (
 from reground.core.http import LEAST_LIMIT, MOST_LIMIT, redacted, retry_after
 from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
-from reground.models.options import Price
+from reground.models.options import Price, priced
 
-PAGES = {"props": "grammar", "version": "structured_outputs"}
-"""Pages next to `/v1` that tell what a server is, llama.cpp or vLLM, and its parameter. Others get RESPONSE_FORMAT."""
-RESPONSE_FORMAT = "response_format"
-"""The parameter of OpenAI, Ollama and most gateways, which read schemas only."""
-
-_ABOUT = re.compile(r"grammar|json.?schema|structured.?output|response.?(?:format|schema)", re.IGNORECASE)
+_GRAMMAR = re.compile(r"grammar|json.?schema|structured.?output|response.?(?:format|schema)", re.IGNORECASE)
 TOKEN_BYTES = 64
 SCORED_TOKEN_BYTES = 4096
 """A token with its log-probability takes about 150 bytes; some servers add twenty alternatives."""
-_OPTIONAL = ("temperature", "top_p", "seed", "stop")
+_OPTIONAL = ("max_tokens", "temperature", "top_p", "seed", "stop")
 _UNSUPPORTED = re.compile(
     r"unsupported|not? support|unrecogni[sz]ed|unknown|extra (?:input|field)|unexpected|not (?:permitted|allowed)"
     r"|deprecated|only the default",
@@ -69,22 +64,21 @@ NONE = Limits()
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one server understands: its names for the length limit and a grammar, and the parameters that it refuses.
+    """What one server understands.
 
-    limits: what its provider's documentation says. without: also what the server refused.
+    limits: what its provider's documentation says. without: the parameters that are not sent, also because the server
+    refused them; "system" stands for system messages, and without "max_tokens" the length limit has its other name.
     """
 
-    length: str = "max_tokens"
-    grammar: str = RESPONSE_FORMAT
-    without: frozenset[str] = frozenset()
     limits: Limits = NONE
+    without: frozenset[str] = frozenset()
 
-    def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> bytes:
-        """The JSON of a chat completion request."""
+    def body(self, model: str, messages: Sequence[Message], sampling: Sampling, grammar: str) -> bytes:
+        """The JSON of a chat completion request. grammar: how the server takes one, as in `grammar_parameter`."""
         wanted: dict[str, Any] = {
             "model": model,
             "messages": [{"role": message.role, "content": message.content} for message in self._turns(messages)],
-            self.length: sampling.max_tokens,
+            "max_tokens": sampling.max_tokens,
             "temperature": sampling.temperature,
         }
         if sampling.n > 1:
@@ -98,10 +92,10 @@ class Dialect:
         if sampling.logprobs:
             wanted["logprobs"] = True
         if sampling.grammar is not None:
-            wanted |= parameter(self.grammar, sampling.grammar)
-        for name in self.without:
-            wanted.pop(name, None)
-        return to_json(wanted)
+            wanted |= grammar_parameter(grammar, sampling.grammar)
+        if "max_tokens" in self.without:
+            wanted["max_completion_tokens"] = sampling.max_tokens
+        return to_json({name: value for name, value in wanted.items() if name not in self.without})
 
     def _turns(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages that are sent: without system messages, the first turn begins with what these say."""
@@ -123,20 +117,17 @@ class Dialect:
 
     def learn(self, complaint: Complaint) -> Dialect | None:
         """The dialect that avoids this error; None if the error is about something else."""
-        if "n" not in self.without and (complaint.param == "n" or _ONE_SAMPLE.search(complaint.message)):
-            return replace(self, without=self.without | {"n"})
-        if "system" not in self.without and is_about_system(complaint):
-            return replace(self, without=self.without | {"system"})
-        if "top_p" not in self.without and _NOT_BOTH.search(complaint.message):
-            return replace(self, without=self.without | {"top_p"})
-        if not (_UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported")):
+        if complaint.is_about_context or not (complaint.status in (400, 422) or complaint.is_about_system):
             return None
-        if self.length == "max_tokens" and complaint.names("max_tokens"):
-            return replace(self, length="max_completion_tokens")
-        for name in _OPTIONAL:
-            if name not in self.without and complaint.names(name):
-                return replace(self, without=self.without | {name})
-        return None
+        is_refused = {
+            "n": complaint.param == "n" or _ONE_SAMPLE.search(complaint.message),
+            "system": complaint.is_about_system,
+            "top_p": _NOT_BOTH.search(complaint.message),
+        }
+        if _UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported"):
+            is_refused |= {name: is_refused.get(name) or complaint.names(name) for name in _OPTIONAL}
+        refused = next((name for name, value in is_refused.items() if value and name not in self.without), None)
+        return None if refused is None else replace(self, without=self.without | {refused})
 
 
 def most_bytes(sampling: Sampling) -> int:
@@ -145,8 +136,12 @@ def most_bytes(sampling: Sampling) -> int:
     return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
 
 
-def parameter(name: str, grammar: Grammar) -> dict[str, Any]:
-    """The part of a request that holds the reply to the grammar. name: one of those of `PAGES`, or RESPONSE_FORMAT."""
+def grammar_parameter(name: str, grammar: Grammar) -> dict[str, Any]:
+    """The part of a request that holds the reply to the grammar.
+
+    name: "grammar" for llama.cpp, "structured_outputs" for vLLM. All others, such as OpenAI, Ollama and most gateways,
+    read schemas only.
+    """
     if name == "grammar":
         return {"grammar": grammar.gbnf}
     if name == "structured_outputs":
@@ -155,12 +150,7 @@ def parameter(name: str, grammar: Grammar) -> dict[str, Any]:
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def is_about_grammar(message: str) -> bool:
-    """Whether a server's refusal is about the grammar."""
-    return _ABOUT.search(message) is not None
-
-
-TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+TRANSIENT = frozenset({408, 409, 425, 429})
 NO_QUOTA = "insufficient_quota"
 """The code of a complaint about an account without money or quota, whatever the provider calls it."""
 BAD_KEY = "invalid_api_key"
@@ -199,72 +189,52 @@ class Complaint:
             return self.param == parameter
         return re.search(rf"\b{parameter}\b", self.message, re.IGNORECASE) is not None
 
+    @property
+    def is_about_system(self) -> bool:
+        """Whether the model takes no system message, in the words of the templates of models and of Google."""
+        return self.status in (400, 422, 500) and _SYSTEM.search(self.message) is not None
+
+    @property
+    def is_about_context(self) -> bool:
+        """Whether prompt and completion together were too long."""
+        named = "context_length" in self.code or "context_size" in self.code
+        return self.status == 413 or named or _CONTEXT.search(self.message) is not None
+
 
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
     """Read an error reply. Its message may hold a key: `Endpoint.redact` removes it and shortens the message."""
     text = body[:_MOST_LETTERS].decode("utf-8", "replace").strip()
-    code = param = ""
     wait = retry_after(headers)
     try:
         data = from_json(body)
-        if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict):
-            data = data[0]  # Gemini's errors are lists
-        error = data.get("error", data) if isinstance(data, dict) else data
-        if isinstance(error, dict):
-            # OpenAI says "message", FastAPI says "detail", with the parameter's path in "loc".
-            text = str(error.get("message") or error.get("detail") or text)
-            code, param = str(error.get("code") or error.get("type") or ""), str(error.get("param") or "")
-            code = _known(error, code, text)
-            wait = _delay(error) if wait is None else wait
-        elif error:
-            text = str(error)
     except ValueError:
-        if "<html" in text.lower():
-            text = ""
-    return Complaint(status, " ".join(text[:_MOST_LETTERS].split()), code, param, wait)
-
-
-def _known(error: Mapping[str, Any], code: str, text: str) -> str:
-    """The code, replaced where the provider says in its own words that the account or the key is at fault."""
+        data, text = None, "" if "<html" in text.lower() else text
+    match data:
+        case {"error": error} | [{"error": error}]:  # Gemini's errors are lists
+            pass
+        case error:
+            pass
+    if not isinstance(error, dict):
+        return Complaint(status, _one_line(str(error) if error else text), retry_after=wait)
+    # OpenAI says "message", FastAPI says "detail".
+    text = str(error.get("message") or error.get("detail") or text)
+    code = str(error.get("code") or error.get("type") or "")
+    details = error.get("details")  # as Google's services list them (google.rpc.Status)
+    for detail in details[:100] if isinstance(details, list) else ():
+        match detail:
+            case {"reason": "API_KEY_INVALID"}:
+                code = BAD_KEY
+            case {"violations": [*violations]} if any("PerDay" in str(each) for each in violations[:100]):
+                code = NO_QUOTA  # it does not come back before midnight, whatever RetryInfo says
+            case {"retryDelay": delay} if wait is None and (seconds := _DELAY.fullmatch(str(delay))):
+                wait = float(seconds[1])
     if error.get("type") in _MONEY or code in _MONEY or _NO_MONEY.search(text):
-        return NO_QUOTA
-    for detail in _details(error):
-        if detail.get("reason") == "API_KEY_INVALID":
-            return BAD_KEY
-        violations = detail.get("violations")
-        if isinstance(violations, list) and any("PerDay" in str(each) for each in violations[:100]):
-            return NO_QUOTA  # it does not come back before midnight, whatever RetryInfo says
-    return code
+        code = NO_QUOTA
+    return Complaint(status, _one_line(text), code, str(error.get("param") or ""), wait)
 
 
-def _delay(error: Mapping[str, Any]) -> float | None:
-    """Seconds to wait from Google's `RetryInfo`, such as "26s"."""
-    for detail in _details(error):
-        found = _DELAY.fullmatch(str(detail.get("retryDelay", "")))
-        if found is not None:
-            return float(found[1])
-    return None
-
-
-def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The parts of an error as Google's services list them (google.rpc.Status)."""
-    details = error.get("details")
-    return [each for each in details[:100] if isinstance(each, dict)] if isinstance(details, list) else []
-
-
-def is_about_system(complaint: Complaint) -> bool:
-    """Whether the model takes no system message, in the words of the templates of models and of Google."""
-    return complaint.status in (400, 422, 500) and _SYSTEM.search(complaint.message) is not None
-
-
-def is_about_context(complaint: Complaint) -> bool:
-    """Whether prompt and completion together were too long."""
-    return (
-        complaint.status == 413
-        or "context_length" in complaint.code
-        or "context_size" in complaint.code
-        or _CONTEXT.search(complaint.message) is not None
-    )
+def _one_line(text: str) -> str:
+    return " ".join(text[:_MOST_LETTERS].split())
 
 
 @dataclass(frozen=True)
@@ -292,7 +262,7 @@ class Endpoint:
             return TransientModelError(why, retry_after=complaint.retry_after)
         if sampling.logprobs and complaint.names("logprobs"):
             return CapabilityError(f"{self.url} gives no log-probabilities for this model: {message}")
-        if sampling.grammar is not None and is_about_grammar(f"{complaint.param} {complaint.message}"):
+        if sampling.grammar is not None and _GRAMMAR.search(f"{complaint.param} {complaint.message}"):
             return CapabilityError(f"{self.url} cannot keep a reply to a grammar: {message}", lacks="grammar")
         if complaint.status == 401 or complaint.code == BAD_KEY:
             problem = f"refused the key in {self.key_env}" if self.key else f"needs a key: set {self.key_env}"
@@ -301,7 +271,7 @@ class Endpoint:
             return AuthenticationError(
                 f"{self.url} does not allow this with the key in {self.key_env} (403): {message}"
             )
-        if is_about_context(complaint):
+        if complaint.is_about_context:
             return ContextLengthExceeded(f"the prompt does not fit the model at {self.url}: {message}")
         if 300 <= complaint.status < 400:
             return ModelError(
@@ -310,8 +280,6 @@ class Endpoint:
         return ModelError(f"{self.url} refused the request ({complaint.status}): {message}")
 
 
-_NOTHING = Usage()
-_MANY = 4096
 FILTERED = "content_filter"
 INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
 """How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""
@@ -329,44 +297,36 @@ def read_replies(
     thinks_apart: as in `Limits`.
     """
     try:
-        choices = data["choices"]
-        if not choices:
+        replies = [_reply(choice) for choice in data["choices"]]
+        if not replies:
             raise ValueError("no choices")
-        ends = [_finish(choice.get("finish_reason")) for choice in choices]
-        # A filter may leave no message at all.
-        messages_back = [
-            choice["message"] if end != FILTERED else choice.get("message") or {}
-            for choice, end in zip(choices, ends, strict=True)
-        ]
-        parts = [(_text(message), _reasoning(message)) for message in messages_back]
-        usage_data = _thoughts_too(data.get("usage"), apart=thinks_apart)
-        texts = [text + (thought or "") for text, thought in parts]
-        if len(choices) > 1 and "timings" in data:
-            usage_data = _of_all(usage_data, choices, texts)
-        usage = _usage(usage_data, messages, texts, price)
-        replies: list[Reply] = []
-        for choice, end, (text, thought) in zip(choices, ends, parts, strict=True):
-            reply = Reply(
-                text=text,
-                reasoning=thought,
-                finish_reason=end,
-                token_logprobs=_logprobs(choice.get("logprobs")),
-                usage=_NOTHING if replies else usage,
-            )
-            replies.append(separate(reply))
-        return replies
+        usage = _usage(data, replies, messages, thinks_apart)
+        replies[0] = replies[0].model_copy(update={"usage": usage})
+        return priced([separate(reply) for reply in replies], price)
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def _finish(reason: Any) -> Any:
-    """How a reply ended, by OpenAI's name. What is no text is left to validation."""
-    if not isinstance(reason, str):
-        return reason or "stop"
-    return _FINISHES.get(reason.partition(":")[0].strip().lower(), reason or "stop")
+def _reply(choice: Mapping[str, Any]) -> Reply:
+    """One reply. A thought that the server separates has one name at DeepSeek and llama.cpp and another at vLLM."""
+    end = choice.get("finish_reason") or "stop"
+    if isinstance(end, str):
+        end = _FINISHES.get(end.partition(":")[0].strip().lower(), end)
+    message = choice["message"] if end != FILTERED else choice.get("message") or {}  # a filter may leave none at all
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    scored = (choice.get("logprobs") or {}).get("content")
+    return Reply(
+        text=_text(message),
+        reasoning=thought if isinstance(thought, str) else None,
+        finish_reason=end,
+        # One by one, because nothing else runs while one call of pydantic checks very many.
+        token_logprobs=None
+        if scored is None
+        else tuple(TokenLogprob(token=each["token"], logprob=each["logprob"]) for each in scored),
+    )
 
 
-def _text(message: dict[str, Any]) -> str:
+def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -377,74 +337,29 @@ def _text(message: dict[str, Any]) -> str:
     return message.get("refusal") or ""
 
 
-def _reasoning(message: dict[str, Any]) -> str | None:
-    """The model's thought, if the server separates it. DeepSeek and llama.cpp use another name than vLLM."""
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    return thought if isinstance(thought, str) else None
+def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence[Message], thinks_apart: bool) -> Usage:
+    """What the server counted. Where it does not count, or tells 0, it is estimated: a budget must end all the same."""
+    counts = data.get("usage") or {}
+    prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens") or 0
+    estimates = [len(f"{reply.text}{reply.reasoning or ''}".encode()) // 4 for reply in replies]
+    if not prompt:
+        return Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=sum(estimates))
+    if counts.get("total_tokens") is not None:
+        # With OpenAI's servers thoughts are part of the completion, with xAI's they come on top: the total tells.
+        rest = counts["total_tokens"] - prompt
+        thought = (counts.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+        if thinks_apart or (thought > 0 and rest == completion + thought):
+            completion = max(completion, rest)
+    if len(replies) > 1 and "timings" in data:  # llama.cpp counts the tokens of the first reply alone
+        others = zip(replies[1:], estimates[1:], strict=True)
+        completion += sum(len(reply.token_logprobs or ()) or estimate for reply, estimate in others)
+    details = counts.get("prompt_tokens_details")
+    reused = (details.get("cached_tokens") if details else counts.get("prompt_cache_hit_tokens")) or 0
+    # No more than all are reused, or a price could become negative.
+    return Usage(calls=1, prompt=prompt, cached=min(reused, prompt), completion=completion)
 
 
-def _logprobs(data: dict[str, Any] | None) -> Any:
-    if not data:
-        return None
-    if data.get("content") is not None:
-        scored = data["content"]
-        # Very many are checked one by one, because nothing else runs while one call checks them all.
-        make: Callable[..., Any] = TokenLogprob if len(scored) > _MANY else dict
-        return tuple(make(token=each["token"], logprob=each["logprob"]) for each in scored)
-    if data.get("tokens") is not None:  # the form of the older completions interface
-        pairs = zip(data["tokens"], data["token_logprobs"], strict=True)
-        return tuple({"token": token, "logprob": logprob} for token, logprob in pairs)
-    return None
-
-
-def _thoughts_too(usage: dict[str, Any] | None, *, apart: bool) -> dict[str, Any] | None:
-    """The usage with the tokens of thoughts among those of the completion. apart: whether they are known not to be.
-
-    Otherwise the total tells: with OpenAI's servers thoughts are part of the completion, with xAI's they come on top.
-    """
-    if not usage or usage.get("total_tokens") is None or usage.get("prompt_tokens") is None:
-        return usage
-    rest, completion = usage["total_tokens"] - usage["prompt_tokens"], usage.get("completion_tokens") or 0
-    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    on_top = thought > 0 and rest == completion + thought
-    return {**usage, "completion_tokens": max(completion, rest)} if apart or on_top else usage
-
-
-def _of_all(usage: dict[str, Any] | None, choices: Sequence[dict[str, Any]], texts: Sequence[str]) -> Any:
-    """llama.cpp's usage, which counts the first reply's tokens alone, with those of the others: counted where their
-    log-probabilities are there, else estimated."""
-    if not usage:
-        return usage
-    scored = [len((choice.get("logprobs") or {}).get("content") or ()) for choice in choices[1:]]
-    rest = sum(exact or _estimated(text) for exact, text in zip(scored, texts[1:], strict=True))
-    return {**usage, "completion_tokens": (usage.get("completion_tokens") or 0) + rest}
-
-
-def _estimated(text: str) -> int:
-    """A quarter of the bytes is close enough."""
-    return len(text.encode()) // 4
-
-
-def _usage(
-    data: dict[str, Any] | None, messages: Sequence[Message], texts: Sequence[str], price: Price | None
-) -> Usage:
-    if data and data.get("prompt_tokens"):
-        prompt, completion = data["prompt_tokens"], data.get("completion_tokens") or 0
-        details = data.get("prompt_tokens_details")
-        reused = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
-        cached = min(reused, prompt)  # a price must not become negative
-    else:
-        # A budget must end even if a server does not count tokens, or tells 0.
-        prompt, completion, cached = estimate_tokens(tuple(messages)), sum(map(_estimated, texts)), 0
-    usd = None if price is None else price.usd(prompt, cached, completion)
-    return Usage(calls=1, prompt=prompt, cached=cached, completion=completion, usd=usd)
-
-
-def cut_at_stop(replies: Sequence[Reply], stop: Sequence[str]) -> list[Reply]:
-    """Cut each reply and its log-probabilities at the first stop string, as a server that supports them does."""
-    return [_ended(reply, stop) for reply in replies]
-
-
-def _ended(reply: Reply, stop: Sequence[str]) -> Reply:
+def cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:
+    """Cut a reply and its log-probabilities at the first stop string, as a server that supports them does."""
     ends = [at for at in (reply.text.find(string) for string in stop) if at >= 0]
     return reply.upto(min(ends)).model_copy(update={"finish_reason": "stop"}) if ends else reply

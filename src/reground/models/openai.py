@@ -12,8 +12,8 @@ import difflib
 import logging
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -46,14 +46,11 @@ from reground.core.untrusted import neutralise
 from reground.models._openai_protocol import (
     INTERRUPTED,
     NONE,
-    RESPONSE_FORMAT,
     Complaint,
     Dialect,
     Endpoint,
     Limits,
     cut_at_stop,
-    is_about_context,
-    is_about_system,
     most_bytes,
     read_complaint,
     read_replies,
@@ -148,12 +145,11 @@ class OpenAIModel:
         self.served_at = self.server.url
         self._chat = url_below(self.base_url, "chat/completions")
         self._proxy = proxy_for(str(self.base_url))
-        self._dialect = Dialect(without=provider.limits.without, limits=provider.limits)
+        self._dialect = Dialect(provider.limits, provider.limits.without)
         self._met = False
         self._granted: int | None = None
         self._info = ServerInfo(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
-        bearer = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._sessions = PerLoop(partial(self._session, bearer))
+        self._sessions = PerLoop(self._session)
 
     def __repr__(self) -> str:
         return f"OpenAIModel({self.name!r}, {self.server!r})"
@@ -175,35 +171,22 @@ class OpenAIModel:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
-        self._check(sampling)
-        messages = await self._without_control_tokens(messages)
-        if sampling.grammar is not None:
-            grammar = await self._info.grammar.get() or RESPONSE_FORMAT
-            self._dialect = replace(self._dialect, grammar=grammar)
-        replies = await self._complete(messages, sampling)
-        if len(replies) < sampling.n:
-            self._granted = len(replies)
-        while len(replies) < sampling.n:
-            replies = await self._complete_more(messages, sampling, replies)
-        return replies[: sampling.n] if len(replies) > sampling.n else replies
-
-    def _check(self, sampling: Sampling) -> None:
-        """Refuse what the server would ignore without a word. Raises CapabilityError before anything is paid."""
+        # What the server would ignore without a word is refused before anything is paid.
         lacks = self._provider.limits.lacks
         if sampling.logprobs and "logprobs" in lacks:
             raise CapabilityError(f"{self.name} gives no log-probabilities; choose a model or a server that does")
         if sampling.grammar is not None and "grammar" in lacks:
             raise CapabilityError(f"{self.name} cannot keep a reply to a grammar", lacks="grammar")
-
-    async def _without_control_tokens(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages without the server's own control tokens, which are requested before the first call.
-
-        Records use the method's own messages, so this changes none.
-        """
-        special = await self._info.control_tokens.get()
-        if not special:
-            return messages
-        return [Message(role=m.role, content=neutralise(m.content, special)) for m in messages]
+        facts = await self._info.facts()
+        if facts.control_tokens:  # records hold the method's own messages, which this leaves as they are
+            messages = [Message(role=m.role, content=neutralise(m.content, facts.control_tokens)) for m in messages]
+        complete = partial(self._complete, messages, facts.grammar)
+        replies = await complete(sampling)
+        if len(replies) < sampling.n:
+            self._granted = len(replies)
+        while len(replies) < sampling.n:
+            replies = await _complete_more(complete, sampling, replies)
+        return replies[: sampling.n]
 
     async def _get(self, place: URL, *, seconds: float) -> tuple[int, Any, bytes]:
         """A short request. Raises BadBody and aiohttp's errors."""
@@ -215,74 +198,47 @@ class OpenAIModel:
         async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
             return response.status, response.headers, await read_body(response, LEAST_LIMIT)
 
-    async def _complete_more(self, messages: Sequence[Message], sampling: Sampling, have: list[Reply]) -> list[Reply]:
-        """Request the missing samples concurrently, in requests of the size that the server grants."""
-        size = len(have)
-        requests = [
-            rest_of(sampling, done).model_copy(update={"n": min(size, sampling.n - done)})
-            for done in range(size, sampling.n, size)
-        ]
-        results = await asyncio.gather(
-            *(self._complete(messages, request) for request in requests), return_exceptions=True
-        )
-        replies = have + [reply for result in results if not isinstance(result, BaseException) for reply in result]
-        failures = [result for result in results if isinstance(result, BaseException)]
-        if failures:
-            failed = min(failures, key=lambda failure: isinstance(failure, TransientModelError))
-            if isinstance(failed, ModelError):
-                failed.paid = replies
-            raise failed
-        return replies
-
-    async def _complete(self, messages: Sequence[Message], sampling: Sampling) -> list[Reply]:
+    async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
         while True:
             dialect = self._dialect
-            body = dialect.body(self._model, messages, sampling)
-            status, headers, reply = await self._post(body, most_bytes(sampling))
+            status, headers, body = await self._post(
+                dialect.body(self._model, messages, sampling, grammar), most_bytes(sampling)
+            )
             if status == 200:
-                large = len(reply) > LARGE  # so that other calls continue meanwhile
-                data = await asyncio.to_thread(self._parsed, reply) if large else self._parsed(reply)
-                if not (isinstance(data, dict) and data.get("error")):
-                    arguments = (data, messages, sampling, dialect)
-                    return await asyncio.to_thread(self._read, *arguments) if large else self._read(*arguments)
-                status = _status_of(data["error"])  # some gateways report an error under a 200
-            complaint = read_complaint(status, headers, reply)
-            if self._learn(dialect, complaint):
-                continue
-            if status == 404:
+                read = partial(self._read, body, messages, sampling, dialect)
+                # A large one is read in a thread, so that other calls continue meanwhile.
+                outcome = await asyncio.to_thread(read) if len(body) > LARGE else read()
+                if not isinstance(outcome, int):
+                    return outcome
+                status = outcome
+            complaint = read_complaint(status, headers, body)
+            if (better := dialect.learn(complaint)) is not None:
+                if self._dialect == dialect:  # else a concurrent call has found another already
+                    self._dialect = better
+                    _log.info("%s: the server takes no %s", self.name, ", ".join(sorted(better.without)))
+            elif status == 404:
                 raise await self._unknown_model(complaint)
-            raise self.server.refusal(complaint, sampling)
+            else:
+                raise self.server.refusal(complaint, sampling)
 
-    def _parsed(self, reply: bytes) -> Any:
+    def _read(
+        self, body: bytes, messages: Sequence[Message], sampling: Sampling, dialect: Dialect
+    ) -> list[Reply] | int:
+        """The replies; or the status that an error has which some gateways report under a 200."""
         try:
-            return read_json(reply)
-        except ValueError as error:
-            raise TransientModelError(f"{self.server.url} gave a malformed reply: {error}") from None
-
-    def _read(self, data: Any, messages: Sequence[Message], sampling: Sampling, dialect: Dialect) -> list[Reply]:
-        try:
+            data = read_json(body)
+            if isinstance(data, dict) and data.get("error"):
+                code = data["error"].get("code") if isinstance(data["error"], dict) else None
+                return code if isinstance(code, int) and 400 <= code < 600 else 500
             apart = self._provider.limits.thinks_apart
-            replies = read_replies(data, messages, self._options.price, thinks_apart=apart)
+            replies = read_replies(data, messages, self.price, thinks_apart=apart)
         except ValueError as error:
             why = self.server.redact(str(error).splitlines()[0])
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
         for reply in replies:
             if reply.finish_reason in INTERRUPTED:  # what it says until there is no answer
                 raise TransientModelError(f"{self.server.url} broke its reply off ({reply.finish_reason})")
-        return cut_at_stop(replies, sampling.stop) if dialect.cuts_here(sampling.stop) else replies
-
-    def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
-        """Whether to try another dialect, which a concurrent call may have found already."""
-        if is_about_context(complaint) or not (complaint.status in (400, 422) or is_about_system(complaint)):
-            return False
-        better = spoken.learn(complaint)
-        if better is None:
-            return False
-        if self._dialect == spoken:
-            self._dialect = better
-            left_out = ", ".join(sorted(better.without)) or "nothing"
-            _log.info("%s: length limit is sent as %s, left out: %s", self.name, better.length, left_out)
-        return True
+        return [cut_at_stop(reply, sampling.stop) for reply in replies] if dialect.cuts_here(sampling.stop) else replies
 
     async def _post(self, body: bytes, most: int) -> tuple[int, Any, bytes]:
         session = await self._sessions.get()
@@ -296,7 +252,10 @@ class OpenAIModel:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._connection_error(error) from None
 
-    def _session(self, key: Mapping[str, str]) -> aiohttp.ClientSession:
+    def _session(self, key: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
+        """key: the headers that carry the key, if not Authorization."""
+        if key is None:
+            key = {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=connection_limit(self._options.connections)),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -317,9 +276,8 @@ class OpenAIModel:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return TransientModelError(f"cannot connect to {url} within {CONNECT_SECONDS:.0f} s")
         if isinstance(error, aiohttp.ClientConnectorError):
-            why = (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
             kind = TransientModelError if self._provider.patient or self._met else ModelError
-            return kind(f"cannot reach {url} ({why}); {self._provider.start}")
+            return kind(f"cannot reach {url} ({_reason(error)}); {self._provider.start}")
         if isinstance(error, TimeoutError):
             return TransientModelError(
                 f"{url} gave no reply within {self._options.timeout:g} s; a slow server needs fewer "
@@ -365,9 +323,28 @@ class OpenAIModel:
         return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {some(models)}{bring}")
 
 
-def _status_of(error: Any) -> int:
-    code = error.get("code") if isinstance(error, dict) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
+async def _complete_more(
+    complete: Callable[[Sampling], Awaitable[list[Reply]]], sampling: Sampling, have: list[Reply]
+) -> list[Reply]:
+    """Request the missing samples concurrently, in requests of the size that the server grants."""
+    size = len(have)
+    requests = [
+        rest_of(sampling, done).model_copy(update={"n": min(size, sampling.n - done)})
+        for done in range(size, sampling.n, size)
+    ]
+    results = await asyncio.gather(*map(complete, requests), return_exceptions=True)
+    replies = have + [reply for result in results if not isinstance(result, BaseException) for reply in result]
+    failures = [result for result in results if isinstance(result, BaseException)]
+    if failures:
+        failed = min(failures, key=lambda failure: isinstance(failure, TransientModelError))
+        if isinstance(failed, ModelError):
+            failed.paid = replies
+        raise failed
+    return replies
+
+
+def _reason(error: aiohttp.ClientConnectorError) -> str:
+    return (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
 
 
 def base_url_from(options: ModelOptions) -> URL:
@@ -411,8 +388,9 @@ def proxy_error(error: Exception, url: URL) -> ModelError | None:
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return TransientModelError(f"cannot find the host of {name}")
     if isinstance(error, aiohttp.ClientProxyConnectionError):
-        why = (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
-        return TransientModelError(f"cannot reach {name} ({why}); name {url.host} in NO_PROXY if it needs none")
+        return TransientModelError(
+            f"cannot reach {name} ({_reason(error)}); name {url.host} in NO_PROXY if it needs none"
+        )
     return None
 
 
@@ -425,13 +403,14 @@ def model_names(body: bytes, prefix: str = "") -> list[str] | None:
         data = from_json(body)
     except ValueError:
         return None
-    models = data.get("data") if isinstance(data, dict) else None
-    if models is None and isinstance(data, dict) and data.get("object") == "list":
-        return []  # Ollama without models
-    if not isinstance(models, list):
-        return None
-    names = {each["id"] for each in models if isinstance(each, dict) and isinstance(each.get("id"), str)}
-    fit = (name.removeprefix(prefix) for name in names if name.isprintable() and len(name) <= _LONGEST_NAME)
+    match data:
+        case {"data": [*models]}:
+            named = [each["id"] for each in models if isinstance(each, dict) and isinstance(each.get("id"), str)]
+        case {"object": "list"} if data.get("data") is None:  # Ollama without models
+            named = []
+        case _:
+            return None
+    fit = (name.removeprefix(prefix) for name in set(named) if name.isprintable() and len(name) <= _LONGEST_NAME)
     return sorted(name for name in fit if name.strip())[:MOST_MODELS]
 
 
@@ -473,14 +452,14 @@ async def list_each_model(
         return [Listing(unnamed, False, f"what answers at {url} lists no models, so it may be another kind of server")]
     if not models:
         return [Listing(unnamed, False, f"{url} {empty}", None, url)]
-    return [_line(unnamed.partition("/")[0], model, url, note, base_url) for model in models]
-
-
-def _line(provider: str, model: str, url: str, note: str, base_url: str | None) -> Listing:
-    name = f"{provider}/{model}"
-    if "embed" in model.lower():
-        return Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url)
-    return Listing(name, True, url + note, command_words(name, base_url), url)
+    listings = []
+    for model in models:
+        name = f"{unnamed.partition('/')[0]}/{model}"
+        if "embed" in model.lower():
+            listings.append(Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url))
+        else:
+            listings.append(Listing(name, True, url + note, command_words(name, base_url), url))
+    return listings
 
 
 async def list_provider(adapter: OpenAIModel, *, base_url: str | None = None) -> list[Listing]:
