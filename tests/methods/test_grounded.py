@@ -1,18 +1,22 @@
-"""Grounded: what each call reads, which answer stays, and when the rounds end."""
+"""Grounded: what each call reads, which answer stays, when the rounds end, and when it abstains."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reground.app.catalogue import build_method
-from reground.core.answers import ABSTENTION, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.answers import ABSTENTION, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm, abstains
 from reground.core.budget import Budget, estimate_tokens
 from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob, Usage
 from reground.core.method import solve
 from reground.core.run import Run
+from reground.core.trajectory import NoteStep
 from reground.evaluation.scaling import scaled
-from reground.methods.grounded import Grounded
+from reground.methods.baselines import RAG
+from reground.methods.grounded import Grounded, words_lacking
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, queries
@@ -180,3 +184,105 @@ async def test_a_sure_first_answer_needs_no_second_look(draft: Reply, calls: int
     scripted = by_job({NAMES: "Rhine", "": [draft, "Answer: Rhine"]})
     await grounded(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
     assert len(scripted.prompts) == calls
+
+
+def once(model: ScriptedModel, **settings) -> Grounded:
+    """Grounded without rounds."""
+    return grounded(model, max_rounds=0, **settings)
+
+
+@pytest.mark.parametrize("quote", [False, True])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+async def test_without_rounds_it_asks_what_rag_asks(form: AnswerForm, quote: bool) -> None:
+    plain, same = ScriptedModel(["Danube"]), ScriptedModel(["Danube"])
+    retriever = ScriptedRetriever(PASSAGES)
+    await RAG(model=plain, retriever=retriever, form=form, k=3, quote=quote).solve(QUESTION, Run())
+    await once(same, form=form, quote=quote).solve(QUESTION, Run())
+    assert same.prompts == plain.prompts
+
+
+@pytest.mark.parametrize("form", [PHRASE, TEXT, NUMBER, PROGRAM])
+async def test_quotes_and_phrases_are_asked_for_where_the_form_allows_them(form: AnswerForm) -> None:
+    prompts = []
+    for settings in ({"quote": True}, {"brief": True}, {"abstain": True}):
+        model = ScriptedModel(["Danube"])
+        await once(model, form=form, **settings).solve(QUESTION, Run())
+        prompts += model.prompts
+    quoted, brief, abstaining = prompts
+    free = form in (PHRASE, TEXT)
+    assert ("First copy the sentences" in quoted) == free
+    assert quoted.endswith(form.instruction if free else form.short)
+    assert ("Write only the answer" in brief) == free
+    assert brief.endswith(form.short) != free
+    assert abstaining.endswith(ABSTENTION)
+
+
+async def test_passages_that_lack_the_question_s_names_end_it_without_a_call() -> None:
+    model = ScriptedModel(["Paris"])
+    run = Run()
+    answer = await once(model, abstain=True, by_words="silence").solve("Where was Niels Abel born?", run)
+    assert (answer.text, len(answer.shown), model.prompts) == (ABSTENTION, 3, [])
+    (note,) = [step for step in run.steps if isinstance(step, NoteStep) and step.name == "abstained"]
+    assert note.data["lacking"] == 1.0
+
+
+@pytest.mark.parametrize("by_words", ["silence", "both"])
+async def test_passages_with_the_question_s_words_may_leave_no_right_to_abstain(by_words: str) -> None:
+    model = ScriptedModel(["the Danube"])
+    question = "How long is the Danube?"
+    assert (await once(model, abstain=True, by_words=by_words).solve(question, Run())).text == "the Danube"
+    assert (ABSTENTION in model.prompts[0]) == (by_words == "silence")
+
+
+async def test_in_between_the_model_says_whether_the_passages_answer() -> None:
+    model = ScriptedModel([ABSTENTION])
+    question = "How long is the Danube of the painters?"
+    assert (await once(model, abstain=True, by_words="both").solve(question, Run())).text == ABSTENTION
+    assert ABSTENTION in model.prompts[0]
+
+
+def test_what_abstains() -> None:
+    assert abstains(" Not in these\npassages.")
+    assert abstains("Not in these passages")
+    assert not abstains("It is not in these passages.")
+
+
+@pytest.mark.parametrize("method", [RAG, Grounded])
+async def test_a_reply_of_nothing_but_markers_is_asked_again_without_them(method: type[RAG | Grounded]) -> None:
+    model = ScriptedModel(["[1]", "The Danube is longer.", "Danube", "The Danube is longer."])
+    answer = await method(model=model, retriever=ScriptedRetriever(PASSAGES), k=3).solve(QUESTION, Run())
+    assert answer.text == "The Danube is longer."
+    first, second, *_ = model.prompts
+    assert "square brackets" in first
+    assert "square brackets" not in second
+    assert second.partition("Answer the question")[0] == first.partition("Answer the question")[0]
+
+
+VIENNA = ["The Danube flows through Vienna and Budapest.", "Founded in 1889."]
+
+
+@pytest.mark.parametrize(
+    ("question", "share"),
+    [
+        ("Which river flows through Vienna?", 1 / 5),  # river; flows; Vienna counts 3
+        ("Which river flows through Prague?", 4 / 5),
+        ("which river flows through prague?", None),  # no name, so nothing is said
+        ("Who was the founder in 1889?", 0.0),  # an ending does not count
+        ("Who was the founder in 1890?", 3 / 4),
+        ("Who was it?", None),
+        ("", None),
+        ("Vienna's river", None),  # the first word's capital makes no name
+        ("Is Vienna's river long?", 2 / 5),  # s is no word
+    ],
+)
+def test_names_and_numbers_count_three_times(question: str, share: float | None) -> None:
+    assert words_lacking(question, VIENNA) == (share if share is None else pytest.approx(share))
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=80), max_size=4), st.text(max_size=80))
+def test_it_is_a_share_that_more_text_never_raises(question: str, texts: list[str], more: str) -> None:
+    share = words_lacking(f"{question} 1889", texts)
+    assert share is not None
+    assert 0.0 <= share <= 1.0
+    assert (words_lacking(f"{question} 1889", [*texts, more]) or 0.0) <= share + 1e-12
+    assert words_lacking(f"{question} 1889", [*texts, question, "1889"]) == 0.0

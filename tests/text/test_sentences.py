@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.text.sentences import sentences
+from reground.text.sentences import names_in, sentences
 
 CASES = [
     # initials and titles
@@ -158,3 +158,23 @@ def test_the_sentences_together_are_the_text(parts: list[str]) -> None:
 @pytest.mark.parametrize("text", ["I\u00a0.", "Vitamin C\u3000.", "Napoleon I\u00a0. Er starb."])
 def test_a_space_that_is_none_before_a_full_stop_ends_no_process(text):
     assert "".join(sentences(text)) == text
+
+
+NAMED = (
+    "The album left Apple Records. The band's singer, Pete Ham, was born in St. Mary's Hospital, Swansea. During World "
+    "War II he lived in the city of New York; during 1947 J. K. Smith met him. It is the band of Wales."
+)
+
+
+def test_names_stand_in_one_sentence_without_first_words_that_are_common() -> None:
+    found = names_in([NAMED])
+    assert found[:2] == ["Apple Records", "Pete Ham"]
+    assert {"Swansea", "World War II", "New York", "J. K. Smith", "Wales"} <= set(found)
+    assert not {"The", "During", "It"} & {name.split()[0] for name in found}
+
+
+def test_no_name_comes_twice() -> None:
+    assert names_in(["Wales met WALES and Swansea."]) == ["Wales", "Swansea"]
+    assert names_in(["維也納是首都。"]) == []
+    many = " and ".join(f"x Town{number}a" for number in range(200))
+    assert len(names_in([many])) == 64
