@@ -162,7 +162,7 @@ def patches() -> Iterator[Hostile]:
         "unraisable": "import sys; sys.unraisablehook = lambda *a: None",
         "settrace": "import sys; sys.settrace(lambda f, e, a: f.f_locals.update(found=5) or None)",
         "setprofile": "import sys; sys.setprofile(lambda f, e, a: None)",
-        "loads": "import json; json.dumps = lambda *a, **k: '{\"ok\": 5}'",
+        "loads": "import json; json.dumps = lambda *a, **k: '[\"ok\", 5, [], null]'",
         "write": "import os; w = os.write; os.write = lambda d, b: w(d, bytes(b).replace(b'0', b'5'))",
         "atexit": "import atexit, os; atexit.register(os._exit, 0)",
         "meta_path": "import sys; sys.meta_path.insert(0, object())",
@@ -282,59 +282,66 @@ def receive():
     return json.loads(exactly(int.from_bytes(exactly(4), "big")))
 def ref(n): return {"t": "ref", "v": n}
 def t(tag, value): return {"t": tag, "v": value}
-LOADED = {"ok": [ref(0)]}
-EVIL = t("", [t("builtin", "type"), t("type", "type")])
+def ok(value, *, pulled=[], more=None): return ["ok", value, pulled, more]
+def err(*error): return ["err", error, [], None]
+def load(value, *classes): return ok(value, more=classes or [None])
+def call(*operands): return ["call", *operands]
+LOADED = load([ref(0)])
+EVIL = [t("builtin", "type"), t("type", "type"), ref(0)]
 # The harness waits for the load's reply: from here on, this program speaks for it.
 """
 # What a program that speaks for itself answers to the load and to every later request.
 _FORGERIES = {
-    "extra-names": '({"ok": t("dict", [["add", ref(0)], ["all", ref(1)], ["__builtins__", t("dict", [])]])}, '
-    '{"ok": 0})',
-    "extra-items": '({"ok": [ref(0), ref(1), ref(2)]}, {"ok": 0})',
-    "no-list": '({"ok": ref(0)}, {"ok": True})',
-    "load-type": '({"ok": [t("type", "type")]}, {"ok": 0})',
-    "load-builtin": '({"ok": [t("builtin", "max")]}, {"ok": 0})',
-    "load-class": '({"ok": [{"t": "ref", "v": 0, "x": {"type": "type", "mro": ["type", "object"]}}]}, {"ok": 0})',
-    "load-error": '({"ok": [{"t": "ref", "v": 0, "x": {"type": "ValueError", "mro": ["ValueError"]}}]}, {"ok": 0})',
-    "load-yours": '({"ok": [t("yours", 0)]}, {"ok": 0})',
-    "ok-type": '(LOADED, {"ok": t("type", "type")})',
-    "ok-builtin": '(LOADED, {"ok": t("builtin", "eval")})',
-    "ok-yours": '(LOADED, {"ok": t("yours", 0)})',
-    "ok-missing": '(LOADED, {"pull": []})',
-    "ok-array": '(LOADED, {"ok": t("array", ["<f8", [0], ""])})',
-    "ok-objects": '(LOADED, {"ok": t("array", ["|O", [1], "00" * 8])})',
-    "ok-subarray": '(LOADED, {"ok": t("array", ["f8,(99999999,)f8", [0], ""])})',
-    "ok-huge-array": '(LOADED, {"ok": t("array", ["<f8", [0, 2**40, 2**40], ""])})',
-    "ok-odd-bool": '(LOADED, {"ok": t("array", ["|b1", [1], "05"])})',
-    "ok-int": '(LOADED, {"ok": t("int", "f" * 10**7)})',
-    "ok-decimal": '(LOADED, {"ok": t("decimal", "1e99999999999")})',
-    "ok-fraction": '(LOADED, {"ok": t("fraction", ["0x5", "0x0"])})',
-    "ok-range": '(LOADED, {"ok": t("range", ["0x0", "0x" + "f" * 30, "0x1"])})',
-    "ok-deep": '(LOADED, b\'{"ok":\' + b"[" * 900 + b"]" * 900 + b"}")',
-    "ok-deeper": '(LOADED, b\'{"ok":\' + b"[" * 9000000 + b"]" * 9000000 + b"}")',
-    "ok-nodes": '(LOADED, b\'{"ok":[\' + b"[]," * 10**7 + b"[]]}")',
-    "ok-dicts": '(LOADED, b\'{"ok":[\' + b"{}," * 10**7 + b"{}]}")',
-    "ok-unhashable": '(LOADED, {"ok": t("set", [[5]])})',
-    "ok-odd-tag": '(LOADED, {"ok": {"t": [], "v": 5}})',
-    "err-empty": '(LOADED, {"err": {}})',
-    "err-type": '(LOADED, {"err": {"type": "type", "mro": ["type"], "text": "", "args": ["E"], "line": 0}})',
-    "err-exit": '(LOADED, {"err": {"type": "SystemExit", "mro": ["SystemExit"], "text": "", "args": [0], "line": 0}})',
-    "err-skip": '(LOADED, {"err": {"type": "SkipTest", "module": "unittest.case", "mro": ["Exception"], "text": "", '
-    '"args": []}})',
-    "err-name": '(LOADED, {"err": {"type": "A\\\\0B", "mro": ["Exception"], "text": "", "args": []}})',
-    "pull-odd": '(LOADED, {"ok": 0, "pull": [[0, 5], ["x", 5]]})',
-    "args-odd": '(LOADED, {"ok": None, "args": [[99, [5]], [-1, [5]]]})',
+    "extra-names": '(load(t("dict", ["add", ref(0), "all", ref(1), "__builtins__", t("dict", [])])), ok(0))',
+    "extra-items": '(load([ref(0), ref(1), ref(2)], None, None, None), ok(0))',
+    "no-list": '(load(ref(0)), ok(True))',
+    "load-type": '(load([t("type", "type")]), ok(0))',
+    "load-builtin": '(load([t("builtin", "max")]), ok(0))',
+    "load-class": '(load([ref(0)], ["type", "builtins", ["type", "object"]]), ok(0))',
+    "load-error": '(load([ref(0)], ["ValueError", "builtins", ["ValueError"]]), ok(0))',
+    "load-yours": '(load([t("yours", 0)]), ok(0))',
+    "ok-type": '(LOADED, ok(t("type", "type")))',
+    "ok-builtin": '(LOADED, ok(t("builtin", "eval")))',
+    "ok-yours": '(LOADED, ok(t("yours", 0)))',
+    "ok-missing": '(LOADED, ["ok"])',
+    "ok-array": '(LOADED, ok(t("array", ["<f8", "", 0])))',
+    "ok-objects": '(LOADED, ok(t("array", ["|O", "00" * 8, 1])))',
+    "ok-subarray": '(LOADED, ok(t("array", ["f8,(99999999,)f8", "", 0])))',
+    "ok-huge-array": '(LOADED, ok(t("array", ["<f8", "", 0, 2**40, 2**40])))',
+    "ok-odd-bool": '(LOADED, ok(t("array", ["|b1", "05", 1])))',
+    "ok-int": '(LOADED, ok(t("int", "f" * 10**7)))',
+    "ok-decimal": '(LOADED, ok(t("decimal", "1e99999999999")))',
+    "ok-fraction": '(LOADED, ok(t("fraction", [5, 0])))',
+    "ok-range": '(LOADED, ok(t("range", [0, t("int", "f" * 30), 1])))',
+    "ok-deep": '(LOADED, b\'["ok",\' + b"[" * 900 + b"]" * 900 + b",[],null]")',
+    "ok-deeper": '(LOADED, b\'["ok",\' + b"[" * 9000000 + b"]" * 9000000 + b",[],null]")',
+    "ok-nodes": '(LOADED, b\'["ok",[\' + b"[]," * 10**7 + b"[]],[],null]")',
+    "ok-dicts": '(LOADED, b\'["ok",[\' + b"{}," * 10**7 + b"{}],[],null]")',
+    "ok-unhashable": '(LOADED, ok(t("set", [[5]])))',
+    "ok-odd-tag": '(LOADED, ok({"t": [], "v": 5}))',
+    "err-empty": '(LOADED, err())',
+    "err-type": '(LOADED, err("type", "builtins", ["type"], "", ["E"], 0))',
+    "err-exit": '(LOADED, err("SystemExit", "builtins", ["SystemExit"], "", [0], 0))',
+    "err-skip": '(LOADED, err("SkipTest", "unittest.case", ["Exception"], "", [], 0))',
+    "err-assertion": '(LOADED, err("AssertionError", "builtins", ["AssertionError"], "", [], 0))',
+    "err-name": '(LOADED, err("A\\0B", "program", ["Exception"], "", [], 0))',
+    "err-odd-name": '(LOADED, err(["type"], "program", ["Exception"], {}, [], []))',
+    "err-object": '(LOADED, err(ref(0), ref(0), ref(0), ref(0), ref(0), ref(0)))',
+    "pull-odd": '(LOADED, ok(0, pulled=[[0, 5], ["x", 5]]))',
+    "pull-object": '(LOADED, ok(0, pulled=ref(0)))',
+    "args-odd": '(LOADED, ok(None, more=[[99, [5]], [-1, [5]]]))',
+    "more-odd": '(LOADED, ok(5, more=t("type", "type")))',
     "not-json": '(LOADED, b"passed")',
     "not-a-dict": '(LOADED, b"[5]")',
-    "call-type": '(LOADED, {"op": "call", "a": [t("type", "type"), ["E", t("tuple", [t("type", "object")])], '
-    't("dict", [])]})',
-    "call-builtin": '(LOADED, {"op": "call", "a": [t("builtin", "exec"), ["1"], t("dict", [])]})',
-    "call-yours": '(LOADED, {"op": "call", "a": [t("yours", 0), [5], t("dict", [])]})',
-    "call-evil-args": '(LOADED, {"op": "call", "a": [t("yours", 0), EVIL, t("dict", [])]})',
-    "call-get": '(LOADED, {"op": "get", "a": [t("yours", 0), "__class__"]})',
-    "call-load": '(LOADED, {"op": "load", "a": []})',
-    "call-nothing": '(LOADED, {"op": "call"})',
-    "mirror-odd": '(LOADED, {"ok": [], "mirror": 10**9})',
+    "not-a-list": '(LOADED, b\'{"ok": 5}\')',
+    "call-type": '(LOADED, call(t("type", "type"), ["E", t("tuple", [t("type", "object")])], t("dict", [])))',
+    "call-builtin": '(LOADED, call(t("builtin", "exec"), ["1"], t("dict", [])))',
+    "call-any": '(LOADED, call(0, [5], t("dict", [])))',
+    "call-evil-args": '(LOADED, call(0, EVIL, t("dict", [])))',
+    "call-get": '(LOADED, ["get", t("yours", 0), "__class__"])',
+    "call-load": '(LOADED, ["load", []])',
+    "call-nothing": '(LOADED, call())',
+    "mirror-odd": '(LOADED, ok([], more=10**9))',
     "huge-header": '(LOADED, None)',
 }  # fmt: skip
 
@@ -354,9 +361,9 @@ while True:
 """
         for style in ("equal", "arrays", "whole") if "array" in name or "bool" in name else ("equal",):
             yield Hostile(f"forge-{name}-{style}", _SPEAKER + speak, STYLES[style])
-    ahead = "for _ in range(50): send({'ok': 0})\nsend({'ok': 5})\n"
+    ahead = "send(LOADED)\nfor _ in range(50): send(ok(0))\nsend(ok(5))\n"
     yield Hostile("forge-ahead", _SPEAKER + ahead + _call("return 0"))
-    thread = "import threading\nthreading.Thread(target=lambda: [send({'ok': 5}) for _ in range(9)]).start()\n"
+    thread = "import threading\nthreading.Thread(target=lambda: [send(ok(5)) for _ in range(9)]).start()\n"
     yield Hostile("forge-thread", _SPEAKER + thread + _call("import time; time.sleep(0.2); return 0"))
 
 

@@ -12,7 +12,7 @@ import pytest
 from reground.core.errors import ConfigurationError, SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Sandbox, Verdict
 from reground.sandbox import find_sandbox
-from reground.sandbox.bubblewrap import _Bubblewrap, _find, _refusal, filter_program
+from reground.sandbox.bubblewrap import Bubblewrap, filter_program
 from reground.sandbox.engine import Engine
 from reground.sandbox.limits import descendants
 
@@ -288,8 +288,8 @@ def _command(pid: int) -> bytes:
 
 
 async def test_the_user_namespace_isolates_as_well(sandbox: Sandbox) -> None:
-    launcher = _Bubblewrap(_find(), as_user=False, packages=False)
-    if _refusal(launcher) is not None:
+    launcher = Bubblewrap("bwrap", as_user=False, packages=False)
+    if launcher.refusal() is not None:
         pytest.skip("no user namespaces here")
     source = "import os\ndef f(): return os.getuid(), os.listdir('/home')"
     found = await Engine(launcher).execute(Program(source=source, tests="assert f() == (1000, [])", exports=("f",)))

@@ -10,8 +10,8 @@ import pytest
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Limits, Program, Verdict
 from reground.sandbox import find_sandbox
-from reground.sandbox.docker import DockerLauncher, DockerSandbox
-from reground.sandbox.engine import Job
+from reground.sandbox.docker import Docker, find_docker
+from reground.sandbox.engine import Engine, Job
 
 FAKE = """#!{python}
 import json, os, re, subprocess, sys
@@ -30,7 +30,7 @@ def _job(tmp_path: Path, *, shared: bool) -> Job:
 
 
 def test_the_command_isolates(tmp_path: Path) -> None:
-    launch = DockerLauncher("docker", "python:3.12-slim").launch(_job(tmp_path, shared=False))
+    launch = Docker("docker", "python:3.12-slim").launch(_job(tmp_path, shared=False))
     command = " ".join(launch.command)
     for option in (
         "--network none",
@@ -48,7 +48,7 @@ def test_the_command_isolates(tmp_path: Path) -> None:
 
 
 def test_a_shared_folder_is_the_only_one_that_can_be_written(tmp_path: Path) -> None:
-    command = " ".join(DockerLauncher("docker", "image").launch(_job(tmp_path, shared=True)).command)
+    command = " ".join(Docker("docker", "image").launch(_job(tmp_path, shared=True)).command)
     assert f"{tmp_path}:/box:rw" in command
     assert command.count(":rw ") == 1
 
@@ -65,7 +65,7 @@ def test_without_daemon_or_image_it_is_refused(failing: str, said: str, tmp_path
     docker.write_text(f'#!/bin/sh\n[ "$1" != {failing} ]\n')
     docker.chmod(0o755)
     with pytest.raises(SandboxUnavailable, match=said):
-        DockerSandbox(binary=str(docker))
+        find_docker(str(docker))
 
 
 def stand_in(folder: Path) -> Path:
@@ -77,7 +77,7 @@ def stand_in(folder: Path) -> Path:
 
 
 async def test_the_conversation_fits_what_docker_offers(tmp_path: Path) -> None:
-    sandbox = DockerSandbox(binary=str(stand_in(tmp_path)))
+    sandbox = Engine(find_docker(str(stand_in(tmp_path))))
     passed = Program(source="def f(x): return x + 1", tests="assert f(1) == 2", exports=("f",))
     assert (await sandbox.execute(passed)).verdict is Verdict.PASSED
     assert (await sandbox.execute(Program(source="print(6)", expected_stdout="6"))).passed
@@ -86,7 +86,7 @@ async def test_the_conversation_fits_what_docker_offers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("status", [125, 126, 127])
 async def test_a_program_may_end_with_a_status_that_docker_uses(status: int, tmp_path: Path) -> None:
-    sandbox = DockerSandbox(binary=str(stand_in(tmp_path)))
+    sandbox = Engine(find_docker(str(stand_in(tmp_path))))
     ended = f"import os, sys; print('said', file=sys.stderr, flush=True); os._exit({status})"
     alone = await sandbox.execute(Program(source=ended))
     assert (alone.verdict, alone.stderr, alone.detail) == (Verdict.EXCEPTION, "said\n", "said")
@@ -100,4 +100,4 @@ async def test_why_a_container_did_not_start_is_said(tmp_path: Path) -> None:
     docker.write_text(f'#!/bin/sh\n[ "$1" = run ] || exit 0\necho "{said}" >&2\nexit 125\n')
     docker.chmod(0o755)
     with pytest.raises(SandboxUnavailable, match=r"set up: docker: the daemon is gone\."):
-        await DockerSandbox(binary=str(docker)).execute(Program(source="print(1)"))
+        await Engine(find_docker(str(docker))).execute(Program(source="print(1)"))

@@ -14,7 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.sandbox.harness.wire import Channel, WireError, base_value, decode, describe, encode, overwrite, parse
+from reground.sandbox.harness.wire import (
+    WireError,
+    base_value,
+    decode,
+    describe,
+    encode,
+    overwrite,
+    parse,
+    read_frame,
+    write_frame,
+)
 
 
 def refuse(value: Any) -> Any:
@@ -93,13 +103,17 @@ def test_arrays_cross_as_arrays() -> None:
         {"t": "builtin", "v": "len"},
         {"t": "int", "v": "f" * (1 << 23)},
         {"t": "decimal", "v": "1e999999999"},
-        {"t": "range", "v": ["0x0", "0xffffffffff", "0x1"]},
-        {"t": "array", "v": ["|O", [1], "00" * 8]},
-        {"t": "array", "v": ["f8,(9999999,)f8", [0], ""]},
-        {"t": "array", "v": ["<f8", [2], "00" * 8]},
-        {"t": "array", "v": ["<f8", [0, 1 << 62, 1 << 62], ""]},
+        {"t": "range", "v": [0, 0xFFFFFFFFFF, 1]},
+        {"t": "array", "v": ["|O", "00" * 8, 1]},
+        {"t": "array", "v": ["f8,(9999999,)f8", "", 0]},
+        {"t": "array", "v": ["<f8", "00" * 8, 2]},
+        {"t": "array", "v": ["<f8", "", 0, 1 << 62, 1 << 62]},
+        {"t": "array", "v": ["<f8", "00" * 8, [1]]},
+        {"t": "dict", "v": ["key without a value"]},
+        {"t": "dict", "v": {"t": "frozenset", "v": []}},
+        {"t": "deque", "v": []},
         {"t": "datetime", "v": 7},
-        {"t": "fraction", "v": ["0x1", "0x0"]},
+        {"t": "fraction", "v": [1, 0]},
         {"t": "nothing known"},
         {"v": 5},
     ],
@@ -112,22 +126,10 @@ def test_what_is_no_value_is_refused(data: Any) -> None:
         decode(data, unknown)
 
 
-@given(st.binary(max_size=50))
+@pytest.mark.parametrize("data", [b"", b"passed", b"5", b"[]", b"[5]", b'{"ok": 5}', b"\xff", b"[" * 200_000])
 def test_what_is_no_message_is_refused(data: bytes) -> None:
-    try:
-        known = isinstance(json.loads(data), dict)
-    except ValueError:
-        known = False
-    if known:
-        assert isinstance(parse(data), dict)
-    else:
-        with pytest.raises(WireError):
-            parse(data)
-
-
-def test_nesting_without_end_is_refused() -> None:
-    with pytest.raises(WireError):
-        parse(b"[" * 200_000)
+    with pytest.raises(WireError, match="not a message"):
+        parse(data)
 
 
 def test_depth_that_json_allows_is_refused_too() -> None:
@@ -141,25 +143,26 @@ def test_depth_that_json_allows_is_refused_too() -> None:
 @pytest.mark.parametrize("part", [b"[]", b"{}", b"0"])
 def test_a_frame_of_too_many_values_is_refused_before_it_is_parsed(part: bytes) -> None:
     with pytest.raises(WireError, match="too many parts"):
-        parse(b'{"ok":[' + part + (b"," + part) * 2_000_000 + b"]}")
+        parse(b'["ok",[' + part + (b"," + part) * 2_000_000 + b"]]")
 
 
 def test_a_text_may_hold_any_number_of_commas() -> None:
-    assert parse(json.dumps({"ok": '",[' * 1_500_000}).encode()) == {"ok": '",[' * 1_500_000}
+    message = ["ok", '",[' * 1_500_000]
+    assert parse(json.dumps(message).encode()) == message
 
 
 def test_a_truth_value_in_an_array_is_one_of_two() -> None:
     pytest.importorskip("numpy")
-    assert decode({"t": "array", "v": ["|b1", [2], "0500"]}, refuse).view("u1").tolist() == [1, 0]
+    assert decode({"t": "array", "v": ["|b1", "0500", 2]}, refuse).view("u1").tolist() == [1, 0]
 
 
 def test_a_frame_crosses_a_pipe_and_the_end_is_noticed() -> None:
     read, write = os.pipe()
-    Channel(read, write).send({"a": [1, "é"]})
-    assert Channel(read, write).receive() == {"a": [1, "é"]}
+    write_frame(write, ["ok", [1, "é"]])
+    assert read_frame(read) == ["ok", [1, "é"]]
     os.close(write)
     with pytest.raises(WireError, match="gone"):
-        Channel(read, write).receive()
+        read_frame(read)
     os.close(read)
 
 
@@ -167,7 +170,7 @@ def test_an_oversized_frame_is_refused_before_it_is_read() -> None:
     read, write = os.pipe()
     os.write(write, b"\xff\xff\xff\xff")
     with pytest.raises(WireError, match="too large"):
-        Channel(read, write).receive()
+        read_frame(read)
     os.close(read)
     os.close(write)
 
@@ -225,7 +228,5 @@ def test_an_exception_is_described_even_if_it_resists() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    described = describe(Awkward(1, decimal.Decimal(2), fractions.Fraction(1, 2)))
-    assert described["type"] == "Awkward"
-    assert described["mro"][0] == "ValueError"
-    assert described["text"] == ""
+    name, _, ancestors, text, args, _ = describe(Awkward(1, decimal.Decimal(2), fractions.Fraction(1, 2)))
+    assert (name, ancestors[0], text, args) == ("Awkward", "ValueError", "", [])

@@ -15,12 +15,11 @@ def find_sandbox(kind: str = "bubblewrap", *, concurrency: int | None = None, pa
     Raises SandboxUnavailable with the reason and the remedy if there is no isolation: nothing ever runs without it.
     Raises ConfigurationError for an unknown kind.
     """
-    if kind == "bubblewrap":
-        from reground.sandbox.bubblewrap import BubblewrapSandbox
+    if kind not in KINDS:
+        raise ConfigurationError(f"no sandbox is called {kind!r}; {did_you_mean(kind, KINDS)}")
+    from reground.sandbox.bubblewrap import find_bubblewrap
+    from reground.sandbox.docker import find_docker
+    from reground.sandbox.engine import Engine
 
-        return BubblewrapSandbox(concurrency=concurrency, packages=packages)
-    if kind == "docker":
-        from reground.sandbox.docker import DockerSandbox
-
-        return DockerSandbox(concurrency=concurrency, packages=packages)
-    raise ConfigurationError(f"no sandbox is called {kind!r}; {did_you_mean(kind, KINDS)}")
+    launcher = find_bubblewrap(packages=packages) if kind == "bubblewrap" else find_docker()
+    return Engine(launcher, concurrency=concurrency, packages=packages)

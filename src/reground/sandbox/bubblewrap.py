@@ -21,8 +21,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
-from reground.core.programs import Execution, Limits, Program
-from reground.sandbox.engine import FEWEST_FILES, Engine, Job, Launch, require
+from reground.core.programs import Limits
+from reground.sandbox.engine import FEWEST_FILES, Job, Launch, require
 
 HARNESS = Path(__file__).parent / "harness"
 FILE_MIB = 64
@@ -35,53 +35,28 @@ _ADVICE = (
 )
 
 
-class BubblewrapSandbox:
-    """Runs programs under `bwrap`, at most `concurrency` at once (default: one per core).
+def find_bubblewrap(*, packages: bool = False) -> Bubblewrap:
+    """Isolation by `bwrap`, after a test run.
 
     packages: whether programs see installed packages, such as numpy, besides the standard library.
     Raises SandboxUnavailable, with the reason and the remedy, if bubblewrap cannot isolate.
     """
-
-    name = "bubblewrap"
-
-    def __init__(self, *, concurrency: int | None = None, packages: bool = False) -> None:
-        self.packages = packages
-        launcher = _Bubblewrap(_find(), as_user=True, packages=packages)
-        if os.geteuid() != 0 or _refusal(launcher) is not None:
-            launcher = _Bubblewrap(_find(), as_user=False, packages=packages)
-            refusal = _refusal(launcher)
-            if refusal is not None:
-                raise SandboxUnavailable(f"bubblewrap cannot isolate a program here: {refusal}; {_ADVICE}")
-        self._engine = Engine(launcher, concurrency=concurrency)
-
-    async def execute(self, program: Program, /) -> Execution:
-        """Run the program within its limits."""
-        return await self._engine.execute(program)
-
-
-def _find() -> str:
-    path = shutil.which("bwrap")
-    if path is None:
+    binary = shutil.which("bwrap")
+    if binary is None:
         raise SandboxUnavailable(f"there is no bwrap here, so generated programs are not run; {_ADVICE}")
-    return path
+    refusal: str | None = ""
+    for as_user in (True, False) if os.geteuid() == 0 else (False,):
+        launcher = Bubblewrap(binary, as_user=as_user, packages=packages)
+        refusal = launcher.refusal()
+        if refusal is None:
+            return launcher
+    raise SandboxUnavailable(f"bubblewrap cannot isolate a program here: {refusal}; {_ADVICE}")
 
 
 @functools.cache
 def _options(binary: str) -> str:
     """This version's help text, which lists its options."""
     return subprocess.run([binary, "--help"], capture_output=True, text=True, check=False).stdout
-
-
-def _refusal(launcher: _Bubblewrap) -> str | None:
-    """Try to start an isolated Python. Returns the reason if it fails."""
-    command = [*launcher.isolate(Limits(), None, None), sys_executable(), "-sPS", "-c", "print('ready')"]
-    try:
-        tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    if tried.stdout.strip() == "ready":
-        return None
-    return (tried.stderr.strip().splitlines() or ["it gives no reason"])[-1]
 
 
 def sys_executable() -> str:
@@ -98,13 +73,14 @@ def python_paths() -> tuple[str, ...]:
     return tuple(path for path in [*system, *own, standard, sys_executable()] if Path(path).exists())
 
 
-class _Bubblewrap:
-    """Builds commands.
+class Bubblewrap:
+    """Builds commands of `bwrap`.
 
     as_user: a program started by root runs as an unused user. Otherwise it runs in a user namespace, in which root
     would still be exempt from the limit on processes.
     """
 
+    name = "bubblewrap"
     job_mode = 0o600
     limits_memory = False
 
@@ -113,6 +89,17 @@ class _Bubblewrap:
         # Import the harness once to compile it, because the sandbox cannot write its byte code.
         for module in ("program", "tests"):
             importlib.import_module(f"reground.sandbox.harness.{module}")
+
+    def refusal(self) -> str | None:
+        """Why an isolated Python does not start; None if it does."""
+        command = [*self.isolate(Limits(), None, None), sys_executable(), "-sPS", "-c", "print('ready')"]
+        try:
+            tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        if tried.stdout.strip() == "ready":
+            return None
+        return (tried.stderr.strip().splitlines() or ["it gives no reason"])[-1]
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
         """The limits that the process sets on itself, and the path of its packages."""

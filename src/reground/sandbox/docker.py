@@ -13,43 +13,19 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
-from reground.core.programs import Execution, Program
-from reground.sandbox.engine import Engine, Job, Launch
+from reground.sandbox.engine import Job, Launch
 
 HARNESS = Path(__file__).parent / "harness"
 _BOOT = "import sys; sys.path.insert(0, '/reground'); from harness import main; main('/job.json')"
 _ADVICE = "start it, or use --sandbox bubblewrap"
 
 
-class DockerSandbox:
-    """Runs programs in containers without network, capabilities or a writable system.
+def find_docker(binary: str = "docker") -> Docker:
+    """Containers of `python:X.Y-slim`, for the running Python's version. The image is never pulled.
 
-    image: an image with `python` (default: python:X.Y-slim for the running Python's version). It is never pulled.
-    packages: the image has to provide them; the tests of HumanEval+ and MBPP+ need numpy.
     Raises SandboxUnavailable without docker, its daemon or the image.
     """
-
-    name = "docker"
-
-    def __init__(
-        self,
-        *,
-        concurrency: int | None = None,
-        packages: bool = False,
-        image: str | None = None,
-        binary: str = "docker",
-    ) -> None:
-        self.packages = packages
-        self.image = image or f"python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
-        _require(binary, self.image)
-        self._engine = Engine(DockerLauncher(binary, self.image), concurrency=concurrency)
-
-    async def execute(self, program: Program, /) -> Execution:
-        """Run the program within its limits."""
-        return await self._engine.execute(program)
-
-
-def _require(binary: str, image: str) -> None:
+    image = f"python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
     if shutil.which(binary) is None:
         raise SandboxUnavailable(f"there is no {binary} here, so generated programs are not run; {_ADVICE}")
     for asked, missing in (
@@ -62,11 +38,13 @@ def _require(binary: str, image: str) -> None:
             raise SandboxUnavailable(f"the Docker daemon does not answer; {_ADVICE}") from None
         if tried.returncode != 0:
             raise SandboxUnavailable(f"{missing}; {_ADVICE}")
+    return Docker(binary, image)
 
 
-class DockerLauncher:
-    """Builds `docker run` commands."""
+class Docker:
+    """Builds `docker run` commands, for containers without network, capabilities or a writable system."""
 
+    name = "docker"
     job_mode = 0o644
     limits_memory = True
 

@@ -17,6 +17,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -82,6 +83,7 @@ class Launcher(Protocol):
     job_mode: the file mode of a job's file. limits_memory: whether the isolation limits the memory of the whole tree.
     """
 
+    name: str
     job_mode: int
     limits_memory: bool
 
@@ -94,47 +96,38 @@ class Launcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
-    """The data of a process that has ended.
-
-    status: its exit status, negative for a signal. out, err: its output. most: maximum bytes of each.
-    stopped, why: the limit for which it was killed, if any. peak_mib: its peak memory, 0 if unknown.
-    """
-
-    status: int
-    out: bytes
-    err: bytes
-    most: int
-    stopped: Verdict | None = None
-    why: str = ""
-    peak_mib: float = 0.0
-
-    @property
-    def stdout(self) -> str:
-        """Standard output, up to the limit."""
-        return self.out[: self.most].decode(errors="replace")
-
-    @property
-    def stderr(self) -> str:
-        """Standard error, up to the limit."""
-        return self.err[: self.most].decode(errors="replace")
-
-
 @dataclass
 class Running:
-    """A started process, its output, and why it was stopped."""
+    """A started process, its output, and the limit for which it was stopped, if any."""
 
     process: asyncio.subprocess.Process
     launch: Launch
     limits: Limits
+    watch: Watch
+    group: MemoryGroup | None = None
     stopped: Verdict | None = None
     why: str = ""
     printed: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
-    watch: Watch | None = None
-    group: MemoryGroup | None = None
     _killed: bool = False
     _work: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @property
+    def status(self) -> int:
+        """The exit status of the process, negative for a signal."""
+        return self.process.returncode or 0
+
+    @property
+    def stdout(self) -> str:
+        """Standard output, up to the limit."""
+        return self._text(self.printed["stdout"])
+
+    @property
+    def stderr(self) -> str:
+        """Standard error since the process was isolated, up to the limit."""
+        return self._text(self.printed["stderr"].partition(HELLO)[2])
+
+    def _text(self, data: bytearray) -> str:
+        return data[: self.limits.output_bytes].decode(errors="replace")
 
     def begin(self, work: Coroutine[None, None, None]) -> None:
         """Run work alongside the process, such as reading its output."""
@@ -145,6 +138,19 @@ class Running:
         self.kill()
         await self.process.wait()
         await asyncio.gather(*self._work, return_exceptions=True)
+
+    async def conclude(self) -> None:
+        """End the process, for the verdict. Raises SandboxUnavailable if it was never isolated."""
+        await self.end()
+        if self.group is not None and self.group.exceeded():
+            # Also where another limit was noticed first: the program may have waited for the process that was killed.
+            self.stopped, self.why = Verdict.MEMORY, f"used more than {self.limits.memory_mib} MiB"
+        if self._killed or self.stopped is not None or HELLO in self.printed["stderr"]:
+            return
+        lines = self._text(self.printed["stderr"]).strip().splitlines() or ["no reason given"]
+        # Behind its reason docker says where help is.
+        why = next((line for line in lines if line.startswith("docker: ")), lines[-1])
+        raise SandboxUnavailable(f"the isolation could not be set up: {why}")
 
     def stop(self, verdict: Verdict, why: str) -> None:
         """Kill everything in the isolation. The first reason is kept."""
@@ -161,22 +167,6 @@ class Running:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
 
-    def ended(self) -> Ended:
-        """The data for the verdict, after the process has ended."""
-        if self.group is not None and self.group.exceeded():
-            # Also where another limit was noticed first: the program may have waited for the process that was killed.
-            self.stopped, self.why = Verdict.MEMORY, f"used more than {self.limits.memory_mib} MiB"
-        before, _, after = bytes(self.printed["stderr"]).partition(HELLO)
-        return Ended(
-            status=self.process.returncode or 0,
-            out=bytes(self.printed["stdout"]),
-            err=after if self.ran() else before,
-            most=self.limits.output_bytes,
-            stopped=self.stopped,
-            why=self.why,
-            peak_mib=self.watch.peak_mib if self.watch is not None else 0.0,
-        )
-
     async def collect(self, stream: str, most: int) -> None:
         """Read a stream to its end. Stop the program when its whole output exceeds `most` bytes."""
         reader = getattr(self.process, stream)
@@ -190,37 +180,37 @@ class Running:
     async def feed(self, data: bytes) -> None:
         """Write standard input, which the program may leave unread."""
         stdin = self.process.stdin
-        if stdin is None:
-            return
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.write(data)
-            await stdin.drain()
-        stdin.close()
-
-    def ran(self) -> bool:
-        """Whether the isolation was set up. Only then the exit status is the program's."""
-        return self._killed or self.stopped is not None or HELLO in self.printed["stderr"]
+        if stdin is not None:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                stdin.write(data)
+                await stdin.drain()
+            stdin.close()
 
 
 class Engine:
-    """Executes programs, at most `concurrency` at once. Creating it removes the folders of dead processes."""
+    """A `Sandbox` in a launcher's isolation. At most `concurrency` programs run at once; default: one per core.
 
-    def __init__(self, launcher: Launcher, *, concurrency: int | None = None) -> None:
+    packages: whether programs may import installed packages. Creating it removes the folders of dead processes.
+    """
+
+    def __init__(self, launcher: Launcher, *, concurrency: int | None = None, packages: bool = False) -> None:
         sweep()
+        self.name = launcher.name
+        self.packages = packages
         self._launcher = launcher
         self._concurrency = concurrency or os.cpu_count() or 1
         self._places: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
-    async def execute(self, program: Program) -> Execution:
+    async def execute(self, program: Program, /) -> Execution:
         """Run a program and judge it. Raises SandboxUnavailable if the isolation cannot be set up."""
         folder = None
         try:
             async with self._gate():
                 began = time.monotonic()
                 folder = make_workspace()
-                if program.tests is not None:
-                    return await self._with_tests(program, folder, began)
-                return await self._by_itself(program, folder, began)
+                run = self._by_itself if program.tests is None else self._with_tests
+                running, execution = await run(program, folder)
+                return settle(execution, program, running, time.monotonic() - began)
         except OSError as error:
             if error.errno not in _SCARCE:
                 raise
@@ -232,10 +222,11 @@ class Engine:
     def _gate(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
         if self._places is None or self._places[0] is not loop:
-            self._places = (loop, asyncio.Semaphore(concurrency(self._concurrency)))
+            room = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES_OF_OUR_OWN) // _FILES_OF_AN_EXECUTION
+            self._places = (loop, asyncio.Semaphore(max(1, min(self._concurrency, room))))
         return self._places[1]
 
-    async def _by_itself(self, program: Program, folder: Path, began: float) -> Execution:
+    async def _by_itself(self, program: Program, folder: Path) -> tuple[Running, Execution]:
         for_value = program.returns is not None
         data: dict[str, JsonValue] = {
             "mode": "value" if for_value else "alone",
@@ -248,48 +239,41 @@ class Engine:
             running.begin(running.feed(b"" if for_value else program.stdin.encode(errors="replace")))
             running.begin(running.collect("stdout", most))
             running.begin(running.collect("stderr", most))
-            await _until(program.limits.seconds + STARTUP_SECONDS, [running], running.process)
-            await running.end()
-            ended = _ended(running)
-            execution = judge_value(ended) if for_value else judge_alone(ended)
-            return settle(execution, program, ended, time.monotonic() - began)
+            await _until(program.limits.seconds + STARTUP_SECONDS, [running])
+            await running.conclude()
+            return running, judge_value(running) if for_value else judge_alone(running)
 
-    async def _with_tests(self, program: Program, folder: Path, began: float) -> Execution:
-        shared = folder / "shared"
+    async def _with_tests(self, program: Program, folder: Path) -> tuple[Running, Execution]:
         nonce = secrets.token_hex(16)
         source: dict[str, JsonValue] = {"mode": "tests", "source": program.source, "stdin": program.stdin}
         tests: dict[str, JsonValue] = {"tests": program.tests, "exports": list(program.exports), "nonce": nonce}
+        user, shared = _nobody(), folder / "shared"
+        hosted = Job("program", source, program.limits, folder / "program.json", user, shared)
         judge_limits = program.limits.model_copy(update={"memory_mib": TESTS_MEMORY_MIB, "processes": 64})
-        user = _nobody()
+        judging = Job("tests", tests, judge_limits, folder / "tests.json", user, shared)
         requests, replies = os.pipe(), os.pipe()
+        ends = [*requests, *replies]
         try:
             async with (
-                self._start(
-                    Job("program", source, program.limits, folder / "program.json", user, shared),
-                    requests[0],
-                    replies[1],
-                ) as running,
-                self._start(
-                    Job("tests", tests, judge_limits, folder / "tests.json", user, shared), replies[0], requests[1]
-                ) as judge,
+                self._start(hosted, requests[0], replies[1]) as running,
+                self._start(judging, replies[0], requests[1]) as judge,
             ):
-                for end in (*requests, *replies):
-                    os.close(end)
-                requests = replies = ()  # type: ignore[assignment]
-                most = program.limits.output_bytes
-                running.begin(running.collect("stderr", most))
+                while ends:
+                    os.close(ends.pop())
+                running.begin(running.collect("stderr", program.limits.output_bytes))
                 judge.begin(judge.collect("stderr", 1 << 20))
-                await _until(program.limits.seconds + STARTUP_SECONDS, [running, judge], judge.process)
+                await _until(program.limits.seconds + STARTUP_SECONDS, [running, judge])
                 # A program that is about to end by itself gets time to do so, for its exit status.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(running.process.wait(), 0.1)
+                # Both, because without an isolated program there is nothing that the tests could judge.
                 await running.end()
                 await judge.end()
-                ended = _ended(running)
-                execution = judge_tests(ended, _ended(judge), nonce)
-                return settle(execution, program, ended, time.monotonic() - began)
+                await running.conclude()
+                await judge.conclude()
+                return running, judge_tests(running, bytes(judge.printed["stderr"]), nonce)
         finally:
-            for end in (*requests, *replies):
+            for end in ends:
                 os.close(end)
 
     @contextlib.asynccontextmanager
@@ -320,47 +304,38 @@ class Engine:
                 os.close(inherited)
         shared = job.shared if job.role == "program" else None
         watch = Watch(process.pid, job.limits.memory_mib, job.limits.processes, shared)
-        running = Running(process, launch, job.limits, watch=watch, group=group)
+        running = Running(process, launch, job.limits, watch, group)
         watching = asyncio.ensure_future(watch.follow(running.stop))
         try:
             yield running
         finally:
             watching.cancel()
-            await asyncio.shield(self._clear(running))
+            await asyncio.shield(_clear(running))
 
-    async def _clear(self, running: Running) -> None:
-        """End what is left of the process, and remove what was made for it."""
-        await running.end()
-        if running.launch.tidy:
-            tidying = await asyncio.create_subprocess_exec(*running.launch.tidy, stdout=-3, stderr=-3)
-            await tidying.wait()
-        if running.group is not None:
-            await running.group.remove()
+
+async def _clear(running: Running) -> None:
+    """End what is left of the process, and remove what was made for it."""
+    await running.end()
+    if running.launch.tidy:
+        tidying = await asyncio.create_subprocess_exec(*running.launch.tidy, stdout=-3, stderr=-3)
+        await tidying.wait()
+    if running.group is not None:
+        await running.group.remove()
 
 
 def _nobody() -> int:
     return 0x40000000 + secrets.randbelow(0x30000000)
 
 
-async def _until(seconds: float, processes: list[Running], last: asyncio.subprocess.Process) -> None:
+async def _until(seconds: float, processes: list[Running]) -> None:
     """Wait for the last process. When the time is over, stop all."""
+    last = processes[-1].process
     try:
         await asyncio.wait_for(last.wait(), seconds)
     except TimeoutError:
         for running in processes:
             running.stop(Verdict.TIMEOUT, f"ran longer than {running.limits.seconds:g} s")
         await last.wait()
-
-
-def _ended(running: Running) -> Ended:
-    """The data of a process that has ended. Raises SandboxUnavailable if it was never isolated."""
-    ended = running.ended()
-    if not running.ran():
-        lines = ended.stderr.strip().splitlines() or ["no reason given"]
-        # Behind its reason docker says where help is.
-        why = next((line for line in lines if line.startswith("docker: ")), lines[-1])
-        raise SandboxUnavailable(f"the isolation could not be set up: {why}")
-    return ended
 
 
 def require(needed: Mapping[str, int | None]) -> None:
@@ -375,19 +350,13 @@ def require(needed: Mapping[str, int | None]) -> None:
             )
 
 
-def concurrency(wanted: int) -> int:
-    """The number of executions, limited by the host's limit on open files."""
-    room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES_OF_OUR_OWN
-    return max(1, min(wanted, room // _FILES_OF_AN_EXECUTION))
-
-
-def settle(execution: Execution, program: Program, ended: Ended, seconds: float) -> Execution:
+def settle(execution: Execution, program: Program, running: Running, seconds: float) -> Execution:
     """Apply the limits and the expected output, and add time and memory."""
     update: dict[str, Any] = {"seconds": round(seconds, 4)}
-    if ended.peak_mib:
-        update["memory_mib"] = round(ended.peak_mib, 1)
-    if ended.stopped is not None:
-        update |= {"verdict": ended.stopped, "detail": ended.why, "value": None}
+    if running.watch.peak_mib:
+        update["memory_mib"] = round(running.watch.peak_mib, 1)
+    if running.stopped is not None:
+        update |= {"verdict": running.stopped, "detail": running.why, "value": None}
     elif execution.detail == _KILLED and seconds > program.limits.seconds:
         update |= {"verdict": Verdict.TIMEOUT, "detail": "used up its CPU time"}
     elif execution.passed and program.tests is None and program.expected_stdout is not None:
@@ -396,24 +365,19 @@ def settle(execution: Execution, program: Program, ended: Ended, seconds: float)
 
 
 def _compare(printed: str, expected: str) -> dict[str, Any]:
-    printed_lines, expected_lines = _lines(printed), _lines(expected)
-    if printed_lines == expected_lines:
-        return {}
-    pairs = enumerate(zip(printed_lines, expected_lines, strict=False), start=1)
-    place = next((i for i, (a, b) in pairs if a != b), min(len(printed_lines), len(expected_lines)) + 1)
-    got = repr(printed_lines[place - 1][:200]) if place <= len(printed_lines) else "nothing"
-    want = repr(expected_lines[place - 1][:200]) if place <= len(expected_lines) else "nothing more"
-    return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {want}, printed {got}"}
+    lines = [[line.rstrip() for line in text.rstrip().split("\n")] for text in (printed, expected)]
+    for place, (got, want) in enumerate(zip_longest(*lines), start=1):
+        if got != want:
+            wanted = "nothing more" if want is None else repr(want[:200])
+            found = "nothing" if got is None else repr(got[:200])
+            return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {wanted}, printed {found}"}
+    return {}
 
 
-def _lines(text: str) -> list[str]:
-    return [line.rstrip() for line in text.rstrip().split("\n")]
-
-
-def judge_alone(ended: Ended) -> Execution:
+def judge_alone(running: Running) -> Execution:
     """Judge a program that reads and prints, by its exit status."""
-    verdict, detail = _exit(ended.status, ended.stderr)
-    return Execution(verdict=verdict, stdout=ended.stdout, stderr=ended.stderr, detail=detail)
+    verdict, detail = _exit(running.status, running.stderr)
+    return Execution(verdict=verdict, stdout=running.stdout, stderr=running.stderr, detail=detail)
 
 
 def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
@@ -425,9 +389,9 @@ def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
     if last.startswith("MemoryError") or "Cannot allocate memory" in last:
         return Verdict.MEMORY, last
     killed = _signal(status)
-    if killed == 24:
+    if killed == signal.SIGXCPU:
         return Verdict.TIMEOUT, "used up its CPU time"
-    if killed == 9:
+    if killed == signal.SIGKILL:
         return Verdict.MEMORY, _KILLED
     if killed:
         return Verdict.EXCEPTION, f"ended by signal {killed}"
@@ -435,35 +399,26 @@ def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
 
 
 def _signal(status: int) -> int:
-    if status < 0:
-        return -status
-    return status - 128 if status > 128 else 0
+    return -status if status < 0 else max(0, status - 128)
 
 
-def judge_value(ended: Ended) -> Execution:
-    """Judge a program by the value that it reports itself."""
-    printed = ended.stderr
-    message = _frame(ended.out)
-    if "value" in message:
-        return Execution(verdict=Verdict.PASSED, stdout=printed, value=_shallow(message["value"]))
-    error = message.get("err")
-    if not isinstance(error, dict):
-        verdict, detail = _exit(ended.status, printed)
+def judge_value(running: Running) -> Execution:
+    """Judge a program by the value that it reports itself, unless it sent no message."""
+    data = bytes(running.printed["stdout"])
+    try:
+        status, *parts = parse(data[4 : 4 + int.from_bytes(data[:4], "big")])
+        if status == "ok":
+            (value,) = parts
+            return Execution(verdict=Verdict.PASSED, stdout=running.stderr, value=_shallow(value))
+        ((kind, _, _, text, _, line),) = parts
+        known = {"MemoryError": Verdict.MEMORY, **dict.fromkeys(_SYNTAX, Verdict.SYNTAX)}
+        verdict, where = known.get(kind, Verdict.EXCEPTION), f" (line {line})" if line else ""
+        return Execution(verdict=verdict, stdout=running.stderr, detail=f"{kind}: {text}"[:2000] + where)
+    except (WireError, TypeError, ValueError):
+        verdict, detail = _exit(running.status, running.stderr)
         if verdict is Verdict.PASSED:
             verdict, detail = Verdict.EXCEPTION, "ended before it gave its value"
-        return Execution(verdict=verdict, stdout=printed, detail=detail)
-    kind, line = str(error.get("type")), error.get("line")
-    where = f" (line {line})" if line else ""
-    verdict = Verdict.MEMORY if kind == "MemoryError" else Verdict.SYNTAX if kind in _SYNTAX else Verdict.EXCEPTION
-    return Execution(verdict=verdict, stdout=printed, detail=f"{kind}: {error.get('text')}"[:2000] + where)
-
-
-def _frame(data: bytes) -> dict[str, Any]:
-    """The message that a program sent; empty if it sent none."""
-    try:
-        return parse(data[4 : 4 + int.from_bytes(data[:4], "big")])
-    except WireError:
-        return {}
+        return Execution(verdict=verdict, stdout=running.stderr, detail=detail)
 
 
 def _shallow(value: Any, depth: int = 0) -> JsonValue:
@@ -479,25 +434,14 @@ def _shallow(value: Any, depth: int = 0) -> JsonValue:
     return value  # type: ignore[no-any-return]
 
 
-def judge_tests(ended: Ended, judge: Ended, nonce: str) -> Execution:
+def judge_tests(running: Running, reported: bytes, nonce: str) -> Execution:
     """Judge by the tests' report or, without one, by how the program ended."""
-    printed = ended.stderr
-    report = _report(judge.err, nonce)
-    verdict, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))
-    if verdict == "gone":
-        return _ended_early(ended, printed, detail)
-    return Execution(verdict=Verdict(verdict), stdout=printed, detail=detail)
-
-
-def _ended_early(ended: Ended, printed: str, detail: str) -> Execution:
-    verdict, why = _exit(ended.status, printed)
-    if verdict is Verdict.PASSED or (_signal(ended.status) == 9 and ended.stopped is None):
-        verdict, why = Verdict.EXCEPTION, "ended before the tests did" + (f": {detail}" if detail else "")
-    return Execution(verdict=verdict, stdout=printed, detail=why)
-
-
-def _report(data: bytes, nonce: str) -> dict[str, Any]:
-    for line in reversed(data.splitlines()):
-        if line.startswith(nonce.encode()):
-            return dict(json.loads(line[len(nonce) :]))
-    return {}
+    lines = (line for line in reversed(reported.splitlines()) if line.startswith(nonce.encode()))
+    report = json.loads(next(lines, b"{}").removeprefix(nonce.encode()))
+    verdict, detail = report.get("verdict", "gone"), report.get("detail", "")
+    if verdict != "gone":
+        return Execution(verdict=Verdict(verdict), stdout=running.stderr, detail=detail)
+    ending, why = _exit(running.status, running.stderr)
+    if ending is Verdict.PASSED or (_signal(running.status) == signal.SIGKILL and running.stopped is None):
+        ending, why = Verdict.EXCEPTION, "ended before the tests did" + (f": {detail}" if detail else "")
+    return Execution(verdict=ending, stdout=running.stderr, detail=why)

@@ -139,17 +139,14 @@ class Watch:
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 0.05)
-            excess = self._checked()
+            try:
+                excess = self.sample()
+            except Exception as error:
+                # A program that is not watched has no limits.
+                excess = Verdict.EXCEPTION, f"was stopped because it could not be watched: {type(error).__name__}"
             if excess is not None:
                 stop(*excess)
                 return
-
-    def _checked(self) -> tuple[Verdict, str] | None:
-        try:
-            return self.sample()
-        except Exception as error:
-            # A program that is not watched has no limits.
-            return Verdict.EXCEPTION, f"was stopped because it could not be watched: {type(error).__name__}"
 
     def sample(self) -> tuple[Verdict, str] | None:
         """Sample once. Returns the verdict and the reason if a limit is exceeded."""
@@ -175,18 +172,11 @@ def descendants(pid: int, *, most: int) -> list[int]:
     pids: list[int] = []
     waiting = [pid]
     while waiting and len(pids) < most:
-        children = _children(waiting.pop())
+        lists = Path(f"/proc/{waiting.pop()}/task").glob("*/children")
+        children = [int(child) for threads in lists for child in _read(threads).split()]
         pids += children
         waiting += children
     return pids
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-        return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
-    except OSError:
-        return []
 
 
 def _read(path: str | Path) -> bytes:
@@ -221,25 +211,18 @@ def proportional_mib(pid: int) -> float:
 
 def in_memory(pids: Iterable[int]) -> tuple[float, int]:
     """MiB and number of files in the sandbox's in-memory folders, including deleted files that are still open."""
-    for pid in pids:
-        root = f"/proc/{pid}/root"
-        # Before the isolation is complete, a process may still see the host's folders.
-        if not os.path.exists(f"{root}/reground/harness"):  # noqa: PTH110
-            continue
-        usages = [_usage(f"{root}/{place}") for place in _SCRATCH]
-        return sum(mib for mib, _ in usages), sum(files for _, files in usages)
-    return 0.0, 0
-
-
-def _usage(path: str) -> tuple[float, int]:
-    try:
-        system = os.statvfs(path)
-        # On a disk the numbers would include all other files.
-        if not os.path.ismount(path):
-            return 0.0, 0
-    except OSError:
-        return 0.0, 0
-    return (system.f_blocks - system.f_bfree) * system.f_frsize / _MIB, system.f_files - system.f_ffree
+    # Before the isolation is complete, a process may still see the host's folders.
+    roots = (f"/proc/{pid}/root" for pid in pids)
+    root = next((root for root in roots if os.path.exists(f"{root}/reground/harness")), None)  # noqa: PTH110
+    mib, files = 0.0, 0
+    for folder in _SCRATCH if root is not None else ():
+        with contextlib.suppress(OSError):
+            system = os.statvfs(f"{root}/{folder}")
+            # On a disk the numbers would include all other files.
+            if os.path.ismount(f"{root}/{folder}"):
+                mib += (system.f_blocks - system.f_bfree) * system.f_frsize / _MIB
+                files += system.f_files - system.f_ffree
+    return mib, files
 
 
 def sockets(pid: int) -> int:
@@ -248,48 +231,31 @@ def sockets(pid: int) -> int:
 
 
 def overfull(folder: Path, pids: Iterable[int] = ()) -> bool:
-    """Whether a folder exceeds its limits, or cannot be read."""
+    """Whether a folder exceeds its limits, or cannot be read. Deleted files that a process holds open count, too."""
     if folder.is_mount():
         return False  # the mount limits its size
-    seen: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     waiting = [str(folder)]
-    while waiting:
+    while waiting and len(sizes) <= SHARED_FILES:
         try:
             entries = list(os.scandir(waiting.pop()))
         except OSError:
             return True
         for entry in entries:
-            _count(seen, entry.path)
+            with contextlib.suppress(OSError):
+                status = entry.stat(follow_symlinks=False)
+                sizes[status.st_ino] = status.st_blocks * 512
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-        if _too_much(seen):
-            return True
     device = folder.stat().st_dev
     for pid in pids:
-        for name in _deleted(pid):
-            _count(seen, name, device)
-    return _too_much(seen)
-
-
-def _too_much(seen: dict[int, int]) -> bool:
-    return len(seen) > SHARED_FILES or sum(seen.values()) > SHARED_MIB * _MIB
-
-
-def _count(seen: dict[int, int], path: str, device: int | None = None) -> None:
-    """Add a file to those seen. With a device, only a deleted file on that device."""
-    try:
-        status = Path(path).stat(follow_symlinks=device is not None)
-    except OSError:
-        return
-    if device is None or (status.st_dev == device and status.st_nlink == 0 and stat.S_ISREG(status.st_mode)):
-        seen[status.st_ino] = status.st_blocks * 512
-
-
-def _deleted(pid: int) -> list[str]:
-    try:
-        return [entry.path for entry in os.scandir(f"/proc/{pid}/fd")]
-    except OSError:
-        return []
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    status = entry.stat()
+                    if status.st_dev == device and status.st_nlink == 0 and stat.S_ISREG(status.st_mode):
+                        sizes[status.st_ino] = status.st_blocks * 512
+    return len(sizes) > SHARED_FILES or sum(sizes.values()) > SHARED_MIB * _MIB
 
 
 def make_workspace() -> Path:

@@ -23,11 +23,16 @@ def confine(limits: dict[str, int | None]) -> None:
     """Drop to an unprivileged user if one is named, and set limits that cannot be raised again."""
     user = limits["user"]
     if user is not None:
-        _empty_bounding_set()
+        # Give up every capability for good, including those that a program file might grant.
+        for capability in range(64):
+            if _libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+                break
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        _inherit_nothing()
+        # A change of user keeps the inheritable set.
+        if _libc("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)) != 0:
+            raise OSError("the capabilities cannot be given up")
     for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE"):
         limit = limits[name]
         if limit is not None:
@@ -35,19 +40,6 @@ def confine(limits: dict[str, int | None]) -> None:
             limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard - (name == "CPU"))
             # The soft limit on CPU sends its own signal; the hard one kills.
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit + (name == "CPU")))
-
-
-def _empty_bounding_set() -> None:
-    """Give up every capability for good, including those that a program file might grant."""
-    for capability in range(64):
-        if _libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
-            break
-
-
-def _inherit_nothing() -> None:
-    """Empty the inheritable set too, which a change of user keeps."""
-    if _libc("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)) != 0:
-        raise OSError("the capabilities cannot be given up")
 
 
 def _libc(name: str, *arguments: int | bytes) -> int:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import operator
 import os
 import sys
 import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .wire import (
-    Channel,
+    MOST_MIRRORS,
     Message,
     Session,
     WireError,
+    ancestry,
     base_value,
     describe,
     encode,
@@ -20,10 +23,12 @@ from .wire import (
     is_mutable,
     line_of,
     overwrite,
+    write_frame,
 )
 
 FILE = "program.py"
 SYNTAX_EXIT = 65
+BATCH = 64
 
 
 class Peer:
@@ -34,184 +39,162 @@ class Peer:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the tests' function with plain data, while the call that passed it is running."""
-        reply = self._session.request("call", self, _plain_only(list(args)), _plain_only(dict(named)))
-        if "err" in reply:
-            raise _builtin_error(reply["err"])
-        return self._session.decode(reply["ok"])
+        data = encode(list(args), _plain_only), encode(named, _plain_only)
+        status, value = self._session.request("call", self._number, *data)
+        if status == "ok":
+            return self._session.decode(value)
+        _, _, ancestors, text, *_ = value
+        kinds = [getattr(builtins, name) for name in ancestors]
+        raise next((kind for kind in kinds if issubclass(kind, Exception)), RuntimeError)(text)
 
 
 def _plain_only(value: Any) -> Any:
-    def refuse(part: Any) -> Message:
-        plain = base_value(part)
-        if plain is part:
-            raise TypeError("a function of the tests takes plain data only")
-        return {"t": "", "v": encode(plain, refuse)}
-
-    encode(value, refuse)
-    return value
-
-
-def _builtin_error(data: Message) -> BaseException:
-    for name in data["mro"]:
-        kind = getattr(builtins, name, None)
-        if isinstance(kind, type) and issubclass(kind, Exception):
-            return kind(data["text"])
-    return RuntimeError(data["text"])
+    plain = base_value(value)
+    if plain is value:
+        raise TypeError("a function of the tests takes plain data only")
+    return encode(plain, _plain_only)
 
 
 class ProgramSession(Session):
-    """Serves the tests' requests on the program's objects."""
+    """Serves the tests' requests on the program's objects.
 
-    def __init__(self, channel: Channel, source: str) -> None:
-        super().__init__(channel)
+    Its replies are the status, the value or the error, the changes of containers that the tests have copies of, and
+    what else an operation has to say.
+    """
+
+    def __init__(self, read: int, write: int, source: str) -> None:
+        super().__init__(read, write)
         self._source = source
         self._mirrors: list[list[Any]] = []
 
-    def refer(self, value: Any) -> Message:
+    def serve(self) -> None:
+        """Serve the tests until they have gone."""
+        try:
+            while True:
+                self.send(self.answer(*self.receive()))
+        except WireError:
+            return
+
+    def refer(self, value: Any) -> Any:
         """Subclasses of builtins that the program did not define cross as the builtin; other objects by reference."""
         if isinstance(value, Peer):
             return {"t": "yours", "v": value._number}  # noqa: SLF001
         if isinstance(value, bool | int | float | complex | str | bytes) or type(value).__module__ != "program":
             plain = base_value(value)
             if plain is not value:
-                return {"t": "", "v": encode(plain, self.refer)}
+                return encode(plain, self.refer)
         return self.export(value)
 
-    def export(self, value: Any) -> Message:
-        """Exception classes carry their base classes, so that the tests can name them in `except`."""
-        data = super().export(value)
-        if isinstance(value, type) and issubclass(value, Exception):
-            described = describe(value.__new__(value))
-            data["x"] = {"type": described["type"], "mro": described["mro"]}
-        return data
-
-    def adopt(self, number: int, data: Message) -> Any:
+    def adopt(self, number: int) -> Any:
         """A function of the tests."""
         return Peer(self, number)
 
-    def resolve(self, data: Message) -> Any:
+    def resolve(self, data: dict[str, Any]) -> Any:
         """Resolve Python's own types and functions by name, because the tests are trusted."""
-        if data["t"] == "builtin":
-            return getattr(builtins, data["v"])
-        return super().resolve(data)
+        return getattr(builtins, data["v"]) if data["t"] == "builtin" else super().resolve(data)
 
-    def answer(self, message: Message) -> Message:
-        """Perform a request, and describe its error."""
+    def answer(self, op: str, *operands: Any) -> Message:
+        """Perform a request, or describe its error. The first operand are the changes that the tests made to copies."""
         try:
-            operands = [self.decode(operand) for operand in message["a"]]
-            return self.perform(str(message["op"]), operands, message)
+            pushed, *values = map(self.decode, operands)
+            for place, content in pushed:
+                mirror = self._mirrors[place]
+                overwrite(mirror[0], content)
+                mirror[1] = self.encode(mirror[0])
+            value, more = self._perform(op, values)
+            return ["ok", value, self._pulled(), more]
         except WireError:
             raise
         except BaseException as error:
-            return {"err": describe(error, FILE)}
+            return ["err", describe(error, FILE), [], None]
 
-    def perform(self, op: str, operands: list[Any], message: Message) -> Message:
-        """Perform a request, and report changes of the containers that the tests have copies of."""
-        for place, data in message.get("push", ()):
-            mirror = self._mirrors[place]
-            overwrite(mirror[0], self.decode(data))
-            mirror[1] = self.encode(mirror[0])
-        reply = self._call(*operands) if op == "call" else {"ok": self.encode(_ACTS[op](self, *operands))}
-        if op == "get":
-            self._mirror(getattr(operands[0], operands[1]), reply)
-        pull = [[place, new[0]] for place, mirror in enumerate(self._mirrors) if (new := self._changed(mirror))]
-        if pull:
-            reply["pull"] = pull
-        return reply
+    def _perform(self, op: str, operands: list[Any]) -> tuple[Any, Any]:
+        if op == "load":
+            return self._load(*operands)
+        if op == "call":
+            return self._call(*operands)
+        value = _ACTS[op](*operands)
+        return self.encode(value), self._mirror(value) if op == "get" else None
 
-    def load(self, exports: list[str]) -> list[Any]:
-        """Run the source, and return the tests' names from it, in their order."""
+    def _load(self, exports: list[str]) -> tuple[Any, Any]:
+        """Run the source. Returns what has the tests' names, and the classes of exceptions among it."""
         names = run_source(self._source, "program")
         missing = [name for name in exports if name not in names]
         if missing:
             raise NameError(f"the program does not define {', '.join(missing)}")
-        return [names[name] for name in exports]
+        values = [names[name] for name in exports]
+        classes = [
+            ancestry(each) if isinstance(each, type) and issubclass(each, Exception) else None for each in values
+        ]
+        return [self.encode(each) for each in values], classes
 
-    def _mirror(self, value: Any, reply: Message) -> None:
-        if not is_mutable(value):
-            return
+    def _call(self, function: Any, args: list[Any], named: dict[str, Any]) -> tuple[Any, Any]:
+        """Call a function. Returns its answer, and the arguments that it changed by their places."""
+        before = {place: self.encode(arg) for place, arg in enumerate(args) if is_mutable(arg)}
+        answer = self.encode(function(*args, **named))
+        after = [[place, self.encode(args[place])] for place in before]
+        return answer, [[place, content] for place, content in after if content != before[place]]
+
+    def _mirror(self, value: Any) -> int | None:
+        """The number of a container of which the tests get a copy that follows it."""
         for place, mirror in enumerate(self._mirrors):
             if mirror[0] is value:
-                reply["mirror"] = place
-                return
-        if len(self._mirrors) < 256:
-            reply["mirror"] = len(self._mirrors)
-            self._mirrors.append([value, reply["ok"]])
+                return place
+        if not is_mutable(value) or len(self._mirrors) == MOST_MIRRORS:
+            return None
+        self._mirrors.append([value, self.encode(value)])
+        return len(self._mirrors) - 1
 
-    def _changed(self, mirror: list[Any]) -> list[Any]:
-        new = self.encode(mirror[0])
-        if new == mirror[1]:
-            return []
-        mirror[1] = new
-        return [new]
-
-    def _call(self, function: Any, args: list[Any], named: dict[str, Any]) -> Message:
-        before = {place: self.encode(arg) for place, arg in enumerate(args) if is_mutable(arg)}
-        reply = {"ok": self.encode(function(*args, **named))}
-        changed = {place: self.encode(args[place]) for place in before}
-        moved = [[place, new] for place, new in changed.items() if new != before[place]]
-        if moved:
-            reply["args"] = moved
-        return reply
+    def _pulled(self) -> list[Any]:
+        """The containers that have changed since the tests last knew."""
+        changes = []
+        for place, mirror in enumerate(self._mirrors):
+            content = self.encode(mirror[0])
+            if content != mirror[1]:
+                mirror[1] = content
+                changes.append([place, content])
+        return changes
 
 
-class _Taken:
-    """An iterator that raises an error only after the items before it were taken."""
-
-    def __init__(self, items: Any) -> None:
-        self._items = iter(items)
-        self._error: BaseException | None = None
-
-    def take(self, count: int) -> list[Any]:
-        """Up to `count` items, and whether that was all."""
-        if self._error is not None:
-            raise self._error
-        items: list[Any] = []
-        try:
-            while len(items) < count:
-                items.append(next(self._items))
-        except StopIteration:
-            return [items, True]
-        except Exception as error:
-            if not items:
-                raise
-            self._error = error
-        return [items, False]
+def _batches(items: Any) -> Iterator[list[Any]]:
+    """Items in lists, because each list takes a request. An error comes after the items before it."""
+    batch = []
+    try:
+        for item in items:
+            batch.append(item)
+            if len(batch) == BATCH:
+                yield batch
+                batch = []
+    except Exception:
+        yield batch
+        raise
+    yield batch
 
 
-def _delete_item(session: ProgramSession, value: Any, key: Any) -> None:
-    del value[key]
-
-
-def _set_item(session: ProgramSession, value: Any, key: Any, item: Any) -> None:
-    value[key] = item
-
-
-_ACTS: dict[str, Any] = {
-    "load": ProgramSession.load,
-    "get": lambda s, value, name: getattr(value, name),
-    "set": lambda s, value, name, item: setattr(value, name, item),
-    "delete": lambda s, value, name: delattr(value, name),
-    "item": lambda s, value, key: value[key],
-    "set_item": _set_item,
-    "delete_item": _delete_item,
-    "len": lambda s, value: len(value),
-    "iter": lambda s, value: _Taken(value),
-    "take": lambda s, value, count: value.take(count),
-    "next": lambda s, value: next(value),
-    "str": lambda s, value: str(value),
-    "repr": lambda s, value: repr(value),
-    "bool": lambda s, value: bool(value),
-    "eq": lambda s, value, other: bool(value == other),
-    "plain": lambda s, value: [base_value(value) is not value, _plain(value)],
-    "builtin": lambda s, value: value.__name__ if isinstance(value, type) and is_builtin(value) else None,
-    "isinstance": lambda s, value, kind: isinstance(value, kind),
-}
-
-
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> list[Any]:
+    """Whether the value is a builtin's subclass, and the builtin's value in it."""
     plain = base_value(value)
-    return None if plain is value else plain
+    return [False, None] if plain is value else [True, plain]
+
+
+_ACTS: dict[str, Callable[..., Any]] = {
+    "get": getattr,
+    "set": setattr,
+    "delete": delattr,
+    "item": operator.getitem,
+    "set_item": operator.setitem,
+    "delete_item": operator.delitem,
+    "len": len,
+    "batches": _batches,
+    "next": next,
+    "str": str,
+    "repr": repr,
+    "bool": bool,
+    "eq": lambda value, other: bool(value == other),
+    "plain": _plain,
+    "builtin": lambda value: value.__name__ if isinstance(value, type) and is_builtin(value) else None,
+    "isinstance": isinstance,
+}
 
 
 def run_source(source: str, name: str) -> dict[str, Any]:
@@ -223,18 +206,18 @@ def run_source(source: str, name: str) -> dict[str, Any]:
     return module.__dict__
 
 
-def main(job: Message) -> None:
+def main(job: dict[str, Any]) -> None:
     """Run the program: alone, for a value, or for tests."""
     for name in ("exit", "quit"):  # programs use them; Python has them from `site`, which is not loaded here
         setattr(builtins, name, sys.exit)
     if job["mode"] == "alone":
         _alone(job["source"])
-    channel = Channel(os.dup(0), os.dup(1))
+    read, write = os.dup(0), os.dup(1)
     _quiet_streams(job["stdin"])
     if job["mode"] == "value":
-        channel.send(_value(job))
+        write_frame(write, _value(job))
     else:
-        _serve(ProgramSession(channel, job["source"]))
+        ProgramSession(read, write, job["source"]).serve()
     flush()
     os._exit(0)
 
@@ -260,12 +243,12 @@ def _alone(source: str) -> None:
     raise SystemExit(0)
 
 
-def _value(job: Message) -> Message:
+def _value(job: dict[str, Any]) -> Message:
     try:
         names = run_source(job["source"], "program")
-        return {"value": plain_json(eval(job["returns"], names))}  # noqa: S307
+        return ["ok", plain_json(eval(job["returns"], names))]  # noqa: S307
     except BaseException as error:
-        return {"err": describe(error, FILE)}
+        return ["err", describe(error, FILE)]
 
 
 def plain_json(value: Any, depth: int = 0) -> Any:
@@ -287,21 +270,13 @@ def plain_json(value: Any, depth: int = 0) -> Any:
 
 
 def _quiet_streams(stdin: str) -> None:
-    """Give standard input the text, send output to standard error, and move the channel to other descriptors."""
+    """Give standard input the text, and send output to standard error."""
     text = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108
     os.write(text, stdin.encode())
     os.lseek(text, 0, os.SEEK_SET)
     os.dup2(text, 0)
     os.close(text)
     os.dup2(2, 1)
-
-
-def _serve(session: ProgramSession) -> None:
-    try:
-        while True:
-            session.send(session.answer(session.receive()))
-    except WireError:
-        return
 
 
 def flush() -> None:

@@ -8,11 +8,11 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .wire import (
-    MOST_NODES,
-    Channel,
+    MOST_MIRRORS,
     Message,
     Session,
     WireError,
@@ -27,12 +27,30 @@ from .wire import (
 
 FILE = "tests.py"
 _TRUSTED_ERRORS = ("sqlite3", "json.decoder", "decimal", "zipfile", "binascii", "xml.etree.ElementTree", "re")
-MOST_MIRRORS = 256
 _READABLE = {"__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__module__"}
+_NO_PROTOCOL = "the program does not keep to the protocol"
 
 
 class ProgramEnded(BaseException):
     """The program asked to exit. Not an Exception, so that `assertRaises(Exception)` does not accept it."""
+
+
+def _asks(op: str) -> Callable[..., Any]:
+    """A method that has the program perform an operation on the object."""
+
+    def method(self: Handle, *operands: Any) -> Any:
+        return self._session.ask(op, self, *operands)
+
+    return method
+
+
+def _sets(op: str) -> Callable[..., None]:
+    """A method that sets something. A function of the tests that it sets can be called later, too."""
+
+    def method(self: Handle, name: Any, value: Any) -> None:
+        self._session.exchange(op, self, name, value)
+
+    return method
 
 
 class Handle:
@@ -49,6 +67,19 @@ class Handle:
         object.__setattr__(self, "_session", session)
         object.__setattr__(self, "_number", number)
 
+    __setattr__ = _sets("set")
+    __delattr__ = _asks("delete")
+    __getitem__ = _asks("item")
+    __setitem__ = _sets("set_item")
+    __delitem__ = _asks("delete_item")
+    __len__ = _asks("len")
+    __next__ = _asks("next")
+    __str__ = _asks("str")
+    __repr__ = _asks("repr")
+    __hash__ = object.__hash__
+    # numpy must not treat an object of the program as an array.
+    __array_ufunc__ = None
+
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the object in the program."""
         return self._session.call(self, list(args), named, sys._getframe(1))
@@ -58,45 +89,16 @@ class Handle:
             raise AttributeError(name)
         return self._session.get(self, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        self._session.place("set", self, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        self._session.ask("delete", self, name)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._session.ask("item", self, key)
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._session.place("set_item", self, key, value)
-
-    def __delitem__(self, key: Any) -> None:
-        self._session.ask("delete_item", self, key)
-
-    def __len__(self) -> int:
-        return int(self._session.ask("len", self))
-
     def __iter__(self) -> Iterator[Any]:
-        items = self._session.ask("iter", self)
-        done, count = False, 0
-        while not done:
-            some, done = self._session.ask("take", items, 64)
-            count += len(some)
-            if type(some) is not list or count > MOST_NODES:
-                raise ValueError("an iterator without end")
-            yield from some
-
-    def __next__(self) -> Any:
-        return self._session.ask("next", self)
-
-    def __contains__(self, item: Any) -> bool:
-        return any(each == item for each in self)
-
-    def __str__(self) -> str:
-        return str(self._session.ask("str", self))
-
-    def __repr__(self) -> str:
-        return str(self._session.ask("repr", self))
+        batches = self._session.ask("batches", self)
+        while True:
+            try:
+                batch = self._session.ask("next", batches)
+            except StopIteration:
+                return
+            if type(batch) is not list:
+                raise TypeError("not a batch of items")
+            yield from batch
 
     def __bool__(self) -> bool:
         return self._session.ask("bool", self) is True
@@ -108,12 +110,6 @@ class Handle:
             return is_builtin(other) and self._session.ask("builtin", self) == other.__name__
         holds, plain = self._session.ask("plain", self)
         return holds is True and bool(plain == other)
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    # numpy must not treat an object of the program as an array.
-    __array_ufunc__ = None
 
     def __array__(self, *args: Any, **named: Any) -> Any:
         raise TypeError("an object of the program is no array")
@@ -131,43 +127,51 @@ class Handle:
 class TestsSession(Session):
     """Asks the program, and lets it call only the functions that the running call passed to it.
 
+    broken: why the conversation ended; nothing mends it, so a test cannot pass over it.
     failed: the first assertion of the tests that failed within such a call; the program cannot hide it.
     """
 
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(channel)
+    def __init__(self, read: int, write: int) -> None:
+        super().__init__(read, write)
+        self.broken = ""
         self.failed: AssertionError | None = None
         self._mirrors: dict[int, list[Any]] = {}
-        self._loading = False
+
+    @contextmanager
+    def _protocol(self) -> Iterator[None]:
+        """Whatever goes wrong in the block ends the conversation for good. Raises WireError."""
+        if self.broken:
+            raise WireError(self.broken)
+        try:
+            yield
+        except WireError as error:
+            self.broken = self.broken or str(error)
+            raise
+        except Exception as error:
+            self.broken = _NO_PROTOCOL
+            raise WireError(_NO_PROTOCOL) from error
 
     def load(self, exports: list[str]) -> dict[str, Any]:
         """The program's objects with these names."""
-        self._loading = True
-        try:
-            values = self.ask("load", exports)
-        finally:
-            self._loading = False
-        if type(values) is not list or len(values) != len(exports):
-            raise self._odd()
-        return dict(zip(exports, values, strict=True))
+        values, classes = self.exchange("load", exports)
+        with self._protocol():
+            if type(values) is not list:
+                raise TypeError
+            pairs = zip(values, classes, strict=True)
+            objects = [value if known is None else _error_class(*known) for value, known in pairs]
+            return dict(zip(exports, objects, strict=True))
 
     def ask(self, op: str, *operands: Any) -> Any:
         """The program's answer. Its exception is raised here."""
         first = self._next
         try:
-            return self.decode(self._exchange(op, *operands)["ok"])
+            return self.exchange(op, *operands)[0]
         finally:
             self.forget(first)
 
-    def place(self, op: str, *operands: Any) -> None:
-        """Set an attribute or an item. A function of the tests set there can be called later, too."""
-        self._exchange(op, *operands)
-
     def get(self, handle: Handle, name: str) -> Any:
         """An attribute. A container is a copy that is synchronised with the original in both directions."""
-        reply = self._exchange("get", handle, name)
-        value = self.decode(reply["ok"])
-        place = reply.get("mirror")
+        value, place = self.exchange("get", handle, name)
         if type(place) is not int or not 0 <= place < MOST_MIRRORS or not is_mutable(value):
             return value
         known = self._mirrors.get(place)
@@ -184,18 +188,38 @@ class TestsSession(Session):
         """
         first = self._next
         try:
-            reply = self._exchange("call", handle, args, dict(named))
-            answer = self.decode(reply["ok"])
-            changes = self._changes(reply)
-            if changes and (answer is None or _discards(caller)):
-                for place, data in changes:
-                    if is_mutable(args[place]):
-                        overwrite(args[place], self.decode(data))
-            return answer
+            answer, changes = self.exchange("call", handle, args, named)
         finally:
             self.forget(first)
+        if changes and (answer is None or _discards(caller)):
+            with self._protocol():
+                for place, content in changes:
+                    if is_mutable(args[place]):
+                        overwrite(args[place], content)
+        return answer
 
-    def refer(self, value: Any) -> Message:
+    def exchange(self, op: str, *operands: Any) -> tuple[Any, Any]:
+        """The program's answer, and what else the operation has to say. Its exception is raised here."""
+        pushed = []
+        for place, mirror in self._mirrors.items():
+            content = self.encode(mirror[0])
+            if content != mirror[1]:
+                mirror[1] = content
+                pushed.append([place, content])
+        data = [self.encode(operand) for operand in operands]
+        with self._protocol():
+            status, value, pulled, more = self.request(op, pushed, *data)
+            for place, content in self.decode(pulled):
+                if place in self._mirrors:
+                    mirror = self._mirrors[place]
+                    overwrite(mirror[0], content)
+                    mirror[1] = self.encode(mirror[0])
+            if status == "ok":
+                return self.decode(value), self.decode(more)
+            error = _rebuild(value, ending=op == "next")
+        raise error
+
+    def refer(self, value: Any) -> Any:
         """Refer to the program's objects by number, to Python's by name, and export others as callables."""
         if isinstance(value, Handle):
             return {"t": "yours", "v": value._number}  # noqa: SLF001
@@ -203,71 +227,27 @@ class TestsSession(Session):
             return {"t": "builtin", "v": value.__name__}
         return self.export(value)
 
-    def adopt(self, number: int, data: Message) -> Any:
-        """A handle or, for an exception class that the tests name, a class on this side."""
-        return _error_class(data["x"]) if self._loading and "x" in data else Handle(self, number)
+    def adopt(self, number: int) -> Any:
+        """A handle."""
+        return Handle(self, number)
 
-    def answer(self, message: Message) -> Message:
+    def answer(self, op: str, *operands: Any) -> Message:
         """Let the program call a function that was passed to it, with plain data only; other results become None."""
-        function, args, named = self._borrowed(message)
+        with self._protocol():
+            number, args, named = operands
+            args, named = decode(args, _refuse), decode(named, _refuse)
+            if op != "call" or type(args) is not list or type(named) is not dict:
+                raise TypeError(op)
+            function = self._objects.get(number, _returned)
         try:
-            return {"ok": encode(function(*args, **named), lambda part: None)}
+            return ["ok", encode(function(*args, **named), lambda part: None)]
         except AssertionError as error:
             self.failed = self.failed or error
-            return {"err": describe(error)}
+            return ["err", describe(error)]
         except WireError:
             raise
         except BaseException as error:
-            return {"err": describe(error)}
-
-    def _borrowed(self, message: Message) -> tuple[Any, list[Any], dict[str, Any]]:
-        try:
-            reference, args, named = message["a"]
-            number = reference["v"]
-            args, named = self.guard(lambda: (decode(args, _refuse), decode(named, _refuse)))
-            if message["op"] != "call" or reference["t"] != "yours" or type(number) is not int:
-                raise self._odd()
-            if type(args) is not list or type(named) is not dict or not all(type(name) is str for name in named):
-                raise self._odd()
-        except (LookupError, TypeError, ValueError, AttributeError) as odd:
-            raise self._odd() from odd
-        return self._own.get(number, _returned), args, named
-
-    def _odd(self) -> WireError:
-        self.broken = self.broken or "the program does not keep to the protocol"
-        return WireError(self.broken)
-
-    def _changes(self, reply: Message) -> list[Any]:
-        changes = reply.get("args", [])
-        if type(changes) is list and all(type(change) is list and len(change) == 2 for change in changes):
-            return changes
-        raise self._odd()
-
-    def _exchange(self, op: str, *operands: Any) -> Message:
-        push = []
-        for place, mirror in self._mirrors.items():
-            new = self.encode(mirror[0])
-            if new != mirror[1]:
-                mirror[1] = new
-                push.append([place, new])
-        reply = self.request(op, *operands, **({"push": push} if push else {}))
-        try:
-            for place, data in reply.get("pull", ()):
-                if place in self._mirrors:
-                    overwrite(self._mirrors[place][0], self.decode(data))
-                    self._mirrors[place][1] = self.encode(self._mirrors[place][0])
-            if "err" not in reply:
-                reply["ok"]
-                return reply
-            error = _rebuild(reply["err"])
-        except (LookupError, TypeError, ValueError, AttributeError) as odd:
-            raise self._odd() from odd
-        if isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit) and op != "next":
-            # Within a `zip` or a generator of the tests it would end these instead of failing them.
-            attributes = error.__dict__
-            error = _derived(type(error).__name__, RuntimeError)(*error.args)
-            error.__dict__.update(attributes)
-        raise error
+            return ["err", describe(error)]
 
 
 def _discards(caller: types.FrameType) -> bool:
@@ -286,15 +266,14 @@ def _returned(*args: Any, **named: Any) -> Any:
     raise TypeError("the call that this function was passed to is over")
 
 
-def _error_class(data: Message) -> type[BaseException]:
-    name, known = str(data["type"]), [str(base) for base in data["mro"]]
-    trusted = str(data.get("module", ""))
-    if trusted in _TRUSTED_ERRORS and trusted in sys.modules:
-        kind = getattr(sys.modules[trusted], name, None)
+def _error_class(name: str, module: str, ancestors: list[str]) -> type[BaseException]:
+    """The class here that stands for a class of the program's exceptions."""
+    if module in _TRUSTED_ERRORS and module in sys.modules:
+        kind = getattr(sys.modules[module], name, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
             return kind
-    for base in known:
-        kind = getattr(builtins, base, None)
+    for ancestor in ancestors:
+        kind = getattr(builtins, ancestor, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
             return kind if kind.__name__ == name else _derived(name, kind)
     return ProgramEnded
@@ -307,23 +286,28 @@ def _derived(name: str, base: type[BaseException]) -> type[BaseException]:
     return _CLASSES.setdefault((name, base), type(name, (base,), {"__module__": "program"}))
 
 
-def _rebuild(data: Message) -> BaseException:
-    kind = _error_class(data)
-    text, args = str(data["text"]), [arg for arg in data["args"] if not isinstance(arg, dict | list)]
+def _rebuild(description: list[Any], *, ending: bool) -> BaseException:
+    """The program's exception. ending: whether it may be the end of an iteration.
+
+    Elsewhere that would end a `zip` or a generator of the tests instead of failing them.
+    """
+    name, module, ancestors, text, args, line = description
+    kind = _error_class(name, module, ancestors)
+    if not ending and issubclass(kind, StopIteration | StopAsyncIteration):
+        kind = _derived(kind.__name__, RuntimeError)
     try:
-        error = kind(*args)
+        error = kind(*(arg for arg in args if not isinstance(arg, dict | list)))
     except Exception:
         error = _derived(kind.__name__, Exception)(text)
-    where = f" (line {data['line']})" if data.get("line") else ""
-    error.__dict__["from_program"] = f"{data['type']}: {text}{where}"
-    error.__dict__["type_in_program"] = str(data["type"])
+    where = f" (line {line})" if line else ""
+    error.__dict__.update(from_program=f"{name}: {text}{where}", type_in_program=name)
     return error
 
 
-def main(job: Message) -> None:
+def main(job: dict[str, Any]) -> None:
     """Load the program, run the tests, and report on a pipe that the program does not have."""
     report = os.dup(2)
-    session = TestsSession(Channel(os.dup(0), os.dup(1)))
+    session = TestsSession(os.dup(0), os.dup(1))
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
@@ -335,7 +319,7 @@ def main(job: Message) -> None:
     os._exit(0)
 
 
-def judge(session: TestsSession, job: Message) -> tuple[str, str]:
+def judge(session: TestsSession, job: dict[str, Any]) -> tuple[str, str]:
     """A verdict and its reason."""
     try:
         exports = session.load(list(job["exports"]))

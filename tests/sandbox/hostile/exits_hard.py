@@ -1,7 +1,0 @@
-# expect: exception
-# ruff: noqa
-import os
-
-
-def add(a, b):
-    os._exit(0)

@@ -1,7 +1,0 @@
-# expect: exception
-# ruff: noqa
-import sys
-
-
-def add(a, b):
-    sys.exit(0)

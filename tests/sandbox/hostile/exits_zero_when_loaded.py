@@ -1,5 +1,0 @@
-# expect: exception
-# ruff: noqa
-import sys
-
-sys.exit(0)

@@ -1,5 +1,0 @@
-# expect: timeout
-# ruff: noqa
-def add(a, b):
-    while True:
-        pass
