@@ -66,25 +66,59 @@ def open_scorer(folder: Path, manifest: Manifest) -> Scorer:
     return LmScorer(folder, manifest) if manifest.engine == "lm" else EncoderScorer(folder, manifest)
 
 
-class EncoderScorer:
-    """Cross-encoders and embedders of sentence-transformers."""
+class FolderScorer:
+    """The weights of a critic folder. Each sub-folder's are loaded when they are first needed."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self._folder, self._manifest = folder, manifest
+        self.manifest = manifest
+        self._folder = folder
         self._models: dict[Path, Any] = {}
 
     def scores(self, items: Sequence[Item]) -> list[float]:
-        """The logits, or the scaled cosines."""
-        return _by_folder(items, self._folder, self._manifest, self._score)
+        """One score an item. Those of a sub-folder are computed together. Raises ModelError for damaged weights."""
+        groups: dict[Path, list[int]] = {}
+        for place, (kind, _) in enumerate(items):
+            groups.setdefault(folder_of(self._folder, self.manifest, kind), []).append(place)
+        scores = [0.0] * len(items)
+        for folder, places in groups.items():
+            computed = self.compute(self._model(folder), folder, [items[place] for place in places])
+            for place, score in zip(places, computed, strict=True):
+                scores[place] = score
+        return scores
 
-    def _score(self, folder: Path, items: Sequence[Item]) -> list[float]:
-        crossed, longest = self._manifest.engine == "encoder", self._manifest.max_length
+    def _model(self, folder: Path) -> Any:
         if folder not in self._models:
-            from sentence_transformers import CrossEncoder, SentenceTransformer
+            try:
+                with quietly():
+                    self._models[folder] = self.load(folder)
+            except Exception as error:  # each library has its own errors for damaged weights
+                fault = f"the trained critic in {folder} could not be loaded: {trouble(error, folder)}"
+                raise ModelError(fault) from error
+        return self._models[folder]
 
-            family = CrossEncoder if crossed else SentenceTransformer
-            self._models[folder] = _loaded(folder, lambda: exact_head(family(str(folder), local_files_only=True)))
-        return (encoder_scores if crossed else embedder_scores)(self._models[folder], longest, items)
+    def load(self, folder: Path) -> Any:
+        """The model of a sub-folder."""
+        raise NotImplementedError
+
+    def compute(self, model: Any, folder: Path, items: Sequence[Item]) -> list[float]:
+        """The scores of items whose weights are in one sub-folder."""
+        raise NotImplementedError
+
+
+class EncoderScorer(FolderScorer):
+    """Cross-encoders and embedders of sentence-transformers: logits, or scaled cosines."""
+
+    def load(self, folder: Path) -> Any:
+        """A cross-encoder or an embedder."""
+        from sentence_transformers import CrossEncoder, SentenceTransformer
+
+        family = CrossEncoder if self.manifest.engine == "encoder" else SentenceTransformer
+        return exact_head(family(str(folder), local_files_only=True))
+
+    def compute(self, model: Any, folder: Path, items: Sequence[Item]) -> list[float]:
+        """The logits, or the scaled cosines."""
+        score = encoder_scores if self.manifest.engine == "encoder" else embedder_scores
+        return score(model, self.manifest.max_length, items)
 
 
 def exact_head(model: Any) -> Any:
@@ -115,20 +149,20 @@ def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[f
 
 def predicted(model: Any, read: Sequence[tuple[str, str]]) -> list[float]:
     """The logits of a cross-encoder for pairs of texts. Raises ModelError for one that gives several a pair."""
-    return _each(model, read, _single)
+
+    def single(logits: Any) -> Any:
+        if getattr(logits, "ndim", 1) != 1:
+            raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
+        return logits
+
+    return _each(model, read, single)
 
 
 def entailed(model: Any, read: Sequence[tuple[str, str]], label: int) -> list[float]:
     """The log-odds of a label of a cross-encoder that gives a logit for each label of a pair."""
     from numpy import delete, logaddexp
 
-    return _each(model, read, lambda found: found[:, label] - logaddexp.reduce(delete(found, label, axis=1), axis=1))
-
-
-def _single(found: Any) -> Any:
-    if getattr(found, "ndim", 1) != 1:
-        raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
-    return found
+    return _each(model, read, lambda logits: logits[:, label] - logaddexp.reduce(delete(logits, label, axis=1), axis=1))
 
 
 def _each(model: Any, read: Sequence[tuple[str, str]], score: Callable[[Any], Any]) -> list[float]:
@@ -137,8 +171,8 @@ def _each(model: Any, read: Sequence[tuple[str, str]], score: Callable[[Any], An
 
     scores = [0.0] * len(read)
     for places in batches([len(known) + len(candidate) for known, candidate in read]):
-        found = model.predict([read[place] for place in places], activation_fn=Identity(), show_progress_bar=False)
-        for place, each in zip(places, score(found), strict=True):
+        logits = model.predict([read[place] for place in places], activation_fn=Identity(), show_progress_bar=False)
+        for place, each in zip(places, score(logits), strict=True):
             scores[place] = float(each)
     return scores
 
@@ -156,27 +190,15 @@ def embedder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[
     return [SCALE * float(vectors[places[known]] @ vectors[places[candidate]]) for known, candidate in read]
 
 
-class LmScorer:
+class LmScorer(FolderScorer):
     """Decoders with a score head; adapters of one base share it."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self._folder, self._manifest = folder, manifest
-        self._models: dict[Path, tuple[Any, Any]] = {}
+        super().__init__(folder, manifest)
         self._bases: dict[str, Any] = {}
 
-    def scores(self, items: Sequence[Item]) -> list[float]:
-        """The score head's output at the last token."""
-        return _by_folder(items, self._folder, self._manifest, self._score)
-
-    def _score(self, folder: Path, items: Sequence[Item]) -> list[float]:
-        if folder not in self._models:
-            self._models[folder] = _loaded(folder, lambda: self._load(folder))
-        model, tokenizer = self._models[folder]
-        if hasattr(model, "set_adapter"):
-            model.set_adapter(folder.name)
-        return lm_scores(model, tokenizer, self._manifest.max_length, items)
-
-    def _load(self, folder: Path) -> tuple[Any, Any]:
+    def load(self, folder: Path) -> Any:
+        """A model and its tokenizer."""
         import torch
         from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -199,6 +221,13 @@ class LmScorer:
         model.config.pad_token_id = tokenizer.pad_token_id
         return model.to("cuda" if gpu else "cpu").eval(), tokenizer
 
+    def compute(self, model: Any, folder: Path, items: Sequence[Item]) -> list[float]:
+        """The score head's output at the last token."""
+        weights, tokenizer = model
+        if hasattr(weights, "set_adapter"):
+            weights.set_adapter(folder.name)
+        return lm_scores(weights, tokenizer, self.manifest.max_length, items)
+
 
 def lm_scores(model: Any, tokenizer: Any, max_length: int, items: Sequence[Item]) -> list[float]:
     """The output of a score head; texts of a like length are computed together."""
@@ -219,31 +248,6 @@ def lm_scores(model: Any, tokenizer: Any, max_length: int, items: Sequence[Item]
         for place, score in zip(places, found[:, 0].float().tolist(), strict=True):
             scores[place] = score
     return scores
-
-
-def _by_folder(
-    items: Sequence[Item],
-    folder: Path,
-    manifest: Manifest,
-    score: Callable[[Path, Sequence[Item]], list[float]],
-) -> list[float]:
-    """Score the items of each sub-folder together."""
-    groups: dict[Path, list[int]] = {}
-    for place, (kind, _) in enumerate(items):
-        groups.setdefault(folder_of(folder, manifest, kind), []).append(place)
-    scores = [0.0] * len(items)
-    for sub, places in groups.items():
-        for place, found in zip(places, score(sub, [items[place] for place in places]), strict=True):
-            scores[place] = found
-    return scores
-
-
-def _loaded(folder: Path, load: Callable[[], Any]) -> Any:
-    try:
-        with quietly():
-            return load()
-    except Exception as error:  # each library has its own errors for damaged weights
-        raise ModelError(f"the trained critic in {folder} could not be loaded: {trouble(error, folder)}") from error
 
 
 @contextmanager
