@@ -256,6 +256,7 @@ def test_an_interrupted_build_that_is_damaged_or_of_other_settings_is_not_gone_o
 KILLED = """
 import os, signal, sys
 from pathlib import Path
+from reground.retrieval import storage
 from reground.retrieval.index import build_index
 
 source, out, moment = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
@@ -265,11 +266,14 @@ def die_if(now):
     if now:
         os.kill(os.getpid(), signal.SIGKILL)
 
-class Kept:  # looks for nothing; is asked for its fingerprint when the manifest is made
-    @property
-    def fingerprint(self):
-        die_if(moment == "publishing" and everything_read)
-        return "none"
+def die_before(publish):
+    def published(*args):
+        die_if(moment == "publishing")
+        publish(*args)
+    return published
+
+class Kept:  # looks for nothing
+    fingerprint = "none"
 
     def overlap(self, text):
         die_if(moment == "reading" and "900" in text)
@@ -279,6 +283,7 @@ def progress(seen):
     everything_read = seen.documents >= 1002
     die_if(moment == "finishing" and everything_read)
 
+storage.Building.publish = die_before(storage.Building.publish)
 build_index(source, out, progress=progress, decontaminate=Kept())
 die_if(moment == "published")
 """

@@ -134,7 +134,7 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
     reader: Reader = getattr(import_module(f"reground.retrieval.reading.{format_.module}"), format_.function)
     try:
         read = reader(content, around)
-    except (DataError, *PASSING):
+    except (Unreadable, *PASSING):
         raise
     except Exception as error:  # a broken file can make a parser fail in any way
         message = " ".join(str(error).split())

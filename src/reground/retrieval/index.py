@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import resource
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
-from reground.retrieval.build import Build, PassageWriter, Watcher, plan
+from reground.retrieval.build import Build, Plan, Stopped, Watcher, plan
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex, DenseWriter
 from reground.retrieval.documents import Document, SourceFile
@@ -27,6 +28,8 @@ from reground.retrieval.passages import document_ids, reciprocal_rank_fusion, wh
 from reground.retrieval.scan import Scan, scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 from reground.retrieval.storage import (
+    MANIFEST,
+    UNFINISHED,
     Building,
     EmbedderIdentity,
     FileEntry,
@@ -37,7 +40,7 @@ from reground.retrieval.storage import (
     check_files,
     peek,
     read_manifest,
-    read_unfinished,
+    readable_manifest,
 )
 
 _FUSED = 100  # passages of each ranking that are joined
@@ -154,52 +157,61 @@ def build_index(
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
     corpus = scan(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
-    files = corpus.files
     if embedder is not None and settings.kind != "bm25" and embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)
-    base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
-    if base is not None and not changed and not gone and base != read_unfinished(out):
-        _, entries = peek(out / base.generation / _LEDGER)
-        return _report(out, source, base, corpus, entries, started)
-    with building(out) as generation:
-        # Again, now that nobody else can change it.
-        base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
-        generation.start(base)
-        with contextlib.closing(Ledger(generation.folder / _LEDGER)) as ledger, contextlib.ExitStack() as open_writers:
-            writers = _writers(generation, settings, embedder)
-            for writer in writers:
-                open_writers.callback(writer.close)
-            ledger.state("source", written(source.resolve()))
+    wanted = Manifest(
+        generation="",
+        fingerprint="",
+        source=written(source.resolve()),
+        settings=settings.as_record(),
+        documents=0,
+        passages=0,
+        embedder=EmbedderIdentity(name=embedder.name, dimension=0, weights=weights) if embedder is not None else None,
+        decontaminated=decontaminate.fingerprint if decontaminate else None,
+        terms=settings.terms,
+        files={},
+    )
+    base, todo = _compare(out, wanted, corpus.files)
+    if base is not None and not todo.changed and not todo.gone and not todo.is_begun:
+        return _report(out, source, base, corpus, peek(out / base.generation / _LEDGER), started)
+    try:
+        with building(out):
+            base, todo = _compare(out, wanted, corpus.files)  # again, now that nobody else can change it
+            generation = Building(out, base)
+            generation.start(out / base.generation if base is not None else None)
+            with contextlib.ExitStack() as opened:
+                ledger = opened.enter_context(contextlib.closing(Ledger(generation.folder / _LEDGER)))
+                writers = [
+                    opened.enter_context(contextlib.closing(writer))
+                    for writer in _writers(generation.folder, settings, embedder)
+                ]
+                saved = started
 
-            def manifest(of: Building, documents: int, passages: int) -> Manifest:
-                return Manifest(
-                    generation=of.name,
-                    fingerprint=build.fingerprint(weights),
-                    settings=settings.as_record(),
-                    documents=documents,
-                    passages=passages,
-                    embedder=_identity(writers, weights),
-                    decontaminated=decontaminate.fingerprint if decontaminate else None,
-                    terms=settings.terms,
-                    files=of.checks(),
-                )
+                def save() -> None:
+                    nonlocal saved
+                    if time.monotonic() - saved < save_every:
+                        return
+                    for part in (*writers, ledger):
+                        part.save()
+                    generation.keep(lambda copy: _described(copy, wanted, ledger.totals(), writers, build.passages))
+                    saved = time.monotonic()
 
-            build = Build(
-                ledger, writers, settings, decontaminate=decontaminate, watcher=progress, save_every=save_every,
-                on_save=lambda: generation.keep(lambda copy: manifest(copy, ledger.count(), build.passages)),
-            )  # fmt: skip
-            build.run(changed, gone)
-            documents, entries = ledger.count(), ledger.files()
-            if documents == 0:
-                raise DataError(_nothing(files, _skipped(entries)), path=source)
-            passages = max(writer.finish(build.tick) for writer in writers)
-            if passages == 0:
-                raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
-        whole = manifest(generation, documents, passages)
-        generation.publish(whole)
-    return _report(out, source, whole, corpus, entries, started, build, _limits(settings, embedder))
+                build = Build(ledger, writers, settings, decontaminate=decontaminate, watcher=progress, on_file=save)
+                build.run(todo)
+                totals, entries = ledger.totals(), ledger.files()
+                if not totals[0]:
+                    raise DataError(_nothing(corpus.files, _skipped(entries)), path=source)
+                passages = max(writer.finish(build.tick) for writer in writers)
+                if passages == 0:
+                    raise DataError(f"all of its {totals[0]} documents overlap what must be kept out", path=source)
+            whole = _described(generation, wanted, totals, writers, passages)
+            generation.publish(whole)
+    except Stopped as stopped:
+        raise stopped.why from None
+    report = _report(out, source, whole, corpus, entries, started, notes=_limits(settings, embedder))
+    return report.model_copy(update={**build.report(), "kept": whole.documents - build.read})
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -269,47 +281,63 @@ def _embedder(settings: IndexSettings, embedder: Embedder | None, *, sends_key: 
     return embedder or create_embedder(settings.embedder or "", base_url=settings.embedder_url, sends_key=sends_key)
 
 
-def _writers(generation: Building, settings: IndexSettings, embedder: Embedder | None) -> list[PassageWriter]:
-    writers: list[PassageWriter] = []
+def _writers(folder: Path, settings: IndexSettings, embedder: Embedder | None) -> Iterator[Bm25Writer | DenseWriter]:
     if settings.kind != "dense":
-        writers.append(Bm25Writer(generation.folder / _BM25, settings.language))
+        yield Bm25Writer(folder / _BM25, settings.language)
     if embedder is not None:
-        writers.append(DenseWriter(generation.folder / _VECTORS, embedder, prefix=settings.passage_prefix))
-    return writers
+        yield DenseWriter(folder / _VECTORS, embedder, prefix=settings.passage_prefix)
 
 
-def _compare(
-    files: Sequence[SourceFile],
-    source: Path,
-    out: Path,
-    settings: IndexSettings,
-    decontaminate: Decontaminator | None,
-    weights: str | None,
-) -> tuple[Manifest | None, tuple[list[SourceFile], list[FileEntry]]]:
-    """The index to update, if there is one, and the files to read and to remove for it."""
-    looked_for = decontaminate.fingerprint if decontaminate else None
-    for manifest in (read_unfinished, read_manifest):
+def _compare(out: Path, wanted: Manifest, files: Sequence[SourceFile]) -> tuple[Manifest | None, Plan]:
+    """The index to update, if there is one, and what has to be done for the one that is wanted."""
+    for name in (UNFINISHED, MANIFEST):
+        base = readable_manifest(out, name)
+        if base is None or not _could_become(base, wanted):
+            continue
         try:
-            base = manifest(out)
-            if base is None:
-                continue
             check_files(out, base)
-            folder, entries = peek(out / base.generation / _LEDGER)
+            entries = peek(out / base.generation / _LEDGER)
         except (IndexRefused, sqlite3.Error):
             continue
-        same_weights = base.embedder is None or base.embedder.weights == weights
-        same_kept = base.decontaminated == looked_for and base.terms == settings.terms
-        if settings.makes_same_index(base.settings) and same_kept and same_weights:
-            same_folder, is_begun = folder == written(source.resolve()), manifest is read_unfinished
-            return base, plan(files, entries, same_folder=same_folder, is_begun=is_begun)
-    return None, (list(files), [])
+        return base, plan(files, entries, same_folder=base.source == wanted.source, is_begun=name == UNFINISHED)
+    return None, Plan(files, files)
 
 
-def _identity(writers: Sequence[PassageWriter], weights: str | None) -> EmbedderIdentity | None:
-    for writer in writers:
-        if isinstance(writer, DenseWriter) and writer.dimension is not None:
-            return EmbedderIdentity(name=writer.embedder.name, dimension=writer.dimension, weights=weights)
-    return None
+def _could_become(base: Manifest, wanted: Manifest) -> bool:
+    """Whether an update makes an index the one that is wanted; the address of its embedder makes no difference."""
+    same_weights = base.embedder is None or wanted.embedder is None or base.embedder.weights == wanted.embedder.weights
+    same_settings = {**base.settings, "embedder_url": None} == {**wanted.settings, "embedder_url": None}
+    same_terms = (base.decontaminated, base.terms) == (wanted.decontaminated, wanted.terms)
+    return same_weights and same_settings and same_terms
+
+
+def _described(
+    generation: Building,
+    wanted: Manifest,
+    totals: tuple[int, int],
+    writers: Sequence[Bm25Writer | DenseWriter],
+    passages: int,
+) -> Manifest:
+    """The manifest of a generation whose parts are written out. totals: those of its ledger."""
+    documents, content = totals
+    dimension = next((writer.dimension for writer in writers if isinstance(writer, DenseWriter)), None)
+    embedder = wanted.embedder.model_copy(update={"dimension": dimension}) if wanted.embedder and dimension else None
+    made = {"generation": generation.name, "fingerprint": _fingerprint(wanted, content), "documents": documents}
+    return wanted.model_copy(update={**made, "passages": passages, "embedder": embedder, "files": generation.checks()})
+
+
+def _fingerprint(wanted: Manifest, content: int) -> str:
+    """Changes with any document, the settings, the terms, the embedder's weights and what was kept out; the same
+    however the index came to be."""
+    settings = sorted({**wanted.settings, "embedder_url": None}.items())
+    digest = _digest(f"{content}\0{settings}\0{wanted.decontaminated or ''}")
+    if wanted.embedder is not None and wanted.embedder.weights is not None:
+        digest = _digest(f"{digest}\0{wanted.embedder.weights}")
+    return _digest(f"{digest}\0terms {wanted.terms}") if wanted.terms > 1 else digest
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
@@ -349,17 +377,16 @@ def _report(
     corpus: Scan,
     files: dict[str, FileEntry],
     started: float,
-    build: Build | None = None,
     notes: tuple[str, ...] = (),
 ) -> IndexReport:
+    """What is in an index, as if nothing had changed."""
     partly = tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
+    if partly:
+        notes = (f"read in part: {_named([f'{each.path} ({each.why})' for each in partly])}", *notes)
     guesses = [f"{each.name} ({each.guessed})" for each in files.values() if each.guessed]
-    parts = [f"{each.path} ({each.why})" for each in partly]
-    if parts:
-        notes = (f"read in part: {_named(parts)}", *notes)
     if guesses:
         notes = (f"not UTF-8, read in an encoding that is a guess: {_named(guesses)}", *notes)
-    report = IndexReport(
+    return IndexReport(
         path=out,
         source=source,
         language=str(manifest.settings["language"]),
@@ -372,17 +399,4 @@ def _report(
         notes=notes,
         seconds=time.monotonic() - started,
         memory=_peak(),
-    )
-    if build is None:
-        return report
-    return report.model_copy(
-        update={
-            "read": build.read,
-            "kept": manifest.documents - build.read,
-            "removed": build.removed,
-            "duplicates": tuple(build.duplicates),
-            "duplicate_count": build.duplicate_count,
-            "dropped": tuple(build.dropped),
-            "dropped_count": build.dropped_count,
-        }
     )

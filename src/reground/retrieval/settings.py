@@ -67,13 +67,6 @@ class IndexSettings:
         """The settings as a manifest keeps them."""
         return asdict(self)
 
-    def makes_same_index(self, record: dict[str, JsonValue]) -> bool:
-        """Whether an index made with the settings of `record` can be brought up to date with these.
-
-        The embedder's URL makes no difference.
-        """
-        return {**self.as_record(), "embedder_url": None} == {**record, "embedder_url": None}
-
 
 class Progress(Value):
     """How far a build has come: documents seen so far, and the file being read. `total` counts files.

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 from pydantic import JsonValue, ValidationError
@@ -40,7 +41,7 @@ from reground.core.language import Value
 FORMAT = "reground-index"
 VERSION = 3
 MANIFEST = "manifest.json"
-_UNFINISHED = "unfinished.json"
+UNFINISHED = "unfinished.json"
 LOCK = "lock"
 _PREFIX = "data-"
 _SYSTEM = " (os error "
@@ -66,13 +67,14 @@ class EmbedderIdentity(Value):
 class Manifest(Value):
     """What an index is. `fingerprint` changes when its passages or its settings do.
 
-    terms: the version of the terms of its words (`IndexSettings.terms`).
+    source: the folder of the corpus. terms: the version of the terms of its words (`IndexSettings.terms`).
     """
 
     format: str = FORMAT
     version: int = VERSION
     generation: str
     fingerprint: str
+    source: str = ""
     settings: dict[str, JsonValue]
     documents: int
     passages: int
@@ -82,39 +84,28 @@ class Manifest(Value):
     files: dict[str, FileCheck]
 
 
-def read_manifest(path: Path) -> Manifest:
-    """The manifest of the index at `path`. Raises IndexRefused with the reason and what to do."""
+def read_manifest(path: Path, name: str = MANIFEST) -> Manifest:
+    """The manifest of the index at `path`. Raises IndexRefused with the reason and what to do.
+
+    name: `UNFINISHED` for that of a build which was interrupted.
+    """
     again = f"build it again: reground index CORPUS --out {path}"
     if not path.is_dir():
         raise IndexRefused(f"there is no index at {path}; {again}")
     try:
-        content = (path / MANIFEST).read_bytes()
+        record = json.loads((path / name).read_bytes())
     except FileNotFoundError:
         if is_ours(path) and any(path.iterdir()):
             raise IndexRefused(f"building the index {path} did not come to its end; {again}") from None
         raise IndexRefused(
-            f"{path} is not an index: it has no {MANIFEST}; make one: reground index CORPUS --out INDEX"
+            f"{path} is not an index: it has no {name}; make one: reground index CORPUS --out INDEX"
         ) from None
     except OSError as error:
         raise IndexRefused(f"the index {path} cannot be read: {error.strerror}") from None
-    return _parse(content, path, again)
-
-
-def read_unfinished(path: Path) -> Manifest | None:
-    """The manifest of a build that was interrupted, if there is one that can be gone on with."""
-    try:
-        return _parse((path / _UNFINISHED).read_bytes(), path, "")
-    except (OSError, IndexRefused):
-        return None
-
-
-def _parse(content: bytes, path: Path, again: str) -> Manifest:
-    try:
-        record = json.loads(content)
     except (ValueError, RecursionError):
-        raise IndexRefused(f"the index {path} is damaged: its {MANIFEST} is not JSON; {again}") from None
+        raise IndexRefused(f"the index {path} is damaged: its {name} is not JSON; {again}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise IndexRefused(f"{path} is not an index of reground: its {MANIFEST} is of another format")
+        raise IndexRefused(f"{path} is not an index of reground: its {name} is of another format")
     if record.get("version") != VERSION:
         raise IndexRefused(
             f"the index {path} has format version {record.get('version')}, this reground reads {VERSION}; {again}"
@@ -123,10 +114,18 @@ def _parse(content: bytes, path: Path, again: str) -> Manifest:
         manifest = Manifest.model_validate(record)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise IndexRefused(f"the index {path} is damaged: its {MANIFEST} has no valid {where}; {again}") from None
+        raise IndexRefused(f"the index {path} is damaged: its {name} has no valid {where}; {again}") from None
     if not _is_generation(manifest.generation):
-        raise IndexRefused(f"the index {path} is damaged: its {MANIFEST} names no generation; {again}")
+        raise IndexRefused(f"the index {path} is damaged: its {name} names no generation; {again}")
     return manifest
+
+
+def readable_manifest(path: Path, name: str) -> Manifest | None:
+    """What `read_manifest` gives; None where it refuses."""
+    try:
+        return read_manifest(path, name)
+    except IndexRefused:
+        return None
 
 
 def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) -> bool:
@@ -134,31 +133,26 @@ def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) ->
 
     Returns whether contents were compared. Raises IndexRefused naming the first file that differs.
     """
-    folder = path / manifest.generation
-    total = sum(check.size for check in manifest.files.values())
-    read = whole if whole is not None else total <= _CHECKED_BYTES
+    if whole is None:
+        whole = sum(check.size for check in manifest.files.values()) <= _CHECKED_BYTES
     for name, check in manifest.files.items():
-        flaw = _flaw(folder / name, check, read)
+        file, flaw = path / manifest.generation / name, ""
+        try:
+            size = file.stat().st_size
+            if size != check.size:
+                flaw = f"has {size} bytes instead of {check.size}"
+            elif whole and _crc32(file) != check.crc32:
+                flaw = "has other content than was written"
+        except FileNotFoundError:
+            flaw = "is missing"
+        except OSError as error:
+            flaw = f"cannot be read: {error.strerror}"
         if flaw:
             raise IndexRefused(
                 f"the index {path} is damaged: {manifest.generation}/{name} {flaw}; "
                 f"build it again: reground index CORPUS --out {path}"
             )
-    return read
-
-
-def _flaw(file: Path, check: FileCheck, read: bool) -> str:
-    try:
-        size = file.stat().st_size
-        if size != check.size:
-            return f"has {size} bytes instead of {check.size}"
-        if read and _crc32(file) != check.crc32:
-            return "has other content than was written"
-    except FileNotFoundError:
-        return "is missing"
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    return ""
+    return whole
 
 
 def _crc32(file: Path) -> int:
@@ -184,7 +178,7 @@ def holds_index(path: Path) -> bool:
 
 def is_ours(path: Path) -> bool:
     """Whether a folder holds nothing but what an index consists of."""
-    names = {MANIFEST, MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", LOCK}
+    names = {MANIFEST, MANIFEST + ".part", UNFINISHED, UNFINISHED + ".part", LOCK}
     return all(entry.name in names or _is_generation(entry.name) for entry in path.iterdir())
 
 
@@ -207,46 +201,41 @@ class Hold:
 
 
 class Building:
-    """A generation in the making; see `building`."""
+    """A generation in the making; see `building`. base: the index that it updates."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, base: Manifest | None = None) -> None:
         self.path = path
-        self.base: Manifest | None = None
+        self.base = base
         self.name = f"{_PREFIX}{secrets.token_hex(4)}"
         self.folder = path / self.name
 
-    def start(self, base: Manifest | None) -> None:
-        """Make the new generation's folder; for an update, with the content of the generation of `base`."""
-        self.base = base
+    def start(self, content: Path | None) -> None:
+        """Make the generation's folder, with the content of another one, whose files it shares."""
         self.folder.mkdir()
         (self.folder / LOCK).touch()
-        if base is not None:
-            _link_tree(self.path / base.generation, self.folder)
+        if content is not None:
+            _link_tree(content, self.folder)
 
-    def publish(self, manifest: Manifest) -> None:
+    def publish(self, manifest: Manifest, name: str = MANIFEST) -> None:
         """Make this generation the index, for all who may read its folder: tantivy keeps some files to its user."""
         for file in self.folder.rglob("*.json"):
             shutil.copymode(self.folder / LOCK, file)
-        self._name(manifest, MANIFEST)
-        (self.path / _UNFINISHED).unlink(missing_ok=True)
-
-    def keep(self, described: Callable[[Building], Manifest]) -> None:
-        """Copy this generation, sharing its files, for the next build to begin with if this one does not come to its
-        end. Nothing may write meanwhile. The copy kept before goes."""
-        copy = Building(self.path)
-        copy.start(None)
-        copy.base = self.base
-        _link_tree(self.folder, copy.folder)
-        self._name(described(copy), _UNFINISHED)
-        clean(self.path, self.name)
-
-    def _name(self, manifest: Manifest, file: str) -> None:
-        part = self.path / f"{file}.part"
+        part = self.path / f"{name}.part"
         with part.open("w", encoding="utf-8") as out:
             out.write(manifest.model_dump_json(indent=1))
             out.flush()
             os.fsync(out.fileno())
-        part.replace(self.path / file)
+        part.replace(self.path / name)
+        if name == MANIFEST:
+            (self.path / UNFINISHED).unlink(missing_ok=True)
+
+    def keep(self, described: Callable[[Building], Manifest]) -> None:
+        """Copy this generation, sharing its files, for the next build to begin with if this one does not come to its
+        end. Nothing may write meanwhile. The copy kept before goes."""
+        copy = Building(self.path, self.base)
+        copy.start(self.folder)
+        copy.publish(described(copy), UNFINISHED)
+        clean(self.path, self.name)
 
     def checks(self) -> dict[str, FileCheck]:
         """Sizes and checksums of the generation's files. Those of shared files are taken from the old manifest."""
@@ -254,7 +243,7 @@ class Building:
         checks = {}
         for file in sorted(self.folder.rglob("*")):
             name = file.relative_to(self.folder).as_posix()
-            if not file.is_file() or file.name.endswith(".lock") or name == LOCK:
+            if not file.is_file() or file.name.endswith(LOCK):
                 continue
             old = earlier.get(name)
             is_shared = old is not None and file.stat().st_nlink > 1
@@ -269,17 +258,16 @@ def _link_tree(old: Path, new: Path) -> None:
             continue  # each generation has locks of its own
         if file.is_dir():
             target.mkdir(exist_ok=True)
-        elif file.suffix in (".json", ".sqlite"):
-            shutil.copyfile(file, target)  # these are rewritten; all others are never changed once written
-        else:
-            try:
+            continue
+        if file.suffix not in (".json", ".sqlite"):  # these are rewritten; all others are never changed once written
+            with contextlib.suppress(OSError):
                 os.link(file, target)
-            except OSError:
-                shutil.copyfile(file, target)
+                continue
+        shutil.copyfile(file, target)
 
 
 @contextmanager
-def building(path: Path) -> Iterator[Building]:
+def building(path: Path) -> Iterator[None]:
     """Lock the index at `path` for building. Unpublished generations, and those that no reader holds, are removed.
 
     Raises IndexBusy where another process builds it, ConfigurationError where the folder holds anything else, and
@@ -288,33 +276,23 @@ def building(path: Path) -> Iterator[Building]:
     path.mkdir(parents=True, exist_ok=True)
     if not is_ours(path):
         raise ConfigurationError(f"{path} holds other files and no index: choose another folder with --out")
-    lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
+    with (path / LOCK).open("ab") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise IndexBusy(f"the index {path} is being built by another process; try again when it is done") from None
         try:
             clean(path)
-            with _writing(path):
-                yield Building(path)
+            yield
+        except (sqlite3.Error, ValueError, RuntimeError) as error:
+            # The disk refused: SQLite has errors of its own for that, tantivy and Lance quote the system.
+            message, is_quoted, _ = str(error).partition(_SYSTEM)
+            if not is_quoted and not isinstance(error, sqlite3.Error):
+                raise
+            why = re.split("['\":]", message)[-1].strip() if is_quoted else error
+            raise StorageError(f"cannot write the index {path}: {why}; what was there before is kept") from error
         finally:
             clean(path)  # only by the one who has the lock: to others a generation in the making looks like a leftover
-    finally:
-        os.close(lock)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Say in one line that the disk refused: SQLite has errors of its own for it, tantivy and Lance have none."""
-    try:
-        yield
-    except (sqlite3.Error, ValueError, RuntimeError) as error:
-        message, is_quoted, _ = str(error).partition(_SYSTEM)
-        if not is_quoted and not isinstance(error, sqlite3.Error):
-            raise
-        why = re.split("['\":]", message)[-1].strip() if is_quoted else error
-        raise StorageError(f"cannot write the index {path}: {why}; what was there before is kept") from error
 
 
 def clean(path: Path, making: str = "") -> None:
@@ -322,14 +300,11 @@ def clean(path: Path, making: str = "") -> None:
 
     If the manifest cannot be read, everything stays until another one replaces it.
     """
-    current, unfinished = "", read_unfinished(path)
-    if (path / MANIFEST).exists():
-        try:
-            current = read_manifest(path).generation
-        except IndexRefused:
-            return
+    current, unfinished = (readable_manifest(path, name) for name in (MANIFEST, UNFINISHED))
+    if current is None and (path / MANIFEST).exists():
+        return
+    needed = {making, *(manifest.generation for manifest in (current, unfinished) if manifest is not None)}
     for folder in path.glob(_PREFIX + "*"):
-        needed = (current, making, unfinished.generation if unfinished is not None else "")
         if folder.name not in needed and not _is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -337,20 +312,18 @@ def clean(path: Path, making: str = "") -> None:
 def _is_held(folder: Path) -> bool:
     """Whether a reader holds a generation's folder."""
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
+        lock = (folder / LOCK).open("rb+")
     except OSError:
         return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(handle)
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
     return False
 
 
 _TABLES = """
-CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS files (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, mtime_ns INTEGER, seen_ns INTEGER,
   digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER);
@@ -364,11 +337,11 @@ class FileEntry:
 
     seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. skipped: why it gave no
     document, and kind the same in a word. partly: what of it was not read. shadowed: whether a document of it was left
-    out because another file has its id; such a file is read again at every update, for the other may be gone. guessed:
-    its guessed encoding. reader: the version of what read it (`documents.Format`).
+    out because another file has its id; it is read again when documents go. guessed: its guessed encoding. reader: the
+    version of what read it (`documents.Format`).
     """
 
-    id: int
+    id: int | None
     name: str
     size: int
     mtime_ns: int
@@ -382,8 +355,19 @@ class FileEntry:
     reader: int = 1
 
 
+class Known(NamedTuple):
+    """A document that is in the ledger. seen: whether the present round has met it already."""
+
+    file: int
+    content: int
+    seen: bool
+
+
 class Ledger:
-    """Files and documents of one index. Changes are kept by `close`."""
+    """Files and documents of one index. Changes are kept by `save` and `close`.
+
+    round: counts the passes over files, so that what a file holds no more can be told from what it held before.
+    """
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -393,6 +377,7 @@ class Ledger:
         self._db.execute("PRAGMA cache_size = -65536")
         self._db.executescript(_TABLES)
         self._db.execute("BEGIN")
+        self.round = 1 + (self._db.execute("SELECT max(round) FROM documents").fetchone()[0] or 0)
 
     def save(self) -> None:
         """Write out what came so far, and be ready for more."""
@@ -404,70 +389,54 @@ class Ledger:
         self._db.execute("COMMIT")
         self._db.close()
 
-    def fact(self, name: str) -> str | None:
-        """A fact about the index as a whole."""
-        row = self._db.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
-
-    def state(self, name: str, value: str) -> None:
-        """Set a fact."""
-        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
-
     def files(self) -> dict[str, FileEntry]:
         """All files by name."""
         return _files(self._db)
 
-    def put_file(self, name: str) -> int:
-        """The number of a file, new or known."""
-        self._db.execute("INSERT OR IGNORE INTO files (name) VALUES (?)", (name,))
-        return int(self._db.execute("SELECT id FROM files WHERE name = ?", (name,)).fetchone()[0])
+    def put_file(self, entry: FileEntry) -> int:
+        """Record what a file is like. Returns its number, which is also entered."""
+        row = self._db.execute(
+            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(entry)
+        )
+        entry.id = row.lastrowid
+        assert entry.id is not None
+        return entry.id
 
-    def describe_file(self, entry: FileEntry) -> None:
-        """Record what a file was like when it was read."""
-        self._db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(entry))
-
-    def drop_file(self, entry: FileEntry) -> None:
+    def drop_file(self, number: int | None) -> None:
         """Forget a file; its documents must be gone."""
-        self._db.execute("DELETE FROM files WHERE id = ?", (entry.id,))
+        self._db.execute("DELETE FROM files WHERE id = ?", (number,))
 
-    def add(self, key: int, file: int, content: int, round_: int) -> bool:
-        """Enter a document. False, and no change, where its key is known."""
-        added = self._db.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?)", (key, file, content, round_))
-        return added.rowcount == 1
+    def enter(self, key: int, file: int, content: int) -> Known | None:
+        """Enter a document. What is known of it, and no change, where its key is taken."""
+        row = self._db.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?)", (key, file, content, self.round))
+        if row.rowcount == 1:
+            return None
+        known = self._db.execute("SELECT file, content, round FROM documents WHERE key = ?", (key,)).fetchone()
+        return Known(known[0], known[1], known[2] == self.round)
 
-    def document(self, key: int) -> tuple[int, int, int]:
-        """A known document's file, content hash and the round that last saw it."""
-        row = self._db.execute("SELECT file, content, round FROM documents WHERE key = ?", (key,)).fetchone()
-        return row[0], row[1], row[2]
+    def see(self, key: int, content: int) -> None:
+        """This round has met a known document with this content; its file stays."""
+        self._db.execute("UPDATE documents SET content = ?, round = ? WHERE key = ?", (content, self.round, key))
 
-    def see(self, key: int, content: int, round_: int) -> None:
-        """A round has seen a document with this content; its file stays."""
-        self._db.execute("UPDATE documents SET content = ?, round = ? WHERE key = ?", (content, round_, key))
+    def drop_unseen(self, file: int | None) -> list[int]:
+        """Forget the documents of a file that this round has not met. Returns their keys."""
+        unseen = "DELETE FROM documents WHERE file = ? AND round < ? RETURNING key"
+        return [key for (key,) in self._db.execute(unseen, (file, self.round))]
 
-    def unseen(self, file: int, round_: int) -> Iterator[tuple[int, int]]:
-        """Key and content hash of the documents of a file that a round has not seen."""
-        rows = self._db.execute("SELECT key, content FROM documents WHERE file = ? AND round < ?", (file, round_))
-        for row in rows:
-            yield row[0], row[1]
-
-    def drop_unseen(self, file: int, round_: int) -> None:
-        """Forget the documents of a file that a round has not seen."""
-        self._db.execute("DELETE FROM documents WHERE file = ? AND round < ?", (file, round_))
-
-    def count(self) -> int:
-        """How many documents there are."""
-        return int(self._db.execute("SELECT count(*) FROM documents").fetchone()[0])
+    def totals(self) -> tuple[int, int]:
+        """How many documents there are, and the sum of their content hashes modulo 2^64."""
+        # In halves, because SQLite's integers would overflow.
+        count, high, low = self._db.execute(
+            "SELECT count(*), sum(content >> 32), sum(content & 4294967295) FROM documents"
+        ).fetchone()
+        return count, (((high or 0) << 32) + (low or 0)) % 2**64
 
 
-def peek(path: Path) -> tuple[str | None, dict[str, FileEntry]]:
-    """Read a ledger without changing it: the corpus folder and the files. Raises sqlite3.Error."""
+def peek(path: Path) -> dict[str, FileEntry]:
+    """The files of a ledger, which is not changed. Raises sqlite3.Error."""
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as db:
-        source = db.execute("SELECT value FROM facts WHERE name = 'source'").fetchone()
-        return (source[0] if source else None), _files(db)
+        return _files(db)
 
 
 def _files(db: sqlite3.Connection) -> dict[str, FileEntry]:
-    rows = db.execute(
-        "SELECT id, name, size, mtime_ns, seen_ns, digest, skipped, kind, partly, shadowed, guessed, reader FROM files"
-    )
-    return {row[1]: FileEntry(*row) for row in rows}
+    return {row[1]: FileEntry(*row) for row in db.execute("SELECT * FROM files")}
