@@ -14,7 +14,7 @@ from aiohttp import web
 from reground.core.errors import AuthenticationError, ConfigurationError, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.retrieval.judges import critic
-from reground.retrieval.rerank import Reranked, RerankedPages, rerank
+from reground.retrieval.rerank import Reranked, rerank
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.critics.test_trained import Reranking
 
@@ -87,7 +87,7 @@ async def test_names_tell_everything_that_changes_the_order() -> None:
 
 
 async def test_pages_and_closing_are_those_of_the_retriever_below() -> None:
-    with_pages = RerankedPages(ScriptedRetriever(PASSAGES), Fixed({}), depth=3)
+    with_pages = Reranked(ScriptedRetriever(PASSAGES), Fixed({}), depth=3)
     page = await with_pages.page("2")
     assert page is not None and page.id == "2"
     assert isinstance(with_pages, Pages)

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -15,12 +16,16 @@ from reground.retrieval.chunking import chunk
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseWriter
 from reground.retrieval.documents import PASSING, Document, SourceFile, format_of, read_documents, read_file
+from reground.retrieval.embedders import Embedder
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filetypes import CODE_SUFFIXES
 from reground.retrieval.reading.pdf import could_read
 from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
-from reground.retrieval.storage import FileEntry, Ledger
+from reground.retrieval.storage import Building, FileEntry, Ledger, Manifest
+
+BM25, VECTORS, LEDGER = "bm25", "vectors", "ledger.sqlite"
+"""The parts of a generation."""
 
 _LISTED = 1000  # duplicates and dropped passages that a report names
 _RACY_NS = 2_000_000_000  # a file changed this shortly before it was read may change again under the same time stamp
@@ -52,19 +57,18 @@ class Build:
     """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
 
     What the watcher raises ends the build, as `Stopped`. It is called about ten times a second, also inside a large
-    document.
-    on_file: called between two files.
+    document. Between two files, every `save_every` seconds, everything so far is written out and copied for a build
+    that goes on after this one was interrupted. wanted: the manifest, as far as it is known before.
     """
 
     def __init__(
         self,
-        ledger: Ledger,
-        writers: Sequence[Bm25Writer | DenseWriter],
-        settings: IndexSettings,
-        *,
+        generation: Building,
+        wanted: Manifest,
+        embedder: Embedder | None,
         decontaminate: Decontaminator | None,
         watcher: Watcher | None,
-        on_file: Callable[[], None],
+        save_every: float,
     ) -> None:
         self.read = 0
         self.removed = 0
@@ -73,24 +77,37 @@ class Build:
         self.dropped_count = 0
         self._duplicates: dict[str, list[str]] = {}  # of each file
         self._duplicate_counts: Counter[str] = Counter()
-        self._ledger = ledger
-        self._writers = writers
-        self._settings = settings
+        self._generation = generation
+        self._wanted = wanted
+        self._settings = settings = IndexSettings(**wanted.settings)  # type: ignore[arg-type]
         self._decontaminate = decontaminate
         self._watcher = watcher
-        self._on_file = on_file
-        self._met = 0  # seen so far
+        self._save_every = save_every
+        self._saved = time.monotonic()
+        self._met = 0  # documents
         self._place = Progress()
         self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
         self._around = Circumstances(tick=self.tick, language=settings.language)
+        generation.start(generation.base)
+        folder = generation.folder
+        with ExitStack() as opened:
+            self.ledger = opened.enter_context(closing(Ledger(folder / LEDGER)))
+            self._writers: list[Bm25Writer | DenseWriter] = []
+            if settings.kind != "dense":
+                self._writers.append(opened.enter_context(closing(Bm25Writer(folder / BM25, settings.language))))
+            if embedder is not None:
+                dense = DenseWriter(folder / VECTORS, embedder, prefix=settings.passage_prefix)
+                self._writers.append(opened.enter_context(closing(dense)))
+            self.close = opened.pop_all().close
+        self._totals = self.ledger.totals()
 
     def run(self, plan: Plan) -> None:
         """Take out what is gone, then bring in what changed. Files in which documents were left out, because their ids
         were taken, are read once more where documents have gone, for these may have been in the way."""
         for entry in plan.gone:
             self._remove_unseen(entry)
-            self._ledger.drop_file(entry.id)
+            self.ledger.drop_file(entry.id)
         files = list(plan.changed)
         removed = -1 if plan.is_begun else 0
         while True:
@@ -98,13 +115,42 @@ class Build:
             if self.removed <= removed:
                 break
             removed = self.removed
-            self._ledger.round += 1  # what these files brought in the round before is no duplicate
-            entries = self._ledger.files()
+            self.ledger.round += 1  # what these files brought in the round before is no duplicate
+            entries = self.ledger.files()
             files = [file for file in plan.files if file.name in entries and entries[file.name].shadowed]
         written = {"writing": True, "file": "", "size": 0, "all_done": self._place.all_size}
         self._place = self._place.model_copy(update=written)
         self._share = 0.0
         self._tell()
+
+    def _save(self) -> None:
+        for writer in self._writers:
+            writer.save()
+        self._totals = self.ledger.totals()
+        self.ledger.save()
+        self._generation.keep(lambda copy: self.manifest(copy, self.passages))
+        self._saved = time.monotonic()
+
+    def finish(self) -> int:
+        """Write everything out. Returns how many passages the index has."""
+        self._totals = self.ledger.totals()
+        return max(writer.finish(self.tick) for writer in self._writers)
+
+    def manifest(self, generation: Building, passages: int) -> Manifest:
+        """The manifest of a generation whose parts were written out just now."""
+        documents, content = self._totals
+        embedder = self._wanted.embedder
+        dimension = next((writer.dimension for writer in self._writers if isinstance(writer, DenseWriter)), None)
+        return self._wanted.model_copy(
+            update={
+                "generation": generation.name,
+                "fingerprint": _fingerprint(self._wanted, content),
+                "documents": documents,
+                "passages": passages,
+                "embedder": embedder.model_copy(update={"dimension": dimension}) if embedder and dimension else None,
+                "files": generation.checks(),
+            }
+        )
 
     def report(self) -> dict[str, Any]:
         """The counts, as `IndexReport` has them."""
@@ -119,7 +165,7 @@ class Build:
         }
 
     def _read_files(self, files: Sequence[SourceFile]) -> None:
-        entries = self._ledger.files()
+        entries = self.ledger.files()
         place = Progress(total=len(files), all_size=sum(file.size for file in files))
         for number, file in enumerate(files, start=1):
             self._place = place.model_copy(update={"files": number, "file": file.name, "size": file.size})
@@ -127,7 +173,8 @@ class Build:
             self.tick()
             self._read_file(file, entries.get(file.name))
             place = place.model_copy(update={"all_done": place.all_done + file.size})
-            self._on_file()
+            if time.monotonic() - self._saved >= self._save_every:
+                self._save()
 
     def _read_file(self, file: SourceFile, before: FileEntry | None) -> None:
         entry = FileEntry(
@@ -139,7 +186,7 @@ class Build:
             reader=format_of(file.typed).version,
         )
         if before is None:
-            self._ledger.put_file(entry)
+            self.ledger.put_file(entry)
         self._duplicates[file.name] = []
         self._duplicate_counts[file.name] = 0
         documents = self._documents_of(file, entry, before)
@@ -159,7 +206,7 @@ class Build:
             entry.partly, entry.guessed = before.partly, before.guessed
         elif before is not None:
             self._remove_unseen(entry)
-        self._ledger.put_file(entry)
+        self.ledger.put_file(entry)
 
     def _documents_of(self, file: SourceFile, entry: FileEntry, before: FileEntry | None) -> Iterator[Document]:
         """The documents of a file; none where it holds one, and that is as it was. A broken line of a JSONL corpus ends
@@ -178,7 +225,7 @@ class Build:
         self.tick()
         key, content = document.key, document.content
         assert entry.id is not None
-        known = self._ledger.enter(key, entry.id, content)
+        known = self.ledger.enter(key, entry.id, content)
         if known is not None:
             if known.file != entry.id or known.seen:
                 entry.shadowed = entry.shadowed or known.file != entry.id
@@ -186,7 +233,7 @@ class Build:
                 if len(self._duplicates[entry.name]) < _LISTED:
                     self._duplicates[entry.name].append(document.id)
                 return
-            self._ledger.see(key, content)
+            self.ledger.see(key, content)
             if known.content == content:
                 return
             for writer in self._writers:
@@ -216,7 +263,7 @@ class Build:
         return clean
 
     def _remove_unseen(self, entry: FileEntry) -> None:
-        for key in self._ledger.drop_unseen(entry.id):
+        for key in self.ledger.drop_unseen(entry.id):
             self.removed += 1
             for writer in self._writers:
                 writer.remove(key)
@@ -236,6 +283,20 @@ class Build:
             done = int(self._share * self._place.size)
             now = {"documents": self._met, "passages": self.passages, "done": done}
             self._watcher(self._place.model_copy(update={**now, "all_done": self._place.all_done + done}))
+
+
+def _fingerprint(wanted: Manifest, content: int) -> str:
+    """Changes with any document, the settings, the terms, the embedder's weights and what was kept out; the same
+    however the index came to be."""
+    settings = sorted({**wanted.settings, "embedder_url": None}.items())
+    digest = _digest(f"{content}\0{settings}\0{wanted.decontaminated or ''}")
+    if wanted.embedder is not None and wanted.embedder.weights is not None:
+        digest = _digest(f"{digest}\0{wanted.embedder.weights}")
+    return _digest(f"{digest}\0terms {wanted.terms}") if wanted.terms > 1 else digest
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
 
 class Stopped(BaseException):

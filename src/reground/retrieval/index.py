@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import resource
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.core.evidence import Passage
-from reground.retrieval.bm25 import Bm25Index, Bm25Writer
-from reground.retrieval.build import Build, Plan, Stopped, Watcher, plan
+from reground.retrieval.bm25 import Bm25Index
+from reground.retrieval.build import BM25, LEDGER, VECTORS, Build, Plan, Stopped, Watcher, plan
 from reground.retrieval.decontaminate import Decontaminator
-from reground.retrieval.dense import DenseIndex, DenseWriter
+from reground.retrieval.dense import DenseIndex
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.embedders import Embedder, create_embedder
 from reground.retrieval.passages import document_ids, reciprocal_rank_fusion, whole
@@ -34,7 +33,6 @@ from reground.retrieval.storage import (
     EmbedderIdentity,
     FileEntry,
     Hold,
-    Ledger,
     Manifest,
     building,
     check_files,
@@ -55,6 +53,7 @@ class IndexRetriever:
     """An open index. `name` holds its kind and fingerprint, `manifest` everything else.
 
     With both words and vectors, the rankings are joined by reciprocal rank fusion, which then gives the scores.
+    check: compares the contents of an index with its manifest, where that was not done when it was opened.
     """
 
     def __init__(
@@ -68,40 +67,27 @@ class IndexRetriever:
     ) -> None:
         self.name = retriever_name(manifest)
         self.manifest = manifest
+        self.language = str(manifest.settings["language"])
         self._bm25 = bm25
         self._dense = dense
         self._check = check
         self._hold = hold  # keeps the files from being cleaned away
 
-    @property
-    def language(self) -> str:
-        """The language that the documents were indexed in."""
-        return str(self.manifest.settings["language"])
-
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """The `k` best passages. Raises RetrievalError.
-
-        An empty result may mean damage. So the contents of an index that was too large to check when it was opened are
-        checked then. Raises IndexRefused if it is damaged.
-        """
-        passages = await self._search(query, k)
+        """The `k` best passages. Raises RetrievalError, and IndexRefused for a damaged index: nothing found is a reason
+        to check one that was too large to check when it was opened."""
+        depth = k if self._bm25 is None or self._dense is None else max(k, _FUSED)
+        searches = []
+        if self._bm25 is not None:
+            searches.append(asyncio.to_thread(self._bm25.search, query, depth))
+        if self._dense is not None:
+            searches.append(self._dense.search(query, depth))
+        rankings = await asyncio.gather(*searches)
+        passages = rankings[0] if len(rankings) == 1 else _fuse(rankings)[: max(k, 0)]
         if not passages and k > 0 and self._check is not None:
             check, self._check = self._check, None
             await asyncio.to_thread(check)
         return passages
-
-    async def _search(self, query: str, k: int) -> Sequence[Passage]:
-        if self._bm25 is not None and self._dense is not None:
-            depth = max(k, _FUSED)
-            by_words, by_vectors = await asyncio.gather(
-                asyncio.to_thread(self._bm25.search, query, depth), self._dense.search(query, depth)
-            )
-            return _fuse([by_words, by_vectors])[: max(k, 0)]
-        if self._dense is not None:
-            return await self._dense.search(query, k)
-        if self._bm25 is not None:
-            return await asyncio.to_thread(self._bm25.search, query, k)
-        raise AssertionError
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The document of a passage, put together from its pieces. Raises RetrievalError."""
@@ -126,9 +112,6 @@ def _fuse(rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
     return [passages[id_].model_copy(update={"score": score}) for id_, score in fused]
 
 
-_BM25 = "bm25"
-_VECTORS = "vectors"
-_LEDGER = "ledger.sqlite"
 _NAMED = 3  # files of a kind that a note names
 
 
@@ -157,11 +140,43 @@ def build_index(
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
     corpus = scan(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
-    if embedder is not None and settings.kind != "bm25" and embedder.name != settings.embedder:
+    if settings.kind == "bm25":
+        embedder = None
+    elif embedder is None:
+        embedder = create_embedder(settings.embedder or "", base_url=settings.embedder_url)
+    elif embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
-    embedder = _embedder(settings, embedder)
+    wanted = _wanted(source, settings, embedder, decontaminate)
+    base, todo = _compare(out, wanted, corpus.files)
+    if base is not None and not todo.changed and not todo.gone and not todo.is_begun:
+        return _report(out, source, base, corpus, peek(out / base.generation / LEDGER), started)
+    try:
+        with building(out):
+            base, todo = _compare(out, wanted, corpus.files)  # again, now that nobody else can change it
+            generation = Building(out, base)
+            with contextlib.closing(Build(generation, wanted, embedder, decontaminate, progress, save_every)) as build:
+                build.run(todo)
+                entries = build.ledger.files()
+                documents, _ = build.ledger.totals()
+                if not documents:
+                    raise DataError(_nothing(corpus.files, _skipped(entries)), path=source)
+                passages = build.finish()
+                if not passages:
+                    raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
+            whole = build.manifest(generation, passages)
+            generation.publish(whole)
+    except Stopped as stopped:
+        raise stopped.why from None
+    report = _report(out, source, whole, corpus, entries, started, notes=_limits(settings, embedder))
+    return report.model_copy(update={**build.report(), "kept": documents - build.read})
+
+
+def _wanted(
+    source: Path, settings: IndexSettings, embedder: Embedder | None, decontaminate: Decontaminator | None
+) -> Manifest:
+    """The manifest of the index that is to be, as far as it is known before."""
     weights = getattr(embedder, "weights", None)
-    wanted = Manifest(
+    return Manifest(
         generation="",
         fingerprint="",
         source=written(source.resolve()),
@@ -173,45 +188,11 @@ def build_index(
         terms=settings.terms,
         files={},
     )
-    base, todo = _compare(out, wanted, corpus.files)
-    if base is not None and not todo.changed and not todo.gone and not todo.is_begun:
-        return _report(out, source, base, corpus, peek(out / base.generation / _LEDGER), started)
-    try:
-        with building(out):
-            base, todo = _compare(out, wanted, corpus.files)  # again, now that nobody else can change it
-            generation = Building(out, base)
-            generation.start(out / base.generation if base is not None else None)
-            with contextlib.ExitStack() as opened:
-                ledger = opened.enter_context(contextlib.closing(Ledger(generation.folder / _LEDGER)))
-                writers = [
-                    opened.enter_context(contextlib.closing(writer))
-                    for writer in _writers(generation.folder, settings, embedder)
-                ]
-                saved = started
 
-                def save() -> None:
-                    nonlocal saved
-                    if time.monotonic() - saved < save_every:
-                        return
-                    for part in (*writers, ledger):
-                        part.save()
-                    generation.keep(lambda copy: _described(copy, wanted, ledger.totals(), writers, build.passages))
-                    saved = time.monotonic()
 
-                build = Build(ledger, writers, settings, decontaminate=decontaminate, watcher=progress, on_file=save)
-                build.run(todo)
-                totals, entries = ledger.totals(), ledger.files()
-                if not totals[0]:
-                    raise DataError(_nothing(corpus.files, _skipped(entries)), path=source)
-                passages = max(writer.finish(build.tick) for writer in writers)
-                if passages == 0:
-                    raise DataError(f"all of its {totals[0]} documents overlap what must be kept out", path=source)
-            whole = _described(generation, wanted, totals, writers, passages)
-            generation.publish(whole)
-    except Stopped as stopped:
-        raise stopped.why from None
-    report = _report(out, source, whole, corpus, entries, started, notes=_limits(settings, embedder))
-    return report.model_copy(update={**build.report(), "kept": whole.documents - build.read})
+def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
+    why = _named([f"{file.path} ({file.why})" for file in skipped])
+    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{': ' if why else ''}{why}"
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -223,25 +204,19 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
     """
     for _ in range(3):
         manifest = read_manifest(path)
+        hold = Hold(path / manifest.generation)
         try:
-            return _open(path, manifest, embedder, verify)
-        except IndexRefused:
-            # Replaced between reading the manifest and opening what it names?
-            if read_manifest(path).generation == manifest.generation:
-                raise
+            checked = check_files(path, manifest, whole=verify)
+            bm25, dense = _open_parts(path, manifest, embedder)
+        except BaseException as error:
+            hold.release()
+            # It may have been replaced between reading the manifest and opening what it names.
+            if isinstance(error, IndexRefused) and read_manifest(path).generation != manifest.generation:
+                continue
+            raise
+        check = None if checked else partial(check_files, path, manifest, whole=True)
+        return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold, check=check)
     raise IndexRefused(f"the index {path} is being replaced too fast to be opened; try again")
-
-
-def _open(path: Path, manifest: Manifest, embedder: Embedder | None, verify: bool | None) -> IndexRetriever:
-    hold = Hold(path / manifest.generation)
-    try:
-        checked = check_files(path, manifest, whole=verify)
-        bm25, dense = _open_parts(path, manifest, embedder)
-    except BaseException:
-        hold.release()
-        raise
-    check = None if checked else partial(check_files, path, manifest, whole=True)
-    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold, check=check)
 
 
 def _open_parts(
@@ -252,7 +227,7 @@ def _open_parts(
         settings = IndexSettings(**manifest.settings)  # type: ignore[arg-type]
     except (TypeError, ConfigurationError) as error:
         raise IndexRefused(f"the index {path} has settings that this reground does not know: {error}") from None
-    bm25 = Bm25Index(folder / _BM25, settings.language) if settings.kind != "dense" else None
+    bm25 = Bm25Index(folder / BM25, settings.language) if settings.kind != "dense" else None
     if settings.kind == "bm25":
         return bm25, None
     if embedder is not None and embedder.name != settings.embedder:
@@ -260,32 +235,17 @@ def _open_parts(
             f"the index {path} was made with the embedder {settings.embedder}, not {embedder.name}; "
             "open it with that one, or build it again"
         )
-    embedder = _embedder(settings, embedder, sends_key=False)  # its address is the word of whoever made the index
-    assert embedder is not None
-    dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
+    if embedder is None:  # its address is the word of whoever made the index
+        embedder = create_embedder(settings.embedder or "", base_url=settings.embedder_url, sends_key=False)
+    dense = DenseIndex(folder / VECTORS, embedder, prefix=settings.query_prefix)
     if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
         raise IndexRefused(f"the index {path} is damaged: its vectors are not those of its manifest")
-    weights = getattr(embedder, "weights", None)
-    if manifest.embedder.weights not in (None, weights):
+    if manifest.embedder.weights not in (None, getattr(embedder, "weights", None)):
         raise IndexRefused(
             f"the index {path} was made with other weights of {embedder.name} than there are now; "
             f"build it again: reground index CORPUS --out {path}"
         )
     return bm25, dense
-
-
-def _embedder(settings: IndexSettings, embedder: Embedder | None, *, sends_key: bool = True) -> Embedder | None:
-    """What makes the vectors of an index; None of one without. sends_key: as in `EndpointEmbedder`."""
-    if settings.kind == "bm25":
-        return None
-    return embedder or create_embedder(settings.embedder or "", base_url=settings.embedder_url, sends_key=sends_key)
-
-
-def _writers(folder: Path, settings: IndexSettings, embedder: Embedder | None) -> Iterator[Bm25Writer | DenseWriter]:
-    if settings.kind != "dense":
-        yield Bm25Writer(folder / _BM25, settings.language)
-    if embedder is not None:
-        yield DenseWriter(folder / _VECTORS, embedder, prefix=settings.passage_prefix)
 
 
 def _compare(out: Path, wanted: Manifest, files: Sequence[SourceFile]) -> tuple[Manifest | None, Plan]:
@@ -296,7 +256,7 @@ def _compare(out: Path, wanted: Manifest, files: Sequence[SourceFile]) -> tuple[
             continue
         try:
             check_files(out, base)
-            entries = peek(out / base.generation / _LEDGER)
+            entries = peek(out / base.generation / LEDGER)
         except (IndexRefused, sqlite3.Error):
             continue
         return base, plan(files, entries, same_folder=base.source == wanted.source, is_begun=name == UNFINISHED)
@@ -311,35 +271,6 @@ def _could_become(base: Manifest, wanted: Manifest) -> bool:
     return same_weights and same_settings and same_terms
 
 
-def _described(
-    generation: Building,
-    wanted: Manifest,
-    totals: tuple[int, int],
-    writers: Sequence[Bm25Writer | DenseWriter],
-    passages: int,
-) -> Manifest:
-    """The manifest of a generation whose parts are written out. totals: those of its ledger."""
-    documents, content = totals
-    dimension = next((writer.dimension for writer in writers if isinstance(writer, DenseWriter)), None)
-    embedder = wanted.embedder.model_copy(update={"dimension": dimension}) if wanted.embedder and dimension else None
-    made = {"generation": generation.name, "fingerprint": _fingerprint(wanted, content), "documents": documents}
-    return wanted.model_copy(update={**made, "passages": passages, "embedder": embedder, "files": generation.checks()})
-
-
-def _fingerprint(wanted: Manifest, content: int) -> str:
-    """Changes with any document, the settings, the terms, the embedder's weights and what was kept out; the same
-    however the index came to be."""
-    settings = sorted({**wanted.settings, "embedder_url": None}.items())
-    digest = _digest(f"{content}\0{settings}\0{wanted.decontaminated or ''}")
-    if wanted.embedder is not None and wanted.embedder.weights is not None:
-        digest = _digest(f"{digest}\0{wanted.embedder.weights}")
-    return _digest(f"{digest}\0terms {wanted.terms}") if wanted.terms > 1 else digest
-
-
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
-
-
 def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
     limit = embedder.limit if embedder is not None else None
     if limit is None or limit >= settings.chunk_tokens:
@@ -350,14 +281,9 @@ def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ..
     )
 
 
-def _named(what: Sequence[str]) -> str:
-    more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
-    return ", ".join(what[:_NAMED]) + more
-
-
-def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
-    why = _named([f"{file.path} ({file.why})" for file in skipped])
-    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{': ' if why else ''}{why}"
+def _named(files: Sequence[str]) -> str:
+    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    return ", ".join(files[:_NAMED]) + more
 
 
 def _skipped(files: dict[str, FileEntry], unread: Sequence[Skipped] = ()) -> tuple[Skipped, ...]:

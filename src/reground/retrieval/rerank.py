@@ -15,11 +15,14 @@ import asyncio
 import json
 import math
 from collections.abc import Sequence
+from itertools import chain
+from operator import mul
 from pathlib import Path
 from typing import Literal, Protocol
 
 from pydantic import ValidationError
 
+from reground.core.concurrency import gather
 from reground.core.critic import comparable
 from reground.core.errors import (
     AuthenticationError,
@@ -33,7 +36,7 @@ from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.paths import expanded
-from reground.retrieval.passages import document_ids, normal, normal_title, reciprocal_rank_fusion
+from reground.retrieval.passages import normal, normal_title, reciprocal_rank_fusion
 
 LINKS_DEPTH, JUDGED_DEPTH = 30, 20
 """First passages that are looked at: links cost nothing, but a model reads each of the others."""
@@ -57,10 +60,17 @@ def rerank(
     """
     kind, place = known(spec)
     if kind == "links":
-        return linked(retriever, place, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
-    above = RerankedPages if isinstance(retriever, Pages) else Reranked
-    judge = _judge(kind, place, tokens)
-    return above(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
+        weights = read_weights(Path(place)) if place else Weights()
+        return Linked(retriever, weights, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
+    from reground.retrieval.judges import WINDOW, critic, cross_encoder, server
+
+    if kind == "critic":
+        judge = critic(place)
+    elif kind == "cross-encoder":
+        judge = cross_encoder(place, WINDOW if tokens is None else tokens)
+    else:
+        judge = server(place)
+    return Reranked(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
 
 
 def known(spec: str) -> tuple[str, str]:
@@ -80,16 +90,6 @@ _EXAMPLES = {
     "cross-encoder": "cross-encoder:cross-encoder/ms-marco-MiniLM-L6-v2, or a folder",
     "llama-server": "llama-server:http://localhost:8080",
 }
-
-
-def _judge(kind: str, place: str, tokens: int | None) -> Reranker:
-    from reground.retrieval.judges import WINDOW, critic, cross_encoder, server
-
-    if kind == "critic":
-        return critic(place)
-    if kind == "cross-encoder":
-        return cross_encoder(place, WINDOW if tokens is None else tokens)
-    return server(place)
 
 
 class Reranker(Protocol):
@@ -112,7 +112,7 @@ class Reranker(Protocol):
 class _Above:
     """A retriever that puts the first `depth` passages of another one into an order of its own.
 
-    closes: whether closing it closes the other one.
+    It has `page` where that one has. closes: whether closing it closes the other one.
     """
 
     def __init__(self, retriever: Retriever, name: str, *, depth: int, closes: bool) -> None:
@@ -120,6 +120,8 @@ class _Above:
             raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
         self.name = f"{retriever.name} > {name}"
         self.language: str | None = getattr(retriever, "language", None)
+        if isinstance(retriever, Pages):
+            self.page = retriever.page
         self._first = retriever
         self._depth = depth
         self._closes = closes
@@ -129,15 +131,6 @@ class _Above:
         aclose = getattr(self._first, "aclose", None)
         if self._closes and aclose is not None:
             await aclose()
-
-
-class _OpensPages(_Above):
-    """One above a retriever that opens pages."""
-
-    async def page(self, passage_id: str, /) -> Passage | None:
-        """The page of the retriever below. Raises RetrievalError."""
-        assert isinstance(self._first, Pages)
-        return await self._first.page(passage_id)
 
 
 class Reranked(_Above):
@@ -184,10 +177,6 @@ class Reranked(_Above):
         return [head[place].model_copy(update={"score": score}) for place, score in ranked]
 
 
-class RerankedPages(Reranked, _OpensPages):
-    """One that also opens pages."""
-
-
 FILE = "links.json"
 FEATURES = ("score", "rank", "named", "linked")
 
@@ -218,12 +207,6 @@ class WeightsFile(Value):
     questions: int = 0
 
 
-def linked(retriever: Retriever, place: str, *, depth: int, closes: bool = True) -> Linked:
-    """The reranker with the weights of a folder, by default its own. Raises ConfigurationError, DataError."""
-    kind = LinkedPages if isinstance(retriever, Pages) else Linked
-    return kind(retriever, read_weights(Path(place)) if place else Weights(), depth=depth, closes=closes)
-
-
 def read_weights(place: Path) -> Weights:
     """The weights in a folder's links.json. Raises ConfigurationError if there is none, DataError if it is broken."""
     place = expanded(str(place))
@@ -252,44 +235,26 @@ class Linked(_Above):
         ranking = list(await self._first.retrieve(query, k=max(k, self._depth)))
         if k < 1 or not query.strip():
             return ranking[: max(k, 0)]
-        scored = [
-            (sum(w * f for w, f in zip(self._weights, features, strict=True)), passage)
-            for passage, features in await self._candidates(query, ranking)
-        ]
-        scored.sort(key=lambda pair: -pair[0])  # a stable sort: ties stay in the order of the search
-        best = [passage.model_copy(update={"score": score}) for score, passage in scored]
-        pooled = {passage.id for passage in best}
-        return (best + [passage for passage in ranking if passage.id not in pooled])[:k]
-
-    async def _candidates(self, query: str, ranking: list[Passage]) -> list[tuple[Passage, tuple[float, ...]]]:
-        """What the first search and those that follow it find, with its features in the order of `FEATURES`."""
         leads = _leads(ranking)
-        tasks = [asyncio.ensure_future(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED)) for lead in leads]
-        try:
-            followed = await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-        pool = {passage.id: passage for passage in ranking[: self._depth]}
-        for passages in followed:
-            for passage in passages:
-                pool.setdefault(passage.id, passage)
+        followed = await gather(*(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED) for lead in leads))
+        pool: dict[str, Passage] = {}
+        for passage in chain(ranking[: self._depth], *followed):
+            pool.setdefault(passage.id, passage)
         features = await asyncio.to_thread(_features, query, ranking, leads, list(pool.values()))
-        return list(zip(pool.values(), features, strict=True))
-
-
-class LinkedPages(Linked, _OpensPages):
-    """One that also opens pages."""
+        best = [
+            passage.model_copy(update={"score": sum(map(mul, self._weights, values))})
+            for passage, values in zip(pool.values(), features, strict=True)
+        ]
+        best.sort(key=lambda passage: -passage.score)  # a stable sort: ties stay in the order of the search
+        return (best + [passage for passage in ranking if passage.id not in pool])[:k]
 
 
 def _leads(ranking: Sequence[Passage]) -> list[Passage]:
     """The best passage of each of the best documents."""
     first: dict[str, Passage] = {}
     for passage in ranking:
-        first.setdefault(document_ids(passage.id)[-1], passage)
-        if len(first) == _LEADS:
-            break
-    return list(first.values())
+        first.setdefault(passage.page_id, passage)
+    return list(first.values())[:_LEADS]
 
 
 def _features(

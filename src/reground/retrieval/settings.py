@@ -163,12 +163,8 @@ class Preset:
 
     def settings(self) -> IndexSettings:
         """How documents are indexed."""
-        return replace(
-            IndexSettings(),
-            kind=self.kind,
-            embedder=self.embedder,
-            chunk_tokens=self.chunk_tokens,
-            overlap=self.overlap,
+        return IndexSettings(
+            kind=self.kind, embedder=self.embedder, chunk_tokens=self.chunk_tokens, overlap=self.overlap
         )
 
 

@@ -209,12 +209,13 @@ class Building:
         self.name = f"{_PREFIX}{secrets.token_hex(4)}"
         self.folder = path / self.name
 
-    def start(self, content: Path | None) -> None:
+    def start(self, content: Manifest | Building | None) -> None:
         """Make the generation's folder, with the content of another one, whose files it shares."""
         self.folder.mkdir()
         (self.folder / LOCK).touch()
         if content is not None:
-            _link_tree(content, self.folder)
+            old = content.folder if isinstance(content, Building) else self.path / content.generation
+            _link_tree(old, self.folder)
 
     def publish(self, manifest: Manifest, name: str = MANIFEST) -> None:
         """Make this generation the index, for all who may read its folder: tantivy keeps some files to its user."""
@@ -233,7 +234,7 @@ class Building:
         """Copy this generation, sharing its files, for the next build to begin with if this one does not come to its
         end. Nothing may write meanwhile. The copy kept before goes."""
         copy = Building(self.path, self.base)
-        copy.start(self.folder)
+        copy.start(self)
         copy.publish(described(copy), UNFINISHED)
         clean(self.path, self.name)
 
