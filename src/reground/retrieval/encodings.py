@@ -140,14 +140,11 @@ def _guess(sample: bytes) -> str:
     ends = [len(sample)] if sample.endswith(b"\n") or len(sample) < _SAMPLE else range(len(sample) - 3, len(sample) + 1)
     fits = [best.encoding for end in ends if (best := _best(sample[:end])) is not None]
     encoding = next((name for name in fits if name in _WIDE), fits[0] if fits else "")
-    return _western_or_central(sample) if encoding in _CENTRAL else encoding
-
-
-def _western_or_central(sample: bytes) -> str:
-    """These encodings differ in a few letters. Western European wins without evidence for a Central European
-    language."""
-    fits = {name: best.coherence for name in (_WESTERN, *_CENTRAL) if (best := _best(sample, name)) is not None}
-    return max(fits, key=fits.__getitem__)
+    if encoding not in _CENTRAL:
+        return encoding
+    # These differ in a few letters. Western European wins without evidence for a Central European language.
+    coherence = {name: best.coherence for name in (_WESTERN, *_CENTRAL) if (best := _best(sample, name)) is not None}
+    return max(coherence, key=coherence.__getitem__)
 
 
 def _best(sample: bytes, *encodings: str) -> CharsetMatch | None:
@@ -162,62 +159,45 @@ _KANA, _HALF_KANA, _HANGUL, _FREQUENT, _HAN = 0.2, 0.05, 0.9, 0.85, 0.6
 _CUT = 3
 """Bytes at the end of a sample that may be a part of a character."""
 
+
 _Test = Callable[[str, bytes], bool]
+"""Of a character and its bytes."""
 
 
 def east_asian(sample: bytes) -> str:
     """Python's name of the encoding that a sample of a text is in beyond doubt; "" where that cannot be said."""
-    japanese = {name: _share(sample, name, _is_kana) for name in ("cp932", "euc_jp")}
+    japanese = {
+        name: _share(sample, name, lambda char, _: "\u3041" <= char <= "\u30fe") for name in ("cp932", "euc_jp")
+    }
     likely = max(japanese, key=japanese.__getitem__)
-    if japanese[likely] >= _KANA and _share(sample, likely, _is_half_kana) <= _HALF_KANA:
+    half_kana = _share(sample, likely, lambda char, _: "\uff61" <= char <= "\uff9f")
+    if japanese[likely] >= _KANA and half_kana <= _HALF_KANA:
         return likely
-    if _share(sample, "cp949", _is_common_hangul) >= _HANGUL:
+    if _share(sample, "cp949", lambda char, code: "\uac00" <= char <= "\ud7a3" and min(code) >= 0xA1) >= _HANGUL:
         return "cp949"
-    for name, is_frequent in (("gb18030", _is_frequent_in_gb), ("big5", _is_frequent_in_big5)):
-        han = _share(sample, name, _is_han)
+    for name, is_frequent in (("gb18030", _in_rows(0xB0, 0xD7, 0xA1)), ("big5", _in_rows(0xA4, 0xC6, 0))):
+        han = _share(sample, name, lambda char, _: "\u4e00" <= char <= "\u9fff")
         if han >= _HAN and _share(sample, name, is_frequent) >= _FREQUENT * han:
             return name
     return ""
 
 
+def _in_rows(first: int, last: int, column: int) -> _Test:
+    """Whether a Chinese character stands in these rows of its code, where the frequent ones are."""
+    return lambda char, code: "\u4e00" <= char <= "\u9fff" and first <= code[0] <= last and code[1] >= column
+
+
 def _share(sample: bytes, name: str, is_so: _Test) -> float:
     """The share of a text's characters beyond ASCII that pass a test; 0 where it is no text in this encoding."""
-    text = _decoded(sample, name)
+    text = ""
+    for cut in range(_CUT + 1):
+        try:
+            text = sample[: len(sample) - cut].decode(name)
+            break
+        except UnicodeDecodeError as error:
+            if error.start < len(sample) - cut - _CUT:
+                return 0.0
     beyond = [char for char in text if char > "\x7f"]
     if len(beyond) < _FEWEST:
         return 0.0
     return sum(is_so(char, char.encode(name)) for char in beyond) / len(beyond)
-
-
-def _decoded(sample: bytes, name: str) -> str:
-    for cut in range(_CUT + 1):
-        try:
-            return sample[: len(sample) - cut].decode(name)
-        except UnicodeDecodeError as error:
-            if error.start < len(sample) - cut - _CUT:
-                return ""
-    return ""
-
-
-def _is_kana(char: str, code: bytes) -> bool:
-    return "\u3041" <= char <= "\u30fe"
-
-
-def _is_half_kana(char: str, code: bytes) -> bool:
-    return "\uff61" <= char <= "\uff9f"
-
-
-def _is_common_hangul(char: str, code: bytes) -> bool:
-    return "\uac00" <= char <= "\ud7a3" and min(code) >= 0xA1
-
-
-def _is_han(char: str, code: bytes) -> bool:
-    return "\u4e00" <= char <= "\u9fff"
-
-
-def _is_frequent_in_gb(char: str, code: bytes) -> bool:
-    return _is_han(char, code) and len(code) == 2 and 0xB0 <= code[0] <= 0xD7 and code[1] >= 0xA1
-
-
-def _is_frequent_in_big5(char: str, code: bytes) -> bool:
-    return _is_han(char, code) and len(code) == 2 and 0xA4 <= code[0] <= 0xC6
