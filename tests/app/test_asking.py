@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import reground
+from reground.app.options import Ask
+from reground.app.session import Session
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, ModelError
 from reground.core.evidence import Passage
@@ -152,3 +154,20 @@ async def test_a_question_that_is_asked_several_times_at_once_is_paid_for_once(t
     four = (reground.aask("Two and two?", method="direct", model=model, home=tmp_path) for _ in range(4))
     assert {result.text for result in await asyncio.gather(*four)} == {"Four."}
     assert asked == 1
+
+
+async def test_a_session_opens_once_and_answers_many_questions_as_ask_does(tmp_path: Path) -> None:
+    class Counting(ScriptedModel):
+        closed = 0
+
+        async def aclose(self) -> None:
+            self.closed += 1
+
+    model = Counting(["One.", "Two."])
+    options = Ask(question="", method="direct", model=model, home=tmp_path)
+    async with Session.open(options) as session:
+        texts = [(await session.ask(question)).text for question in ("First?", "Second?", "First?")]
+        assert (texts, model.closed) == (["One.", "Two.", "One."], 0)
+    assert model.closed == 1
+    again = await reground.aask("Second?", method="direct", model=ScriptedModel([]), home=tmp_path)
+    assert again.text == "Two."

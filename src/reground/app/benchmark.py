@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app import catalogue
+from reground.app.catalogue import fields_of
 from reground.app.documents import ANSWERING, Source, names_other
 from reground.app.identity import PARTS
 from reground.app.session import Opening, Session, Setup, spare_the_collector
-from reground.app.signature import field_names
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.evaluation.compare import Cell, Configured
@@ -45,7 +45,7 @@ def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) 
     Raises ConfigurationError, DataError.
     """
     sources = {}
-    for task in tasks if any(takes(name, "retriever") for name in methods) else ():
+    for task in tasks if any("retriever" in fields_of(name) for name in methods) else ():
         place = None if names_other(options) else options.corpus or getattr(task, "corpus", None)
         if place is not None or names_other(options):
             questions = tuple(each.question for each in task.examples()) if place is None else ()
@@ -175,16 +175,6 @@ def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]
     finally:
         for journal in opened:
             journal.close()
-
-
-def takes(method: str, part: str) -> bool:
-    """Whether the method accepts a part, such as a retriever or a sandbox."""
-    return part in fields_of(method)
-
-
-def fields_of(method: str) -> frozenset[str]:
-    """The names of the method's fields, both parts and settings."""
-    return frozenset(field_names(catalogue.method_class(method)))
 
 
 def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:

@@ -126,8 +126,9 @@ def needs(name: str) -> frozenset[str]:
     return frozenset(required & {"retriever", "sandbox"})
 
 
-_GIVEN = frozenset(("model", "retriever", "sandbox", "rewriter", "form"))
-"""What a method is built of beside its settings."""
+def fields_of(name: str) -> frozenset[str]:
+    """The names of a method's fields, both parts and settings."""
+    return frozenset(f.name for f in dataclasses.fields(_as_dataclass(method_class(name))))
 
 
 def build_method(
@@ -144,15 +145,14 @@ def build_method(
 
     Raises ConfigurationError if a required part is missing, or if a setting is unknown or has an invalid value.
     """
-    cls = method_class(name)
-    fields = {f.name for f in dataclasses.fields(_as_dataclass(cls))}
+    cls, fields = method_class(name), fields_of(name)
     parts = {"model": model, "retriever": retriever, "sandbox": sandbox, "rewriter": rewriter, "form": form}
     missing = sorted(part for part in needs(name) if parts[part] is None)
     if missing:
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
         raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
     given = {key: part for key, part in parts.items() if key in fields and part is not None}
-    return cls(**given, **_read_settings(name, cls, {**preset_settings(name), **(settings or {})}, fields - _GIVEN))
+    return cls(**given, **_read_settings(name, cls, {**preset_settings(name), **(settings or {})}, fields - PARTS))
 
 
 def check_settings(name: str, settings: Mapping[str, object]) -> None:
@@ -160,9 +160,8 @@ def check_settings(name: str, settings: Mapping[str, object]) -> None:
 
     What a method itself requires of its settings, it says when it is built.
     """
-    cls = method_class(name)
-    known = {f.name for f in dataclasses.fields(_as_dataclass(cls))} - _GIVEN
-    _read_settings(name, cls, {key: value for key, value in settings.items() if key != "critics"}, known)
+    given = {key: value for key, value in settings.items() if key != "critics"}
+    _read_settings(name, method_class(name), given, fields_of(name) - PARTS)
 
 
 def setting_defaults(name: str) -> dict[str, object]:
@@ -201,7 +200,9 @@ def _as_dataclass(cls: type[Any]) -> type[Any]:
     return cls
 
 
-def _read_settings(name: str, cls: type[Method], settings: Mapping[str, object], known: set[str]) -> dict[str, object]:
+def _read_settings(
+    name: str, cls: type[Method], settings: Mapping[str, object], known: frozenset[str]
+) -> dict[str, object]:
     from pydantic import TypeAdapter, ValidationError
 
     hints = typing.get_type_hints(cls)
@@ -325,9 +326,7 @@ def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageMod
 
 def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
     """Refuse a rewriter that no method would use, before any cost arises."""
-    if rewriter is None:
-        return
-    if not any(f.name == "rewriter" for name in names for f in dataclasses.fields(_as_dataclass(method_class(name)))):
+    if rewriter is not None and not any("rewriter" in fields_of(name) for name in names):
         raise ConfigurationError(
             f"a rewriter is for methods such as rewrite_retrieve_read; {', '.join(names)} would not use it"
         )

@@ -155,11 +155,11 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
 
 def _check_claim(claim: Claim, order: Compare, task: Task) -> None:
     """Raise ConfigurationError where documents or a judge are needed and not given."""
-    from reground.app.benchmark import takes
+    from reground.app.catalogue import fields_of
     from reground.core.errors import ConfigurationError
     from reground.evaluation.tasks.longform import METRIC
 
-    searching = any(takes(cell.method, "retriever") for cell in claim.cells)
+    searching = any("retriever" in fields_of(cell.method) for cell in claim.cells)
     if searching and order.corpus is None and getattr(task, "corpus", None) is None:
         raise ConfigurationError(f"{task.name} has no documents of its own to search: --corpus DIR")
     if METRIC in claim.metrics and order.judge is None:
