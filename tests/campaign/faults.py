@@ -5,30 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import math
 import random
 import re
-import resource
 import tempfile
-import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from reground.core import errors
 from reground.evaluation.results import read_run
-from reground.retrieval.embedders import EndpointEmbedder
 from tests.campaign import jobs, kills
 from tests.campaign.commands import environment, run
-from tests.campaign.replies import EMBEDDINGS, SERVER, BadServer, Fault, serving
+from tests.campaign.replies import SERVER, BadServer, Fault, serving
 from tests.campaign.runner import Part, Trial
 from tests.campaign.surroundings import SURROUNDINGS
 from tests.killing import recorded
 
 _OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
 _PATIENCE = "attempts = 2\ntimeout = 2.0\n"
-_VECTOR_SECONDS, _VECTOR_MIB = 75.0, 250.0
-"""A server may ask to be left alone for a minute."""
 
 
 @contextlib.contextmanager
@@ -98,47 +92,6 @@ def _flaws_of_a_question(before: Any, after: Any) -> list[str]:
     return flaws
 
 
-# --- servers of embeddings
-
-
-async def _vectors(number: int, chance: random.Random) -> Sequence[Trial]:
-    """Ten faults of an embedding server, one after the other."""
-    return [await _one_vector_fault(number, kind, EMBEDDINGS[kind](chance)) for kind in _some(EMBEDDINGS, number, 10)]
-
-
-async def _one_vector_fault(number: int, kind: str, fault: Fault) -> Trial:
-    left = [fault, fault]
-    server = BadServer(lambda body: left.pop() if left else None)
-    texts = [f"text {index}" for index in range(5)]
-    flaws: list[str] = []
-    async with serving(server):
-        embedder = EndpointEmbedder("mock", base_url=server.url, attempts=2, timeout=2.0, wait=0.001)
-        peak, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
-        try:
-            flaws += _flaws_of_vectors(await asyncio.wait_for(embedder.embed(texts), _VECTOR_SECONDS))
-        except errors.RegroundError as error:
-            flaws += [f"{len(str(error))} characters"] if len(str(error)) > 1000 else []
-        except TimeoutError:
-            flaws.append(f"not done after {time.monotonic() - began:.0f} s")
-        except Exception as error:
-            flaws.append(f"{type(error).__name__}: {error}")
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024
-        flaws += [f"it took {grown:.0f} MiB"] if grown > _VECTOR_MIB else []
-        left.clear()
-        with contextlib.suppress(errors.RegroundError):
-            flaws += _flaws_of_vectors(await embedder.embed(texts))
-            left.append(fault)
-        flaws += [] if left else ["it does not go on when the fault is gone"]
-        await embedder.aclose()
-    return Trial(f"embedding server: {kind}", not flaws, _what(number, kind, flaws))
-
-
-def _flaws_of_vectors(rows: Any) -> list[str]:
-    lengths = [math.sqrt(sum(float(each) ** 2 for each in row)) for row in rows]
-    right = len(rows) == 5 and all(abs(length - 1) < 1e-3 for length in lengths)
-    return [] if right else [f"{rows.shape} vectors of lengths {lengths}"]
-
-
 # --- damaged files
 
 _OUT_OF_PLACE = (".lock", ".png", ".svg", ".md", ".shm")
@@ -151,67 +104,45 @@ def files_of(folder: Path) -> list[Path]:
     return sorted(path for path in kept if path.is_file() and path.suffix not in _OUT_OF_PLACE and path.name != "lock")
 
 
-def _flip(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
-
-
-def _flip_many(data: bytes, chance: random.Random) -> bytes:
-    for _ in range(50):
-        data = _flip(data, chance)
-    return data
-
-
-def _cut(data: bytes, chance: random.Random) -> bytes:
-    return data[: chance.randrange(len(data))]
-
-
-def _append(data: bytes, chance: random.Random) -> bytes:
-    return data + chance.choice((b"\x00" * 100, b"garbage", b'{"half": ', b"\n\n\n", b"\xff\xfe\n", b"{}\n", b"null\n"))
-
-
-def _zeros(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    return data[:at] + b"\x00" * (len(data) - at)
-
-
-def _surrogate(data: bytes, chance: random.Random) -> bytes:
-    at = chance.randrange(len(data))
-    return data[:at] + chance.choice((b"\xed\xa0\x80", b"\\ud800", b"\xf8\x88")) + data[at:]
-
-
-def _deep(data: bytes, chance: random.Random) -> bytes:
-    return chance.choice((b"[" * 100_000, b'{"a":' * 100_000)) + chance.choice((b"", b"\n" + data))
+def _flipped(data: bytes, chance: random.Random, times: int = 1) -> bytes:
+    changed = bytearray(data)
+    for _ in range(times):
+        changed[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    return bytes(changed)
 
 
 def _odd_number(data: bytes, chance: random.Random) -> bytes:
     numbers = list(re.finditer(rb"(?<=: )\d+|(?<=:)\d+", data))
     if not numbers:
-        return _append(data, chance)
+        return data + b"garbage"
     found = chance.choice(numbers)
     odd = chance.choice((b"NaN", b"-Infinity", b"1e400", b"null", b'"x"', b"-1", b"9" * 5000))
     return data[: found.start()] + odd + data[found.end() :]
 
 
-def _nothing(data: bytes, chance: random.Random) -> bytes:
-    return b""
+def _cut(data: bytes, chance: random.Random, filling: bytes = b"") -> bytes:
+    at = chance.randrange(len(data))
+    return data[:at] + filling * (len(data) - at)
 
 
-def _noise(data: bytes, chance: random.Random) -> bytes:
-    return chance.randbytes(max(1, len(data)))
+def _inserted(data: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(data))
+    return data[:at] + chance.choice((b"\xed\xa0\x80", b"\\ud800", b"\xf8\x88")) + data[at:]
 
 
+_ENDS = (b"\x00" * 100, b"garbage", b'{"half": ', b"\n\n\n", b"\xff\xfe\n", b"{}\n", b"null\n")
+_DEEP = (b"[" * 100_000, b'{"a":' * 100_000)
 WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
-    "a bit flipped": _flip,
-    "many bits flipped": _flip_many,
+    "a bit flipped": _flipped,
+    "many bits flipped": lambda data, chance: _flipped(data, chance, 50),
     "cut": _cut,
-    "garbage appended": _append,
-    "zeros from somewhere on": _zeros,
-    "half a surrogate pair": _surrogate,
-    "nested deeply": _deep,
+    "garbage appended": lambda data, chance: data + chance.choice(_ENDS),
+    "zeros from somewhere on": lambda data, chance: _cut(data, chance, b"\x00"),
+    "half a surrogate pair": _inserted,
+    "nested deeply": lambda data, chance: chance.choice(_DEEP) + chance.choice((b"", b"\n" + data)),
     "a number that is none": _odd_number,
-    "emptied": _nothing,
-    "noise": _noise,
+    "emptied": lambda data, chance: b"",
+    "noise": lambda data, chance: chance.randbytes(max(1, len(data))),
 }
 
 
@@ -275,7 +206,7 @@ async def _surroundings(number: int, chance: random.Random) -> Sequence[Trial]:
 
 
 Family = Callable[[int, random.Random], Awaitable[Sequence[Trial]]]
-_FAMILIES: tuple[Family, ...] = (_models, _vectors, _damage, _surroundings, _damage)
+_FAMILIES: tuple[Family, ...] = (_models, _damage, _surroundings, _damage)
 
 
 def _what(number: int, tried: str, flaws: Sequence[str]) -> str:

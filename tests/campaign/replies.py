@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from reground.testing.openai_server import MockOpenAI, embed
+from reground.testing.openai_server import MockOpenAI
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 
@@ -23,9 +23,9 @@ Fault = Callable[[Wire, dict[str, Any]], Awaitable[None]]
 
 
 class BadServer:
-    """Chat completions and embeddings. choose: the fault for a request's body, None for a right reply.
+    """Chat completions. choose: the fault for a request's body, None for a right reply.
 
-    counts: right replies, by the text of the last message or by "embeddings".
+    counts: right replies, by the text of the last message.
     """
 
     def __init__(self, choose: Callable[[dict[str, Any]], Fault | None] = lambda body: None) -> None:
@@ -40,23 +40,17 @@ class BadServer:
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
             body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
-            reply = self._reply(body)
+            reply = self._right.completion(body)
             fault = self.choose(body)
             if fault is not None:
                 await fault(wire, reply)
             else:
-                self.counts[body["messages"][-1]["content"] if "messages" in body else "embeddings"] += 1
+                self.counts[body["messages"][-1]["content"]] += 1
                 wire.write(whole(json.dumps(reply).encode()))
             await wire.drain()
         with suppress(ConnectionError):
             wire.close()
             await wire.wait_closed()
-
-    def _reply(self, body: dict[str, Any]) -> dict[str, Any]:
-        if "messages" in body:
-            return self._right.completion(body)
-        data = [{"index": index, "embedding": embed(text)} for index, text in enumerate(body.get("input", []))]
-        return {"object": "list", "data": data, "model": "mock", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
 
 
 @asynccontextmanager
@@ -313,29 +307,6 @@ def logprobs(chance: random.Random) -> Fault:
     return fault
 
 
-def vectors(chance: random.Random) -> Fault:
-    """Too few vectors, too many, of other lengths, or of things that are no numbers."""
-    number = chance.choice((*ODD, "abc", [[0.1]], 1e39, 1e-320))
-    how = chance.choice(("few", "many", "short", "long", "odd", "number", "index", "none"))
-
-    async def fault(wire: Wire, reply: dict[str, Any]) -> None:
-        data = reply.get("data", [])
-        last = data[-1]
-        if how in ("few", "many"):
-            reply["data"] = data[:-1] if how == "few" else [*data, last]
-        elif how in ("short", "long"):
-            last["embedding"] = last["embedding"][:3] if how == "short" else last["embedding"] * 50
-        elif how == "number":
-            last["embedding"][0] = number
-        elif how == "none":
-            reply["data"] = [{**each, "embedding": []} for each in data]
-        else:
-            last["embedding" if how == "odd" else "index"] = number
-        wire.write(whole(_packed(reply)))
-
-    return fault
-
-
 SERVER: dict[str, Callable[[random.Random], Fault]] = {
     "connection reset": reset,
     "stalled or trickling": stall,
@@ -351,4 +322,3 @@ SERVER: dict[str, Callable[[random.Random], Fault]] = {
     "missing parts": missing,
     "log-probabilities, tool calls": logprobs,
 }
-EMBEDDINGS: dict[str, Callable[[random.Random], Fault]] = {**SERVER, "wrong vectors": vectors}

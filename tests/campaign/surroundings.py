@@ -1,11 +1,11 @@
-"""Surroundings of a command that are odd: what it writes to, what it finds in its environment, where it stands."""
+"""Surroundings of a command that are odd: what it finds in its environment, and where it stands.
+
+Streams that are closed or full are in tests/app (test_streams.py, test_full_disk.py).
+"""
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -34,46 +34,6 @@ def _and_then(words: Sequence[str], folder: Path, done: Done, codes: set[int]) -
     """The flaws of the odd run, and of the same command when all is well."""
     well = run(words, folder, environment(folder))
     return done.flaws(codes) + [f"when all is well: {flaw}" for flaw in well.flaws(_FINE)]
-
-
-def reader_leaves(folder: Path, url: str, chance: random.Random) -> list[str]:
-    """As in `reground methods | head -1`."""
-    words = chance.choice(_commands(url))
-    reading, writing = os.pipe()
-
-    def read() -> None:
-        os.read(reading, 1)
-        os.close(reading)
-
-    leaving = threading.Thread(target=read, daemon=True)
-    leaving.start()
-    try:
-        done = run(words, folder, environment(folder), stdout=writing)
-    finally:
-        os.close(writing)
-        leaving.join(10)
-    return _and_then(words, folder, done, _FINE)
-
-
-def full_output(folder: Path, url: str, chance: random.Random) -> list[str]:
-    """Standard output on a full disk."""
-    words = chance.choice(_commands(url))
-    with Path("/dev/full").open("w") as full:
-        done = run(words, folder, environment(folder), stdout=full)
-    return _and_then(words, folder, done, {2})
-
-
-def closed_streams(folder: Path, url: str, chance: random.Random) -> list[str]:
-    """A process that was started without some of its three streams."""
-    words, numbers = chance.choice(_commands(url)), chance.choice(((0,), (1,), (2,), (0, 1, 2), (1, 2)))
-
-    def close() -> None:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        for number in numbers:
-            os.close(number)
-
-    done = run(words, folder, environment(folder), before=close)
-    return _and_then(words, folder, done, _FINE)
 
 
 def odd_home(folder: Path, url: str, chance: random.Random) -> list[str]:
@@ -141,11 +101,8 @@ def no_room_for_temporary_files(folder: Path, url: str, chance: random.Random) -
 
 
 SURROUNDINGS: dict[str, Try] = {
-    "reader of the output leaves": reader_leaves,
     "odd environment": odd_environment,
     "home that cannot be written": odd_home,
-    "closed streams": closed_streams,
     "odd places": odd_places,
-    "output on a full disk": full_output,
     "no temporary files": no_room_for_temporary_files,
 }

@@ -36,37 +36,35 @@ def test_item_lines(text):
     assert one(text) == ITEM_LINES[text]
 
 
-def test_the_item_may_stand_on_the_same_line():
-    text = (
-        "STEP 1: Punch trees. - Minecraft item: 4x Logs\n\nSTEP 2: Place the table.\n\n"
-        "STEP 3: x - Minecraft items: 2x Stick"
-    )
-    assert goals(text) == [[("Logs", 4)], [], [("Stick", 2)]]
+PLANS = {
+    "STEP 1: Punch. - Minecraft item: 4x Logs\n\nSTEP 2: Place the table.\n\nSTEP 3: x - Minecraft items: 2x Stick":
+        [[("Logs", 4)], [], [("Stick", 2)]],
+    "Step 1:\nItem: Acacia Log\nQuantity: 3\nPlan: Break 5 acacia logs.\n\nStep 2:\nItem: Empty hands\nPlan: look":
+        [[("Acacia Log", 3)], []],
+    "STEP 1: Craft planks.\nObject Minecraft item: Oak Planks, Number: 12": [[("Oak Planks", 12)]],
+    "STEP 1: Mine.\nObject: Cobblestone | Quantity: 3": [[("Cobblestone", 3)]],
+    "STEP 1: Craft\n- Minecraft items:\n  - 4x Stick\n  - 1x Chest\n": [[("Stick", 4), ("Chest", 1)]],
+    # materials and tools are not obtained
+    "STEP 1: x\n- Items needed: 3x Oak Planks, 2x Stick\n- Tools: Crafting Table\n- Minecraft item: 1x Wooden Pickaxe":
+        [[("Wooden Pickaxe", 1)]],
+    "STEP 1: a - Minecraft items: 1x Oak Log STEP 2: b - Minecraft items: 4x Oak Planks":
+        [[("Oak Log", 1)], [("Oak Planks", 4)]],
+    "1. Chop - Minecraft items: 1x Oak Log\n2. Craft - Minecraft items: 4x Oak Planks":
+        [[("Oak Log", 1)], [("Oak Planks", 4)]],
+    # the last of several plans is meant
+    "STEP 1: a - Minecraft items: 1x Dirt\nSTEP 2: b - Minecraft items: 2x Dirt\nRevised:\n"
+    "STEP 1: a - Minecraft items: 1x Oak Log\nSTEP 2: b - Minecraft items: 4x Oak Planks\n":
+        [[("Oak Log", 1)], [("Oak Planks", 4)]],
+    "STEP 1: a - Minecraft items: 1x Dirt\nSTEP 1: b - Minecraft items: 2x Sand": [[("Dirt", 1)], [("Sand", 2)]],
+    # closing words are no step
+    "STEP 1: Chop. - Minecraft items: 1x Oak Log\n\nCongratulations! You have 5x diamonds.": [[("Oak Log", 1)]],
+    "no plan here": [], "": [], "\n\n": [], "STEP": [], "Items: 4x Stick": [],
+}  # fmt: skip
 
 
-def test_item_and_plan_blocks():
-    text = (
-        "Step 1:\nItem: Acacia Log\nQuantity: 3\nPlan: Break 5 acacia logs.\n\nStep 2:\nItem: Empty hands\n"
-        "Plan: look around"
-    )
-    assert goals(text) == [[("Acacia Log", 3)], []]
-
-
-def test_a_count_may_follow_its_item_on_the_line():
-    assert goals("STEP 1: Craft planks.\nObject Minecraft item: Oak Planks, Number: 12") == [[("Oak Planks", 12)]]
-    assert goals("STEP 1: Mine.\nObject: Cobblestone | Quantity: 3") == [[("Cobblestone", 3)]]
-
-
-def test_bulleted_items_below_the_label():
-    assert goals("STEP 1: Craft\n- Minecraft items:\n  - 4x Stick\n  - 1x Chest\n") == [[("Stick", 4), ("Chest", 1)]]
-
-
-def test_materials_and_tools_are_not_obtained():
-    text = (
-        "STEP 1: Craft.\n- Items needed: 3x Oak Planks, 2x Stick\n- Tools: Crafting Table\n"
-        "- Minecraft item: 1x Wooden Pickaxe"
-    )
-    assert goals(text) == [[("Wooden Pickaxe", 1)]]
+@pytest.mark.parametrize("text", PLANS)
+def test_plans(text):
+    assert goals(text) == PLANS[text]
 
 
 @pytest.mark.parametrize(
@@ -74,28 +72,6 @@ def test_materials_and_tools_are_not_obtained():
 )
 def test_headings(head):
     assert goals(f"Here is the plan.\n{head} Chop.\n- Minecraft item: 2x Oak Log") == [[("Oak Log", 2)]]
-
-
-def test_steps_on_one_line():
-    text = "STEP 1: a - Minecraft items: 1x Oak Log STEP 2: b - Minecraft items: 4x Oak Planks"
-    assert goals(text) == [[("Oak Log", 1)], [("Oak Planks", 4)]]
-
-
-def test_numbered_lines_serve_where_no_step_is_marked():
-    assert goals("1. Chop - Minecraft items: 1x Oak Log\n2. Craft - Minecraft items: 4x Oak Planks") == [
-        [("Oak Log", 1)],
-        [("Oak Planks", 4)],
-    ]
-
-
-def test_the_last_of_several_plans_is_meant():
-    first = "STEP 1: a - Minecraft items: 1x Dirt\nSTEP 2: b - Minecraft items: 2x Dirt\n"
-    second = "Revised:\nSTEP 1: a - Minecraft items: 1x Oak Log\nSTEP 2: b - Minecraft items: 4x Oak Planks\n"
-    assert goals(first + second) == [[("Oak Log", 1)], [("Oak Planks", 4)]]
-
-
-def test_a_plan_that_calls_every_step_the_first_is_kept_whole():
-    assert len(parse_plan("STEP 1: a - Minecraft items: 1x Dirt\nSTEP 1: b - Minecraft items: 2x Sand")) == 2
 
 
 @pytest.mark.parametrize(
@@ -115,16 +91,6 @@ def test_prose_without_an_item_line_is_read_and_marked_uncertain(prose, expected
     (step,) = parse_plan(f"STEP 1: {prose}")
     assert [(goal.name, goal.count) for goal in step.goals] == expected
     assert not step.certain
-
-
-def test_closing_words_are_no_step():
-    text = "STEP 1: Chop. - Minecraft items: 1x Oak Log\n\nCongratulations! You have obtained 5x diamonds."
-    assert goals(text) == [[("Oak Log", 1)]]
-
-
-@pytest.mark.parametrize("text", ["", "no plan here", "\n\n", "STEP", "Items: 4x Stick"])
-def test_text_without_steps(text):
-    assert parse_plan(text) == []
 
 
 def test_rendering_names_an_empty_step():
