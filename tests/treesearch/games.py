@@ -36,19 +36,6 @@ class Leaves:
         return float(chance.random() < state) if self.noise else state
 
 
-class Chain:
-    """One way down, `depth` steps long."""
-
-    def __init__(self, depth):
-        self.depth = depth
-
-    async def expand(self, state, path, /):
-        return [Child(state=state + 1)] if state < self.depth else []
-
-    async def simulate(self, state, path, visit, /):
-        return 1.0
-
-
 class Uneven:
     """Another game, whose calls take uneven time, drawn by `timing`."""
 
@@ -100,16 +87,6 @@ class Recorded:
         return self.journal[key]
 
 
-def most(state):
-    """The most that a game of `Leaves` pays: exhaustive search."""
-    return max(map(most, state)) if isinstance(state, list) else state
-
-
 def random_game(chance, depth, width):
     """A full tree of leaves between 0 and 1."""
     return [random_game(chance, depth - 1, width) for _ in range(width)] if depth else chance.random()
-
-
-def most_visited(node):
-    """The best child after a search: most visits, then the higher mean."""
-    return max(node.children, key=lambda child: (child.visits, child.mean or 0.0))

@@ -54,17 +54,6 @@ def test_the_file_is_as_the_module_says():
     assert (data["format"], data["version"], data["stopped"], data["metadata"]) == ("reground.tree", 1, None, {})
     assert data["settings"]["c"] == 0.5
     root, good, poor = data["nodes"]
-    assert root == {
-        "parent": None,
-        "label": "",
-        "state": [1.0, 0.5],
-        "visits": 4,
-        "value": 3.5,
-        "rewards": [],
-        "copies": 1,
-        "data": {},
-        "expanded": True,
-    }
     assert good == {
         "parent": 0,
         "label": "0",
@@ -76,6 +65,7 @@ def test_the_file_is_as_the_module_says():
         "data": {},
         "expanded": True,
     }
+    assert (root["parent"], root["visits"], root["value"], root["rewards"]) == (None, 4, 3.5, [])
     assert (poor["parent"], poor["visits"], poor["expanded"]) == (0, 1, False)
 
 
@@ -109,50 +99,45 @@ def test_what_is_not_json_leaves_the_old_file_as_it_was(tmp_path, state):
     assert path.read_bytes() == before
 
 
-def _change(*place, to):
-    def change(data):
-        inner = data
-        for key in place[:-1]:
-            inner = inner[key]
-        inner[place[-1]] = to
-
-    return change
+ABSENT = object()
 
 
-def _without(*place):
-    def change(data):
-        inner = data
-        for key in place[:-1]:
-            inner = inner[key]
-        del inner[place[-1]]
-
-    return change
+def changed(data, *place, to=ABSENT):
+    """The data, with another value at a place, or none."""
+    *above, key = place
+    inner = data
+    for each in above:
+        inner = inner[each]
+    if to is ABSENT:
+        del inner[key]
+    else:
+        inner[key] = to
+    return data
 
 
 BROKEN = [
-    (_change("format", to="other"), 'not a tree: it needs "format": "reground.tree"'),
-    (_change("version", to=2), "version 2, and this reads 1"),
-    (_without("metadata"), "metadata must be an object"),
-    (_change("nodes", to=[]), "nodes must be a list that is not empty"),
-    (_change("settings", "c", to=-1), "settings: c must be a finite number"),
-    (_change("nodes", 1, to=7), "node 1 must be an object"),
-    (_without("nodes", 2, "state"), "node 2: state is missing"),
-    (_change("nodes", 2, "visits", to=1.0), "node 2: visits cannot be 1.0"),
-    (_change("nodes", 2, "value", to=10**400), "node 2: value cannot be 1000"),
-    (_change("nodes", 2, "rewards", to=["x" * 60]), r"node 2: rewards cannot be \['x+\.\.\.$"),
-    (_change("nodes", 2, "copies", to=0), "node 2: copies cannot be 0"),
-    (_change("nodes", 0, "parent", to=0), "node 0: parent 0 must be null for the first"),
-    (_change("nodes", 2, "parent", to=2), "node 2: parent 2 must be"),
-    (_change("nodes", 0, "visits", to=99), "node 0: 99 visits, and 12 by its rewards and children"),
-    (_change("nodes", 0, "value", to=99.0), "node 0: value 99.0, and .* by its rewards and children"),
-    (_change("nodes", 0, "expanded", to=False), "node 0: it has children and is not expanded"),
+    (("format",), "other", 'not a tree: it needs "format": "reground.tree"'),
+    (("version",), 2, "version 2, and this reads 1"),
+    (("metadata",), ABSENT, "metadata must be an object"),
+    (("nodes",), [], "nodes must be a list that is not empty"),
+    (("settings", "c"), -1, "settings: c must be a finite number"),
+    (("nodes", 1), 7, "node 1 must be an object"),
+    (("nodes", 2, "state"), ABSENT, "node 2: state is missing"),
+    (("nodes", 2, "visits"), 1.0, "node 2: visits cannot be 1.0"),
+    (("nodes", 2, "value"), 10**400, "node 2: value cannot be 1000"),
+    (("nodes", 2, "rewards"), ["x" * 60], r"node 2: rewards cannot be \['x+\.\.\.$"),
+    (("nodes", 2, "copies"), 0, "node 2: copies cannot be 0"),
+    (("nodes", 0, "parent"), 0, "node 0: parent 0 must be null for the first"),
+    (("nodes", 2, "parent"), 2, "node 2: parent 2 must be"),
+    (("nodes", 0, "visits"), 99, "node 0: 99 visits, and 12 by its rewards and children"),
+    (("nodes", 0, "value"), 99.0, "node 0: value 99.0, and .* by its rewards and children"),
+    (("nodes", 0, "expanded"), False, "node 0: it has children and is not expanded"),
 ]
 
 
-@pytest.mark.parametrize(("change", "complaint"), BROKEN)
-def test_a_broken_file_is_refused_by_name_and_place(tmp_path, change, complaint):
-    data = tree_to_dict(searched(), plain)
-    change(data)
+@pytest.mark.parametrize(("place", "to", "complaint"), BROKEN)
+def test_a_broken_file_is_refused_by_name_and_place(tmp_path, place, to, complaint):
+    data = changed(tree_to_dict(searched(), plain), *place, to=to)
     path = tmp_path / "tree.json"
     path.write_text(json.dumps(data))
     with pytest.raises(TreeFileError, match=complaint) as refused:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reground.treesearch.mcts import Child, Simulation, search, ucb1
 from reground.treesearch.tree import Settings, walk
-from tests.treesearch.games import Died, Leaves, Recorded, Uneven, most, most_visited, random_game, trees
+from tests.treesearch.games import Died, Leaves, Recorded, Uneven, random_game, trees
 from tests.treesearch.reference import reference
 
 some_settings = st.builds(
@@ -135,40 +135,6 @@ def test_a_search_that_died_and_was_started_again_gives_the_same_tree_and_pays_n
     assert first.calls + second.calls == whole.calls
 
 
-@pytest.mark.parametrize("in_flight", [1, 32])
-async def test_the_best_line_is_that_of_exhaustive_search_on_random_games(in_flight):
-    for number in range(12):
-        leaves = [1.0, *(0.8 * reward / 26 for reward in range(26))]  # one is clearly best, wherever it is
-        Random(number).shuffle(leaves)
-        game = [[leaves[at : at + 3] for at in range(start, start + 9, 3)] for start in (0, 9, 18)]
-        tree = await search(Leaves(), game, Settings(simulations=1500, c=1.0, in_flight=in_flight, seed=number))
-        assert most(most_visited(tree.root).state) == 1.0
-        line = tree.root
-        while line.children:
-            line = most_visited(line)
-        assert line.state == most(game) == 1.0
-
-
-async def test_visits_go_to_the_best_of_noisy_arms_and_regret_grows_slowly():
-    arms = [0.3, 0.5, 0.7, 0.4]
-    regret = {}
-    for simulations in (250, 2000):
-        lost = []
-        for seed in range(8):
-            settings = Settings(simulations=simulations, c=0.7, max_depth=1, seed=seed)
-            tree = await search(Leaves(seed, noise=True), arms, settings)
-            assert most_visited(tree.root).state == 0.7
-            for child in tree.root.children:
-                assert child.visits >= 2
-                assert child.mean == pytest.approx(child.state, abs=4 * math.sqrt(0.25 / child.visits))
-            lost.append(sum(child.visits * (0.7 - child.state) for child in tree.root.children))
-        regret[simulations] = sum(lost) / len(lost)
-    # chance would lose 0.225 a simulation; UCB1 loses a logarithm: eight times the simulations, not twice the loss
-    assert regret[250] < 0.225 * 250 / 2
-    assert regret[2000] < 2.5 * regret[250]
-    assert regret[2000] < 0.225 * 2000 / 8
-
-
 class Gates(Leaves):
     """Simulations that end when they are told to."""
 
@@ -272,16 +238,6 @@ async def test_the_first_error_in_the_order_of_selection_is_the_one_raised():
         with pytest.raises(Died) as raised:
             await search(game, GAME, Settings(simulations=50, in_flight=4, seed=seed))
         assert str(raised.value) == str(order[0])
-
-
-async def test_an_error_in_expansion_frees_the_selection_that_waits_for_it():
-    class Childless(Leaves):
-        async def expand(self, state, path, /):
-            await _turns()
-            raise Died("no children")
-
-    with pytest.raises(Died, match="no children"):
-        await search(Childless(), GAME, Settings(simulations=50, in_flight=4))
 
 
 async def test_an_end_that_was_foreseen_gives_the_tree_so_far_and_says_so():
