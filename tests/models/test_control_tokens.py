@@ -9,7 +9,7 @@ from yarl import URL
 
 from reground.core.errors import ModelError
 from reground.core.language import Message, Sampling
-from reground.models._server_info import control_tokens, is_private, place
+from reground.models._server_info import control_tokens, is_private
 from reground.models.openai import OpenAIModel, create
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
@@ -68,11 +68,6 @@ def test_only_a_server_of_ones_own_is_asked() -> None:
     assert not any(
         is_private(URL(url)) for url in ("https://api.openai.com/v1", "https://models.example", "https://1.1.1.1")
     )
-
-
-def test_where_a_server_is_asked() -> None:
-    assert str(place(URL("http://h:1/v1/?a=b"), "props")) == "http://h:1/props?a=b"
-    assert str(place(URL("http://h/proxy/v1"), "version")) == "http://h/proxy/version"
 
 
 def test_what_a_tokenizers_configuration_names() -> None:

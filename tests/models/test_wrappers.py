@@ -18,7 +18,7 @@ from reground.models.gguf import GgufModel
 from reground.models.hf import HfModel
 from reground.models.options import ModelOptions, local_identity
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers import Cache, ClosableModel, Limit, Retry, wrap
+from reground.models.wrappers import Cache, Limit, Retry, wrap
 from tests.models.clocks import Clock
 
 ASK = (Message(role="user", content="q"),)
@@ -82,13 +82,6 @@ async def test_a_cancelled_call_gives_its_slot_back():
     assert model.order[-1] == "c"
     model.open.set()
     assert (await third)[0].text == "c"
-
-
-async def test_a_failed_call_gives_its_slot_back():
-    limit = Limit(ScriptedModel([ModelError("no"), "fine"]), connections=1)
-    with pytest.raises(ModelError):
-        await ask(limit, "a")
-    assert (await ask(limit, "b"))[0].text == "fine"
 
 
 async def test_requests_a_minute():
@@ -183,30 +176,11 @@ def retrying(script, clock, **settings):
     return model, Retry(model, clock=clock.now, sleep=clock.sleep, **settings)
 
 
-async def test_a_call_that_succeeds_is_made_once():
-    clock = Clock()
-    model, retry = retrying(["fine"], clock)
-    assert (await retry.generate(ASK, Sampling()))[0].text == "fine"
-    assert retry.name == model.name
-    assert clock.slept == []
-
-
 async def test_waits_double_up_to_the_cap():
     clock = Clock()
     _, retry = retrying([TransientModelError("busy")] * 5 + ["fine"], clock, base=1.0, cap=5.0)
     assert (await retry.generate(ASK, Sampling()))[0].text == "fine"
     assert clock.slept == [2.0, 4.0, 5.0, 5.0, 5.0]
-
-
-async def test_a_wait_is_anywhere_between_nothing_and_all():
-    bounds = []
-    clock = Clock()
-    _, retry = retrying(
-        [TransientModelError("busy"), "fine"], clock, uniform=lambda low, high: bounds.append((low, high)) or 0.25
-    )
-    await retry.generate(ASK, Sampling())
-    assert bounds == [(0.0, 1.0)]
-    assert clock.slept == [0.25]
 
 
 @given(st.floats(0, 200))
@@ -235,13 +209,6 @@ async def test_attempts_are_counted_and_told():
     assert len(model.calls) == 3
 
 
-async def test_one_attempt_is_no_retry():
-    clock = Clock()
-    _, retry = retrying([TransientModelError("busy")], clock, attempts=1)
-    with pytest.raises(TransientModelError, match=r"^busy$"):
-        await retry.generate(ASK, Sampling())
-
-
 async def test_the_deadline_ends_it_before_a_wait_that_would_pass_it():
     clock = Clock()
     model, retry = retrying(lambda *_: TransientModelError("busy"), clock, attempts=100, base=1.0, deadline=20.0)
@@ -250,15 +217,6 @@ async def test_the_deadline_ends_it_before_a_wait_that_would_pass_it():
     assert sum(clock.slept) <= 20.0
     assert clock.slept == [2.0, 4.0, 8.0]
     assert len(model.calls) == 4
-
-
-async def test_a_server_that_asks_for_more_than_the_deadline_is_told_of():
-    clock = Clock()
-    _, retry = retrying([TransientModelError("quota", retry_after=3600)], clock)
-    with pytest.raises(TransientModelError, match="asks to wait 3600 s") as caught:
-        await retry.generate(ASK, Sampling())
-    assert caught.value.retry_after == 3600
-    assert clock.slept == []
 
 
 async def test_samples_that_arrived_are_kept_and_the_seed_moves_on():
@@ -338,14 +296,6 @@ async def test_calls_that_differ_are_told_apart(tmp_path, messages, sampling):
     await cache.aclose()
 
 
-async def test_servers_are_told_apart(tmp_path):
-    here = Cache(ScriptedModel(["here"], name="openai/m"), tmp_path / "c.db", identity="http://here m")
-    there = Cache(ScriptedModel(["there"], name="openai/m"), tmp_path / "c.db", identity="http://there m")
-    assert [(await each.generate(CONVERSATION, Sampling()))[0].text for each in (here, there)] == ["here", "there"]
-    await here.aclose()
-    await there.aclose()
-
-
 async def test_sampled_calls_are_never_cached(tmp_path):
     cache = Cache(ScriptedModel(["a", "b"]), tmp_path / "c.db")
     texts = [(await cache.generate(CONVERSATION, Sampling(temperature=0.1)))[0].text for _ in range(2)]
@@ -423,16 +373,6 @@ async def test_a_file_that_cannot_be_written_costs_only_the_saving(tmp_path, cap
     assert (await cache.generate(CONVERSATION, Sampling()))[0].text == "a"
     assert "disk full" in caplog.text
     await cache.aclose()
-
-
-async def test_the_stack_caches_only_where_a_file_is_named(tmp_path):
-    model = ScriptedModel(["a"])
-    plain, cached = wrap(model, ModelOptions()), wrap(model, ModelOptions(cache=tmp_path / "c.db"))
-    assert isinstance(plain, Retry)
-    assert isinstance(cached, Cache)
-    assert isinstance(plain, ClosableModel)
-    assert plain.name == cached.name == "scripted"
-    await cached.aclose()
 
 
 async def test_a_call_that_waits_to_be_tried_again_holds_no_slot():

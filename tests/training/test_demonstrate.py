@@ -30,7 +30,7 @@ from reground.training.sft import (
     tokenised,
 )
 from reground.training.weights import load_base
-from tests.models.conversing import sampling, says
+from tests.models import sampling, says
 from tests.training.tiny import tiny_llama, tiny_t5
 
 PAIRS = {"a b": "c d e", "f g": "h i", "k l": "m n o", "p q": "r s"}

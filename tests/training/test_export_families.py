@@ -16,7 +16,7 @@ from reground.core.errors import ConfigurationError
 from reground.models import gguf, hf
 from reground.models.options import ModelOptions
 from reground.training.export import export_adapter, export_gguf
-from tests.models.conversing import sampling, says
+from tests.models import sampling, says
 from tests.training.test_weights import adapted
 from tests.training.tiny import tiny_llama
 

@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiohttp.abc import AbstractResolver
 
 from reground.core.errors import ConfigurationError
-from reground.core.evidence import Found, Pages, Passage, Retriever, Skipped
+from reground.core.evidence import Pages, Retriever, Skipped
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.methods.shared.evidence import Evidence
-from reground.retrieval.rerank import Reranked
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult
 from reground.web.retriever import Blocklist, Mode, WebRetriever
@@ -99,12 +97,6 @@ async def test_the_first_page_that_can_be_read_in_long_pieces() -> None:
         await retriever.aclose()
 
 
-async def test_a_result_without_an_address_is_skipped() -> None:
-    retriever = WebRetriever(engine=ListedEngine([WebResult(title="t", url="http://[", snippet="s")]), mode="snippets")
-    found = await retriever.retrieve("x", k=1)
-    assert not found and found.skipped == (Skipped(skipped="http://[", why="its address cannot be read"),)
-
-
 async def test_a_page_is_fetched_once() -> None:
     async with LittleWeb(PAGES) as web:
         retriever = over(web, "/bridge", "/tower")
@@ -162,27 +154,6 @@ async def test_what_a_page_hides_is_not_read() -> None:
         await retriever.aclose()
 
 
-class Backwards:
-    """A reranker that turns the order round."""
-
-    name = "backwards"
-
-    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
-        return list(range(len(passages)))
-
-    async def aclose(self) -> None:
-        return
-
-
-async def test_what_was_skipped_passes_through_a_reranker() -> None:
-    async with LittleWeb(PAGES) as web:
-        retriever = Reranked(over(web, "/gone", "/bridge"), Backwards(), depth=5, by="score")
-        found = await retriever.retrieve("about", k=2)
-        assert [p.url for p in found] == [f"{web.url}/bridge", f"{web.url}/gone"]
-        assert isinstance(found, Found) and [each.why for each in found.skipped] == ["its server answered 410"]
-        await retriever.aclose()
-
-
 async def test_a_measurement_finds_no_page_that_holds_its_questions() -> None:
     question = "In which year was the bridge over the Vltava in Prague begun by Charles the Fourth?"
     copies = PAGES | {"/copy": page("Answers", f"Question: {question} Answer: 1357.")}
@@ -229,15 +200,6 @@ async def test_a_measurement_follows_no_redirect_to_a_blocked_host(mode: Mode, h
         )
         assert await retriever.page(f"{web.url}/moved") is None
         assert "/tower" not in web.asked
-        await retriever.aclose()
-
-
-async def test_the_snippet_of_a_page_that_holds_a_question_is_not_given_in_its_place() -> None:
-    question = "In which year was the bridge over the Vltava in Prague begun by Charles the Fourth?"
-    async with LittleWeb({"/copy": page("Answers", f"Question: {question} Answer: 1357.")}) as web:
-        retriever = over(web, "/copy", mode="first", blocked=Blocklist.of([question]))
-        found = await retriever.retrieve("x", k=1)
-        assert not found and [each.why for each in found.skipped] == ["it holds a question of the benchmark"]
         await retriever.aclose()
 
 

@@ -275,18 +275,19 @@ Sleep = Callable[[float], Awaitable[None]]
 class Bucket:
     """A token bucket: fills at `per_minute`, holds some seconds' worth (at least 1), serves in order of arrival.
 
+    Without a rate nothing waits.
     A request larger than the bucket waits until it is full and leaves a debt, so that the average holds.
     """
 
     def __init__(
         self,
-        per_minute: float,
+        per_minute: float | None,
         *,
         burst_seconds: float = BURST_SECONDS,
         clock: Clock = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        self._rate = per_minute / 60.0
+        self._rate = (per_minute or 0.0) / 60.0
         self._capacity = max(1.0, self._rate * burst_seconds)
         self._level = self._capacity
         self._clock = clock
@@ -303,6 +304,8 @@ class Bucket:
 
     async def take(self, amount: float) -> None:
         """Return when `amount` may be spent."""
+        if not self._rate:
+            return
         needed = min(amount, self._capacity)
         async with self._turn:
             while (missing := needed - self._refill()) > 1e-9:
@@ -340,3 +343,21 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
     except ValueError:
         return None
+
+
+def backoff(
+    failures: int, requested: float | None, *, base: float, cap: float, uniform: Callable[[float, float], float]
+) -> float:
+    """Seconds to wait before the next attempt: those that the server requested, else `base` * 2^failures at most.
+
+    A random part keeps calls that failed together from coming back together. `cap` is the most seconds of it.
+    """
+    spread = uniform(0.0, min(cap, base * 2.0**failures))
+    return spread if requested is None else requested + min(spread, base)
+
+
+def gave_up(error: object, attempts: int, details: str, requested: float | None) -> str:
+    """The message of a last failure: with its attempts and how long the server asks to wait."""
+    times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+    request = "" if requested is None else f"; the server asks to wait {requested:.0f} s"
+    return f"{error} (gave up after {times}{details}{request})"

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from reground.core.errors import CapabilityError, ModelError
 from reground.core.files import function_fingerprint
 from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
-from reground.models.options import Price
+from reground.models._openai_protocol import cut_at_stop
+from reground.models.options import Price, priced
 
 
 class FunctionModel:
@@ -37,24 +38,21 @@ class FunctionModel:
         """Return `sampling.n` replies."""
         if sampling.grammar is not None:
             raise CapabilityError(f"{self.name} is a function, which keeps to no grammar", lacks="grammar")
-        prompt = _as_text(messages)
-        texts = list(await asyncio.gather(*(self._say(prompt, sampling.stop) for _ in range(sampling.n))))
+        prompt = "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+        if len(messages) == 1:
+            prompt = messages[0].content
+        texts = await asyncio.gather(*(self._say(prompt) for _ in range(sampling.n)))
+        replies = [cut_at_stop(Reply(text=text), sampling.stop) for text in texts]
         prompt_tokens = sampling.n * estimate_tokens(tuple(messages))
-        reply_tokens = sum(len(text.encode()) // 4 for text in texts)
-        usd = None if self.price is None else self.price.usd(prompt_tokens, 0, reply_tokens)
-        usage = Usage(calls=sampling.n, prompt=prompt_tokens, completion=reply_tokens, usd=usd)
-        return [Reply(text=text, usage=usage if not at else Usage()) for at, text in enumerate(texts)]
+        reply_tokens = sum(len(reply.text.encode()) // 4 for reply in replies)
+        usage = Usage(calls=sampling.n, prompt=prompt_tokens, completion=reply_tokens)
+        replies[0] = replies[0].model_copy(update={"usage": usage})
+        return priced(replies, self.price)
 
-    async def _say(self, prompt: str, stop: Sequence[str]) -> str:
+    async def _say(self, prompt: str) -> str:
         reply = self._function(prompt) if self._waits else await asyncio.to_thread(self._function, prompt)
         if inspect.isawaitable(reply):
             reply = await reply
         if not isinstance(reply, str):
             raise ModelError(f"{self.name} returned {type(reply).__name__} where a model's reply, a string, belongs")
-        return reply[: min([at for at in (reply.find(each) for each in stop) if at >= 0], default=len(reply))]
-
-
-def _as_text(messages: Sequence[Message]) -> str:
-    if len(messages) == 1:
-        return messages[0].content
-    return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+        return reply

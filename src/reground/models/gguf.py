@@ -165,7 +165,8 @@ class GgufModel:
             # llama.cpp loses the log-probabilities of tokens that may begin a stop string, so with log-probabilities
             # stop strings are searched here.
             stop = sampling.stop if sampling.logprobs else ()
-            stream = _Stream([_Choice() for _ in range(number)], stop, cancelled.is_set)
+            choices = [_Choice() for _ in range(number)]
+            stream = _Stream(choices, stop, cancelled.is_set)
             engine.chat(_request(turns, sampling, number, first=len(replies)), stream)
             if cancelled.is_set():
                 raise ModelError("the call was cancelled")
@@ -176,17 +177,16 @@ class GgufModel:
             if not replies:
                 usage += Usage(prompt=stream.prompt, cached=stream.cached)
             usage += Usage(completion=stream.completion)
-            replies += stream.replies(sampling.logprobs)
+            replies += [choice.reply(sampling.logprobs) for choice in choices]
         return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
 
     def _refusal(self, error: Mapping[str, Any], slots: int) -> ModelError:
-        if error.get("type") == "exceed_context_size_error":
-            return ContextLengthExceeded(
-                f"the prompt has {error.get('n_prompt_tokens')} tokens and {self.name} has room for "
-                f"{error.get('n_ctx')} in each of its {slots} slots: "
-                "retrieve fewer or shorter passages, or give the model more with --context"
-            )
-        return ModelError(f"{self.name}: {error.get('message', error)}")
+        if error.get("type") != "exceed_context_size_error":
+            return ModelError(f"{self.name}: {error.get('message', error)}")
+        return ContextLengthExceeded(
+            f"the prompt has {error.get('n_prompt_tokens')} tokens and {self.name} has room for {error.get('n_ctx')} "
+            f"in each of its {slots} slots: retrieve fewer or shorter passages, or give the model more with --context"
+        )
 
 
 @dataclass
@@ -197,31 +197,33 @@ class _Choice:
     reasoning: str = ""
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
+    end: int | None = None
+    """Where a stop string begins."""
 
     def take(self, choice: Mapping[str, Any], stop: tuple[str, ...]) -> None:
         """Add a chunk."""
         if self.finish is not None:
             return
-        content, seen = choice["delta"].get("content") or "", len(self.text)
+        content, before = choice["delta"].get("content") or "", len(self.text)
         self.text += content
         self.reasoning += choice["delta"].get("reasoning_content") or ""
         if content:
             for entry in (choice.get("logprobs") or {}).get("content") or ():
                 self.tokens.append(TokenLogprob(token=entry["token"], logprob=min(0.0, entry["logprob"])))
         self.finish = choice.get("finish_reason")
-        cuts = [at for at in (self.text.find(each, max(0, seen - len(each) + 1)) for each in stop) if at >= 0]
+        cuts = [at for at in (self.text.find(each, max(0, before - len(each) + 1)) for each in stop) if at >= 0]
         if cuts:
-            self._cut(min(cuts))
+            self.end, self.finish = min(cuts), "stop"
 
-    def _cut(self, length: int) -> None:
-        self.text, self.finish = self.text[:length], "stop"
-        kept: list[TokenLogprob] = []
-        for token in self.tokens:
-            room = length - sum(len(each.token) for each in kept)
-            if room <= 0:
-                break
-            kept.append(token.model_copy(update={"token": token.token[:room]}))
-        self.tokens = kept
+    def reply(self, logprobs: bool) -> Reply:
+        """The reply, without what came behind a stop string."""
+        whole = Reply(
+            text=self.text,
+            reasoning=self.reasoning or None,
+            finish_reason=self.finish or "stop",
+            token_logprobs=tuple(self.tokens) if logprobs else None,
+        )
+        return whole if self.end is None else whole.upto(self.end)
 
 
 class _Stream:
@@ -262,18 +264,6 @@ class _Stream:
     def finished(self) -> bool:
         """Whether every reply has ended."""
         return all(choice.finish is not None for choice in self._choices)
-
-    def replies(self, logprobs: bool) -> list[Reply]:
-        """The replies read."""
-        return [
-            Reply(
-                text=choice.text,
-                reasoning=choice.reasoning or None,
-                finish_reason=choice.finish or "stop",
-                token_logprobs=tuple(choice.tokens) if logprobs else None,
-            )
-            for choice in self._choices
-        ]
 
 
 def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int) -> dict[str, Any]:
@@ -379,18 +369,14 @@ def shared(settings: EngineSettings) -> Engine:
         return engine
 
 
-def decoding_threads() -> int:
-    """All cores but one, which is left for everything else.
-
-    Decoding threads wait for each other after every layer, so if one lacks a core, all wait. Prompts are read hundreds
-    of tokens at a time, so a wait matters little there, and all cores are used.
-    """
-    return max(1, physical_cores() - 1)
-
-
 def threads_of(threads: int | None) -> tuple[int, int]:
-    """The threads that decode and those that read prompts. threads: the user's number; None leaves the choice."""
-    return threads or decoding_threads(), threads or physical_cores()
+    """The threads that decode and those that read prompts. threads: the user's number, else as many as are best.
+
+    Decoding threads wait for each other after every layer, so if one lacks a core, all wait: one core is left for
+    everything else. Prompts are read hundreds of tokens at a time, so a wait matters little there.
+    """
+    cores = physical_cores()
+    return threads or max(1, cores - 1), threads or cores
 
 
 def physical_cores() -> int:

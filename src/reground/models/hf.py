@@ -321,30 +321,28 @@ class Decoder:
         end = next((at for at, token in enumerate(row) if token in self._ends), None)
         ids = row if end is None else row[:end]
         text = self._text(ids)
-        cuts = [at for at in (text.find(stop) for stop in sampling.stop) if at >= 0]
+        finish = "length" if end is None else "stop"
+        reply = Reply(text=text, finish_reason=finish, token_logprobs=self._tokens(ids, scores))
+        cuts = [(text.find(stop), len(stop)) for stop in sampling.stop if stop in text]
         if not cuts:
-            count = len(ids) + (end is not None)
-            finish = "length" if end is None else "stop"
-            return Reply(text=text, finish_reason=finish, token_logprobs=self._tokens(ids, scores, len(text))), count
-        cut = min(cuts)
-        stop = next(stop for stop in sampling.stop if text.startswith(stop, cut))
-        count = next(n for n in range(1, len(ids) + 1) if len(self._text(ids[:n])) >= cut + len(stop))
-        tokens = self._tokens(ids[:count], scores, cut)
-        return Reply(text=text[:cut], finish_reason="stop", token_logprobs=tokens), count
+            return reply, len(ids) + (end is not None)
+        cut, length = min(cuts)
+        count = next(n for n in range(1, len(ids) + 1) if len(self._text(ids[:n])) >= cut + length)
+        return reply.upto(cut).model_copy(update={"finish_reason": "stop"}), count
 
     def _text(self, ids: list[int]) -> str:
         """Decoded text, without an incomplete last character."""
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.rstrip("\ufffd")
 
-    def _tokens(self, ids: list[int], scores: list[float] | None, length: int) -> tuple[TokenLogprob, ...] | None:
-        """The tokens that spell the first `length` characters. Tokens of one character are merged."""
+    def _tokens(self, ids: list[int], scores: list[float] | None) -> tuple[TokenLogprob, ...] | None:
+        """The tokens that spell the text. Tokens of one character are merged."""
         if scores is None:
             return None
         tokens: list[TokenLogprob] = []
         done = 0
         for count, score in zip(range(1, len(ids) + 1), scores, strict=False):
-            text = self._text(ids[:count])[:length]
+            text = self._text(ids[:count])
             if len(text) > done:
                 tokens.append(TokenLogprob(token=text[done:], logprob=min(0.0, score)))
                 done = len(text)

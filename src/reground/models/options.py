@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, get_args
+from types import UnionType
+from typing import Any, Literal, get_args
 
 from reground.core.errors import ConfigurationError
 from reground.core.files import files_fingerprint
@@ -117,39 +118,31 @@ class ModelOptions:
             if value is not None and not isinstance(value, Path | str):
                 raise ConfigurationError(f"{name} must be a path, not {value!r}")
         if self.dtype not in get_args(Dtype):
-            near = ", ".join(get_args(Dtype))
-            raise ConfigurationError(f"dtype must be one of {near}, not {self.dtype!r}")
+            raise ConfigurationError(f"dtype must be one of {', '.join(get_args(Dtype))}, not {self.dtype!r}")
         if self.base_url is not None:
-            _check_url(self.base_url)
+            if not str(self.base_url).startswith(("http://", "https://")):
+                raise ConfigurationError("a base URL starts with http:// or https://")
+            check_address(self.base_url)
         if self.price is not None and not isinstance(self.price, Price):
             raise ConfigurationError(
                 f"price is Price.parse('PROMPT,COMPLETION') in USD per million tokens, not {self.price!r}"
             )
         for name in ("connections", "attempts", "context", "slots", "threads"):
-            _check_number(name, getattr(self, name), int, "a whole number above zero", optional=name not in _NEEDED)
+            self._check_number(name, int, "a whole number")
         for name in ("timeout", "requests_per_minute", "tokens_per_minute"):
-            _check_number(name, getattr(self, name), float, "a finite number above zero", optional=name not in _NEEDED)
+            self._check_number(name, int | float, "a finite number")
+
+    def _check_number(self, name: str, kind: type | UnionType, what: str) -> None:
+        value: Any = getattr(self, name)
+        if value is None and getattr(ModelOptions, name) is None:
+            return
+        is_number = isinstance(value, kind) and not isinstance(value, bool)
+        if not is_number or not _LEAST <= value < _MOST:
+            raise ConfigurationError(f"{name} must be {what} above zero, not {value!r}")
 
 
 _LEAST, _MOST = 1e-6, 2**53
 """The range of a meaningful number of calls, tokens or seconds."""
-_NEEDED = frozenset({"connections", "attempts", "timeout"})
-
-
-def _check_url(url: object) -> None:
-    if not isinstance(url, str):
-        raise ConfigurationError(f"base_url must be an address, not {url!r}")
-    if not url.startswith(("http://", "https://")):
-        raise ConfigurationError("a base URL starts with http:// or https://")
-    check_address(url)
-
-
-def _check_number(name: str, value: object, kind: type, what: str, *, optional: bool) -> None:
-    if value is None and optional:
-        return
-    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if not fits or not isinstance(value, int | float) or not _LEAST <= value < _MOST:
-        raise ConfigurationError(f"{name} must be {what}, not {value!r}")
 
 
 @dataclass(frozen=True)

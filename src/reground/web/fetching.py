@@ -76,38 +76,22 @@ class Politeness:
     networks: tuple[str, ...] = ()
 
 
-class Rules:
-    """What a host's robots.txt allows a program; without text, everything. pause: seconds between two pages."""
-
-    def __init__(self, text: str, agent: str) -> None:
-        try:
-            from protego import Protego
-        except ImportError:
-            raise MissingExtra("reading pages of the web", "web") from None
-        self._rules = Protego.parse(text)
-        self._agent = agent
-        self.pause = max(0.0, self._rules.crawl_delay(agent) or 0.0)
-
-    def allows(self, url: str, /) -> bool:
-        """Whether a page may be fetched."""
-        return bool(self._rules.can_fetch(url, self._agent))
-
-
 @dataclass
 class _Host:
     """A host (scheme, name and port) of which one page is fetched at a time.
 
-    rules: None where they could not be had. rules_until: when they are asked for again.
+    rules: what its robots.txt allows, as protego reads it; None where it could not be had. rules_until: when it is
+    asked for again. next_at: when its next page may be.
     """
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    rules: Rules | None = None
+    rules: Any = None
     rules_until: float = 0.0
     next_at: float = 0.0
 
 
 @dataclass
-class _Left:
+class _Budget:
     """What is left of the seconds of a page."""
 
     seconds: float
@@ -142,7 +126,7 @@ class Fetcher:
 
         why_not: why an address is not to be asked, for the first one and all that it redirects to; raises Blocked then.
         """
-        budget = _Left(self.politeness.seconds)
+        budget = _Budget(self.politeness.seconds)
         try:
             address = URL(url)
             for _ in range(self.politeness.redirects + 1):
@@ -156,7 +140,7 @@ class Fetcher:
             raise NotFetched("its address cannot be read") from None
         raise NotFetched(f"it redirects more than {self.politeness.redirects} times")
 
-    async def _step(self, place: URL, left: _Left) -> Fetched | URL:
+    async def _step(self, place: URL, left: _Budget) -> Fetched | URL:
         """The page, or where it redirects to."""
         if place.scheme not in ("http", "https") or not place.host:
             raise NotFetched("it is not at an http or https address")
@@ -164,7 +148,7 @@ class Fetcher:
             raise NotFetched("its address holds a user or a password")
         async with self._turn(place) as host:
             if self.politeness.robots:
-                self._check(await self._rules(host, place, left), place)
+                await self._obey_robots(host, place, left)
             async with self._get(place, left) as response:
                 if (target := _redirect(place, response)) is not None:
                     return target
@@ -182,54 +166,52 @@ class Fetcher:
                 try:
                     yield host
                 finally:
-                    host.next_at = self._clock() + self._pause(host)
+                    pause = self._pause(host)
+                    # Where the pause is too long no page is asked for.
+                    host.next_at = self._clock() + (pause if pause <= self.politeness.longest_pause else 0.0)
 
     def _pause(self, host: _Host) -> float:
-        """The seconds until the host's next page; none where the pause is too long, for then no page is asked for."""
-        pause = host.rules.pause if host.rules is not None else 0.0
-        return pause if pause <= self.politeness.longest_pause else 0.0
+        """The seconds that the host wants between two pages."""
+        return 0.0 if host.rules is None else max(0.0, host.rules.crawl_delay(self.politeness.agent) or 0.0)
 
-    def _check(self, rules: Rules, place: URL) -> None:
-        if not rules.allows(str(place)):
-            raise NotFetched("its robots.txt forbids it")
-        if rules.pause > self.politeness.longest_pause:
-            raise NotFetched(f"its robots.txt asks for {rules.pause:g} s between two pages")
-
-    async def _rules(self, host: _Host, place: URL, left: _Left) -> Rules:
-        """The host's rules, asked for again when they are old. Raises NotFetched where they cannot be had."""
+    async def _obey_robots(self, host: _Host, place: URL, left: _Budget) -> None:
+        """Ask for the host's robots.txt where it is not known or old. Raises NotFetched where it allows no page."""
         if self._clock() >= host.rules_until:
-            host.rules, seconds = await self._asked(place, left)
+            try:
+                text, seconds = await self._robots(place.origin() / "robots.txt", left)
+            except (BadBody, ValueError):
+                text, seconds = None, _ASKED_AGAIN
+            host.rules = None if text is None else _parsed(text)
             host.rules_until = self._clock() + seconds
         if host.rules is None:
             raise NotFetched("its robots.txt cannot be had")
-        return host.rules
+        if not host.rules.can_fetch(str(place), self.politeness.agent):
+            raise NotFetched("its robots.txt forbids it")
+        if (pause := self._pause(host)) > self.politeness.longest_pause:
+            raise NotFetched(f"its robots.txt asks for {pause:g} s between two pages")
 
-    async def _asked(self, place: URL, left: _Left) -> tuple[Rules | None, float]:
-        """What the host's robots.txt says, and for how many seconds. Where there is none everything is allowed; where
-        it cannot be had (None), nothing (RFC 9309, sections 2.3.1.3 and 2.3.1.4)."""
-        at = place.origin() / "robots.txt"
-        try:
-            for _ in range(self.politeness.redirects + 1):
-                async with self._get(at, left) as response:
-                    if (target := _redirect(at, response)) is not None:
-                        at = target
-                        if at.scheme not in ("http", "https"):
-                            return None, _ASKED_AGAIN
-                        continue
+    async def _robots(self, place: URL, left: _Budget) -> tuple[str | None, float]:
+        """What a robots.txt says, and for how many seconds. Where there is none everything is allowed (no text); where
+        it cannot be had, nothing (None; RFC 9309, sections 2.3.1.3 and 2.3.1.4). Raises BadBody and ValueError."""
+        for _ in range(self.politeness.redirects + 1):
+            async with self._get(place, left) as response:
+                target = _redirect(place, response)
+                if target is None:
                     if response.status == 200:
-                        text = await read_body(response, MIB, idle=self.politeness.idle)
+                        content = await read_body(response, MIB, idle=self.politeness.idle)
                         # A byte-order mark would hide the first line, and with it the rules that follow.
-                        return Rules(text.decode("utf-8-sig", "replace"), self.politeness.agent), _RULES_KEPT
+                        return content.decode("utf-8-sig", "replace"), _RULES_KEPT
                     if 400 <= response.status < 500 and response.status != 429:
-                        return Rules("", self.politeness.agent), _RULES_KEPT
+                        return "", _RULES_KEPT
                     wait = retry_after(response.headers)
                     return None, _ASKED_AGAIN if wait is None else min(wait, _RULES_KEPT)
-        except (BadBody, ValueError):
-            return None, _ASKED_AGAIN
-        return Rules("", self.politeness.agent), _RULES_KEPT  # more redirects than are followed count as no file
+                if target.scheme not in ("http", "https"):
+                    return None, _ASKED_AGAIN
+                place = target
+        return "", _RULES_KEPT  # more redirects than are followed count as no file
 
     @asynccontextmanager
-    async def _get(self, place: URL, left: _Left) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _get(self, place: URL, left: _Budget) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request, in the time that is left. Its errors become NotFetched, but for those of its body."""
         session = self._opened()
         began = self._clock()
@@ -270,6 +252,14 @@ class Fetcher:
                 trust_env=False,
             )
         return self._session
+
+
+def _parsed(robots: str) -> Any:
+    try:
+        from protego import Protego
+    except ImportError:
+        raise MissingExtra("reading pages of the web", "web") from None
+    return Protego.parse(robots)
 
 
 def _redirect(place: URL, response: aiohttp.ClientResponse) -> URL | None:
@@ -318,9 +308,8 @@ def refusal(address: str) -> str | None:
         return "its address is this machine's own"
     if inner.is_link_local:
         return "its address is link-local"
-    if any(each in network for each in (found, inner) for network in _NOT_PUBLIC):
-        return "its address is not public"
-    if inner in _METADATA or not inner.is_global or inner.is_multicast or inner.is_reserved or inner.is_unspecified:
+    special = any(each in network for each in (found, inner) for network in _NOT_PUBLIC) or inner in _METADATA
+    if special or not inner.is_global or inner.is_multicast or inner.is_reserved or inner.is_unspecified:
         return "its address is not public"
     return None
 

@@ -74,11 +74,6 @@ class TestFiles:
         (result,) = await second.search("q", k=5)
         assert (result.title, result.snippet, result.score, result.content) == ("T", "q", 5.0, "All.")
 
-    async def test_a_changed_file_is_another_engine(self, own):
-        before = engine(str(own)).name
-        own.write_text(OWN + "\nMORE = 1\n")
-        assert engine(str(own)).name != before
-
     @pytest.mark.parametrize("function", ["broken", "none"])
     async def test_its_errors_name_it(self, own, function):
         with pytest.raises(EngineError, match=rf"my_engine\.py:{function}"):

@@ -7,21 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import RegroundError
-from reground.web.engines._parsing import (
+from reground.web.engines.providers import read_searchr1
+from reground.web.results import (
     MOST_CONTENT,
     MOST_RESULTS,
     MOST_SNIPPET,
     MOST_TITLE,
+    WebResult,
     complaint,
-    number,
     page_text,
     page_url,
     parse_results,
     plain,
     shorten,
 )
-from reground.web.engines.providers import read_searchr1
-from reground.web.results import WebResult
 from tests.web.engines.asking import PROVIDERS
 
 FIELDS = st.sampled_from(
@@ -47,13 +46,6 @@ def test_no_json_breaks_a_reader(name, data):
         assert isinstance(each, WebResult)
         assert each.url.startswith(("http://", "https://"))
         assert WebResult.model_validate_json(each.model_dump_json()) == each
-
-
-@given(st.text())
-def test_plain_text_is_one_line_without_control_characters(text):
-    read = plain(text, 50)
-    assert len(read) <= 50 and "\n" not in read and read == read.strip()
-    assert all(ord(each) >= 32 and not 127 <= ord(each) < 160 for each in read)
 
 
 @pytest.mark.parametrize(
@@ -85,17 +77,6 @@ def test_markup_is_removed_and_text_is_kept(given_, expected):
 def test_what_cannot_be_opened_is_no_page(url):
     assert page_url(url) is None
     assert parse_results([{"title": "t", "url": url}]) == []
-
-
-@pytest.mark.parametrize("url", ["http://a.example", "https://a.example:8443/b?c=d#e", "https://bücher.example/ä"])
-def test_pages(url):
-    assert page_url(url) == url
-
-
-@pytest.mark.parametrize(("value", "expected"), [(1, 1.0), (0.5, 0.5), (True, None), ("1", None), (10**400, None)])
-def test_numbers(value, expected):
-    assert number(value) == expected
-    assert number(float("nan")) is None and number(float("inf")) is None
 
 
 def test_lengths_and_the_number_of_results_are_bounded():

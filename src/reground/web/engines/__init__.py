@@ -19,8 +19,7 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.files import files_fingerprint
 from reground.core.http import Clock
 from reground.core.user_code import Entry, entries, load_file, place_of
-from reground.web.engines._parsing import one_line, parse_results
-from reground.web.results import Engine, EngineBusy, EngineError, WebResult
+from reground.web.results import Engine, EngineBusy, EngineError, WebResult, one_line, parse_results
 
 ENGINES = {
     "brave": "reground.web.engines.providers:BRAVE",

@@ -25,7 +25,9 @@ from reground.core.http import (
     Bucket,
     Clock,
     Sleep,
+    backoff,
     check_address,
+    gave_up,
     key_in,
     proxy_for,
     read_body,
@@ -33,8 +35,7 @@ from reground.core.http import (
     redacted,
     retry_after,
 )
-from reground.web.engines._parsing import complaint, shorten
-from reground.web.results import EngineBusy, EngineError, WebResult
+from reground.web.results import EngineBusy, EngineError, WebResult, complaint, shorten
 
 MOST_BYTES = 16 * MIB
 CONNECT_SECONDS = 10.0
@@ -103,7 +104,7 @@ class Patience:
 
 
 class Pace:
-    """Keeps to a rate, in whatever event loop it is used."""
+    """Keeps to a rate, in whatever event loop it is used; without one nothing waits."""
 
     def __init__(self, per_minute: float | None, patience: Patience) -> None:
         self._per_minute = per_minute
@@ -112,8 +113,6 @@ class Pace:
 
     async def turn(self) -> None:
         """Return when the next request may be sent."""
-        if self._per_minute is None:
-            return
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # a bucket's lock belongs to one loop
             clock, sleep = self._patience.clock, self._patience.sleep
@@ -165,24 +164,18 @@ class HttpEngine:
         if not text:
             raise EngineError(f"{self.name} was asked for nothing")
         parameters = provider.ask(text, max(1, min(k, provider.most)))
+        patience = self._patience
         for failures in count(1):
             await self._pace.turn()
             try:
                 return (await self._once(parameters))[: max(0, k)]
             except _Passing as error:
-                await self._wait(failures, error)
+                wait = error.retry_after
+                if failures >= patience.attempts or (wait or 0.0) > patience.longest:
+                    raise EngineBusy(gave_up(error, failures, "", wait), retry_after=wait) from None
+                base, cap = patience.base, patience.cap
+                await patience.sleep(backoff(failures, wait, base=base, cap=cap, uniform=patience.uniform))
         raise AssertionError
-
-    async def _wait(self, failures: int, error: _Passing) -> None:
-        """Wait before the next attempt. Raises EngineBusy if there is none."""
-        patience = self._patience
-        if failures >= patience.attempts or (error.retry_after or 0.0) > patience.longest:
-            request = "" if error.retry_after is None else f"; it asks to wait {error.retry_after:.0f} s"
-            times = f"{failures} attempt{'' if failures == 1 else 's'}"
-            raise EngineBusy(f"{error} (gave up after {times}{request})", retry_after=error.retry_after) from None
-        spread = patience.uniform(0.0, min(patience.cap, patience.base * 2.0**failures))
-        wait = spread if error.retry_after is None else error.retry_after + min(spread, patience.base)
-        await patience.sleep(wait)
 
     async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
         status, headers, body = await self._send(parameters)

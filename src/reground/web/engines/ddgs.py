@@ -10,8 +10,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.core.http import redacted
 from reground.web.engines._client import Pace, Patience
-from reground.web.engines._parsing import one_line, parse_results, shorten
-from reground.web.results import EngineBusy, EngineError, WebResult
+from reground.web.results import EngineBusy, EngineError, WebResult, one_line, parse_results, shorten
 
 THREAD = "ddgs"
 """A process that is interrupted ends without waiting for a thread of this name (`app.cli.main`)."""

@@ -14,10 +14,12 @@ from urllib.parse import quote
 
 from reground.core.http import retry_after
 from reground.web.engines._client import Provider
-from reground.web.engines._parsing import (
+from reground.web.results import (
     MOST_RESULTS,
     MOST_SNIPPET,
     MOST_TITLE,
+    EngineBusy,
+    WebResult,
     as_list,
     at_path,
     number,
@@ -26,7 +28,6 @@ from reground.web.engines._parsing import (
     parse_results,
     plain,
 )
-from reground.web.results import EngineBusy, WebResult
 
 _SHORT_WINDOW = 60.0
 _MOST_TEXT = 20_000
