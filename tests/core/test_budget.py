@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.budget import Budget, Meter, Reservation, estimate_tokens
+from reground.core.budget import Budget, Meter, estimate_tokens
 from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.language import Message, Reply, Sampling, Usage, as_messages
 from reground.core.run import Run
@@ -43,12 +43,12 @@ def test_what_calls_really_cost_corrects_the_estimates_that_follow(prompt, ratio
     meter = Meter(Budget(tokens=10_000))
     assert meter.ratio == 1.0
     _, reserved = meter.admit(ASK, Sampling(max_tokens=16))
-    assert reserved == Reservation(14 + 16, 14)
+    assert (reserved.tokens, reserved.estimated) == (14 + 16, 14)
     meter.settle(reserved, Usage(calls=1, prompt=prompt, completion=10))
     assert meter.ratio == pytest.approx(ratio)
     assert meter.room() == int((10_000 - prompt - 10) / meter.ratio)
     _, reserved = meter.admit(ASK, Sampling(max_tokens=16))
-    assert reserved == Reservation(math.ceil(14 * meter.ratio) + 16, 14)
+    assert (reserved.tokens, reserved.estimated) == (math.ceil(14 * meter.ratio) + 16, 14)
     again = Meter(Budget(tokens=10_000))
     again.replay(Usage(calls=1, prompt=prompt, completion=10), 0.0, ASK)
     assert again.ratio == meter.ratio

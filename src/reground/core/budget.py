@@ -47,16 +47,19 @@ class Budget(Value):
     """Most tokens that the model writes, in all calls together."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Reservation:
-    """An admitted call's reserved tokens, those of its replies, the estimated length of its prompt, its requests, and
-    the US dollars that it costs at most."""
+    """What an admitted call costs at most.
 
-    tokens: int = 0
-    estimated: int = 0
-    completion: int = 0
-    calls: int = 1
-    usd: float = 0.0
+    estimated: the prompt's estimated tokens, 0 if nothing limits tokens. calls: its requests. tokens: of prompts and
+    replies. completion: of replies alone. usd: US dollars, 0 if nothing limits them.
+    """
+
+    estimated: int
+    calls: int
+    tokens: int
+    completion: int
+    usd: float
 
 
 _SAFETY = 1.05
@@ -75,24 +78,22 @@ class Meter:
     clock: Callable[[], float] = time.monotonic
     usage: Usage = field(default_factory=Usage)
     replayed_calls: int = 0
-    _reserved_tokens: int = 0
-    _reserved_calls: int = 0
-    _reserved_completion: int = 0
-    _reserved_usd: float = 0.0
+    _in_flight: list[Reservation] = field(default_factory=list)
+    _held: list[Callable[[], int]] = field(default_factory=list)
     _estimated: int = 0
     _measured: int = 0
     _cut: set[str] = field(default_factory=set)
-    _held: list[Callable[[], int]] = field(default_factory=list)
     _started: float = field(init=False)
     _carried: float = 0.0
 
-    limits: str | None = field(init=False)
-    """The limits of tokens and calls, in words that a record can be named by; None without any."""
-
     def __post_init__(self) -> None:
         self._started = self.clock()
+
+    @property
+    def limits(self) -> str | None:
+        """The limits of tokens and calls, in words that a record can be named by; None without any."""
         limits = (self.budget.tokens, self.budget.completion, self.budget.calls)
-        self.limits = str(limits) if any(limit is not None for limit in limits) else None
+        return str(limits) if any(limit is not None for limit in limits) else None
 
     @property
     def elapsed(self) -> float:
@@ -108,7 +109,8 @@ class Meter:
         if self.budget.tokens is None:
             return None
         held = math.ceil(self.ratio * sum(tokens() for tokens in self._held))
-        return max(0, self.budget.tokens - self.usage.tokens - self._reserved_tokens - held)
+        reserved = sum(each.tokens for each in self._in_flight)
+        return max(0, self.budget.tokens - self.usage.tokens - reserved - held)
 
     @contextmanager
     def holding(self, tokens: Callable[[], int]) -> Iterator[None]:
@@ -153,65 +155,69 @@ class Meter:
         terms: what the model's calls cost. One that needs several requests for the samples reads the prompt in each.
         """
         self.check_time()
-        sampling = self._within_calls(sampling, terms)
+        n = self._within_calls(sampling.n, terms)
         self._check_usd()
-        sampling = self._within_completion(sampling, least)
+        n, longest = self._within_completion(n, sampling.max_tokens, least)
+        estimated = prompts = 0
         room = self.remaining_tokens()
-        if room is None:
-            return sampling, self._reserve(0, 0, sampling, messages, terms)
-        estimated = estimate_tokens(messages)
-        prompt = math.ceil(estimated * self.ratio)
-        least = min(max(1, least), sampling.max_tokens)
-        n = sampling.n
-        while n > 0 and terms.requests(n) * prompt + n * least > room:
-            n -= 1
-        if n < 1:
-            needs = prompt + least
-            raise BudgetExceeded(
-                "tokens", f"{room} of {self.budget.tokens} tokens are left and the next call needs about {needs}"
-            )
-        prompts = terms.requests(n) * prompt
-        each = min(sampling.max_tokens, (room - prompts) // n)
-        whole = (n, each) == (sampling.n, sampling.max_tokens)
-        cut = sampling if whole else sampling.model_copy(update={"n": n, "max_tokens": each})
-        return cut, self._reserve(prompts + cut.max_tokens * cut.n, estimated, cut, messages, terms)
+        if room is not None:
+            estimated = estimate_tokens(messages)
+            prompt = math.ceil(estimated * self.ratio)
+            least = min(max(1, least), longest)
+            while n > 0 and terms.requests(n) * prompt + n * least > room:
+                n -= 1
+            if n < 1:
+                left = f"{room} of {self.budget.tokens} tokens are left"
+                raise BudgetExceeded("tokens", f"{left} and the next call needs about {prompt + least}")
+            prompts = terms.requests(n) * prompt
+            longest = min(longest, (room - prompts) // n)
+        calls, usd = terms.requests(n), 0.0
+        if self.budget.usd is not None and terms.usd is not None:
+            usd = terms.usd(calls * estimate_tokens(messages), 0, longest * n)
+        reserved = Reservation(estimated, calls, prompts + longest * n, longest * n, usd)
+        self._in_flight.append(reserved)
+        is_whole = (n, longest) == (sampling.n, sampling.max_tokens)
+        return sampling if is_whole else sampling.model_copy(update={"n": n, "max_tokens": longest}), reserved
 
-    def _within_completion(self, sampling: Sampling, least: int) -> Sampling:
-        """The sampling, cut to the tokens that may still be written. The first call is made however few they are."""
+    def _check_usd(self) -> None:
+        """Calls in flight count with what they cost at most, so that only the last one can go over the limit."""
+        if self.budget.usd is None:
+            return
+        if self.usage.usd is None:
+            raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
+        if self.usage.usd + sum(each.usd for each in self._in_flight) >= self.budget.usd:
+            raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")
+
+    def _within_calls(self, n: int, terms: Terms) -> int:
+        """As many samples as the calls that are left give."""
+        if self.budget.calls is None:
+            return n
+        reserved = sum(each.calls for each in self._in_flight)
+        left = self.budget.calls - self.usage.calls - reserved - len(self._held)
+        if left < 1:
+            raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
+        return n if terms.samples is None else min(n, left * terms.samples)
+
+    def _within_completion(self, n: int, longest: int, least: int) -> tuple[int, int]:
+        """Samples, and the tokens of each that may still be written. The first call is made however few they are."""
         if self.budget.completion is None:
-            return sampling
-        written = self.usage.completion + self._reserved_completion
+            return n, longest
+        written = self.usage.completion + sum(each.completion for each in self._in_flight)
         left = max(0, self.budget.completion - written)
-        n = min(sampling.n, left // min(max(1, least if written else 1), sampling.max_tokens))
+        n = min(n, left // min(max(1, least if written else 1), longest))
         if n < 1:
             raise BudgetExceeded("completion", f"{left} of {self.budget.completion} tokens are left to be written")
-        return sampling.model_copy(update={"n": n, "max_tokens": min(sampling.max_tokens, left // n)})
-
-    def _reserve(
-        self, tokens: int, estimated: int, sampling: Sampling, messages: tuple[Message, ...], terms: Terms
-    ) -> Reservation:
-        written, calls, usd = sampling.max_tokens * sampling.n, terms.requests(sampling.n), 0.0
-        if self.budget.usd is not None and terms.usd is not None:
-            usd = terms.usd(calls * estimate_tokens(messages), 0, written)
-        reserved = Reservation(tokens, estimated, 0 if self.budget.completion is None else written, calls, usd)
-        self._reserved_tokens += reserved.tokens
-        self._reserved_completion += reserved.completion
-        self._reserved_calls += reserved.calls
-        self._reserved_usd += reserved.usd
-        return reserved
+        return n, min(longest, left // n)
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
         """Release a reservation and count the call's real cost. usage: None if the call failed."""
-        self._reserved_tokens -= reserved.tokens
-        self._reserved_completion -= reserved.completion
-        self._reserved_calls -= reserved.calls
-        self._reserved_usd = self._reserved_usd - reserved.usd if self._reserved_calls else 0.0
+        self._in_flight.remove(reserved)
         if usage is not None:
-            self._learn(reserved.estimated, usage)
-            self.usage += usage
+            self._count(reserved.estimated, usage)
 
-    def _learn(self, estimated: int, usage: Usage) -> None:
-        """Learn from a prompt's measured length. One call may be several requests, each with the whole prompt."""
+    def _count(self, estimated: int, usage: Usage) -> None:
+        """Count a call, and learn from its prompt's length. It may be several requests, each with the whole prompt."""
+        self.usage += usage
         if estimated and usage.prompt:
             self._estimated += estimated * max(1, usage.calls)
             self._measured += usage.prompt
@@ -224,11 +230,9 @@ class Meter:
         """Whether the text is a reply that the token budget cut."""
         return text.strip() in self._cut
 
-    def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...] = ()) -> None:
-        """Count an effect that an earlier attempt paid for. messages: the prompt, for a model call."""
-        if self.budget.tokens is not None:
-            self._learn(estimate_tokens(messages), usage)
-        self.usage += usage
+    def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...]) -> None:
+        """Count a call that an earlier attempt paid for. messages: its prompt."""
+        self._count(estimate_tokens(messages) if self.budget.tokens is not None else 0, usage)
         self.replayed_calls += usage.calls
         self.carry(elapsed)
 
@@ -251,22 +255,3 @@ class Meter:
             if limit.expired():
                 raise self._time_over() from None
             raise
-
-    def _within_calls(self, sampling: Sampling, terms: Terms) -> Sampling:
-        """The sampling with as many replies as the calls that are left give."""
-        if self.budget.calls is None:
-            return sampling
-        left = self.budget.calls - self.usage.calls - self._reserved_calls - len(self._held)
-        if left < 1:
-            raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
-        n = sampling.n if terms.samples is None else min(sampling.n, left * terms.samples)
-        return sampling if n == sampling.n else sampling.model_copy(update={"n": n})
-
-    def _check_usd(self) -> None:
-        """Calls in flight count with what they cost at most, so that only the last one can go over the limit."""
-        if self.budget.usd is None:
-            return
-        if self.usage.usd is None:
-            raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
-        if self.usage.usd + self._reserved_usd >= self.budget.usd:
-            raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")

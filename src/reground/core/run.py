@@ -1,16 +1,18 @@
 """Run: the only way for a method to reach the world. It records, replays and keeps to the budget.
 
-Read `Run` first. `Recording` is one span with its journal, `Shared` what all spans of a question have in common,
-`Optional` a block that a limit may end without ending the question.
+The life of an effect: it gets the next ordinal of its span; its recorded result is taken if the fingerprint of the
+request is the same; else it is made within the budget and written to the journal; and then it is a step of the
+trajectory. `Run.retrieve` is the plainest. A call of a model may besides be cut or refused by a budget, which is
+recorded too, and be asked once more with room for a thought.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
@@ -25,7 +27,7 @@ from reground.core.errors import (
     ParseError,
     TransientModelError,
 )
-from reground.core.evidence import Found, Passage, Retriever, Skipped
+from reground.core.evidence import Passage, Retriever, Skipped
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import (
     LEAST_REPLY,
@@ -58,37 +60,17 @@ from reground.core.untrusted import neutralise, unfence
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
-FOUND = TypeAdapter(tuple[Passage | Skipped, ...])
-EXECUTION = TypeAdapter(Execution)
-SCORES = TypeAdapter(tuple[float, ...])
-REFUSED = TypeAdapter(tuple[str, str])
+_REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
+_RESULTS = TypeAdapter(tuple[Passage | Skipped, ...])
+_EXECUTION = TypeAdapter(Execution)
+_SCORES = TypeAdapter(tuple[float, ...])
+_REFUSAL = TypeAdapter(tuple[str, str])
 """How a refusal is written: the limit, and why."""
 
-
-def harmless(message: Message) -> Message:
-    """The message with its control tokens broken."""
-    content = neutralise(message.content)
-    return message if content == message.content else Message(role=message.role, content=content)
-
-
-def usage_of(replies: Sequence[Reply]) -> Usage:
-    """The total usage of a call's replies."""
-    return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
-
-
-def priced(usage: Usage, model: LanguageModel) -> Usage:
-    """A call's usage. If its price was unknown when it was made, the model's present price applies."""
-    price = getattr(model, "price", None)
-    if usage.usd is not None or price is None:
-        return usage
-    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
-
-
-def usage_of_ended(messages: tuple[Message, ...], model: LanguageModel) -> Usage:
-    """The cost of a call that the time budget cancelled: its estimated prompt, which the server may charge."""
-    usage = priced(Usage(calls=1, prompt=estimate_tokens(messages), usd=None), model)
-    return usage if usage.usd is not None else usage.model_copy(update={"usd": 0.0})
+_REFUSING = frozenset({"tokens", "calls"})
+"""The limits that refuse one call and may still admit a smaller one."""
+_COUNTING = _REFUSING | {"completion", "usd"}
+"""The limits that count the calls in flight with what they cost at most, so that timing decides whom they refuse."""
 
 
 @dataclass(frozen=True)
@@ -105,26 +87,16 @@ class Event:
 Observer = Callable[[Event], None]
 
 
-REFUSING = frozenset({"tokens", "calls"})
-"""The limits that refuse one call and may still admit a smaller one."""
-COUNTING = REFUSING | {"completion", "usd"}
-"""The limits that count the calls in flight with what they cost at most, so that timing decides whom they refuse."""
-
-
 class Optional:
-    """A block that ends early if one of the `limits` refuses a call in it.
+    """A block that ends early, with a note, if one of the `limits` refuses a call in it.
 
     A class, because a type checker does not see that a generator's context manager may swallow an exception.
 
-    note: called with the reason for an early end. held: entered for the duration of the block.
+    held: entered for the duration of the block.
     """
 
-    def __init__(
-        self, note: Callable[[str], None], held: AbstractContextManager[None], limits: frozenset[str] = REFUSING
-    ) -> None:
-        self._note = note
-        self._limits = limits
-        self._held = held
+    def __init__(self, run: Run, held: AbstractContextManager[None], limits: frozenset[str] = _REFUSING) -> None:
+        self._run, self._held, self._limits = run, held, limits
 
     def __enter__(self) -> None:
         self._held.__enter__()
@@ -133,159 +105,39 @@ class Optional:
         self._held.__exit__(None, None, None)
         if not isinstance(error, BudgetExceeded) or error.limit not in self._limits:
             return False
-        self._note(str(error))
+        self._run.note("ended early", why=str(error))
         return True
 
 
 @dataclass
-class Shared:
-    """The state that all spans of one question share."""
+class _Question:
+    """What all spans of one question share.
+
+    hidden: the ids of documents that it must not find. lacking: models, and what optional wish each has refused.
+    rooms: the most tokens that a reasoning model's call had for its thought, by the model's name.
+    """
 
     run_id: str
-    question_id: str
+    id: str
     journal: Journal
+    recorded: dict[tuple[str, int], Effect]
     meter: Meter
     observer: Observer | None
     seed: int | None
-    recorded: dict[tuple[str, int], Effect]
+    hidden: frozenset[str]
     steps: list[Step] = field(default_factory=list)
     best: Answer | None = None
     whole: Answer | None = None
     lacking: set[tuple[str, str]] = field(default_factory=set)
-    """Models, and what optional wish each has refused."""
-    hidden: frozenset[str] = frozenset()
-    """The ids of documents that this question must not find."""
     rooms: dict[str, int] = field(default_factory=dict)
-    """The most tokens that a reasoning model's call had for its thought, by the model's name."""
-
-
-class Recording:
-    """One span: its path, its ordinals and its steps."""
-
-    _shared: Shared
-    _path: str
-    _ordinal: int
-    _children: dict[str, int]
-
-    def _under(self, path: str) -> Self:
-        """A new span of the question, which has nothing of its own yet."""
-        made = object.__new__(type(self))
-        made._shared, made._path = self._shared, path
-        made._ordinal, made._children = 0, {}
-        return made
-
-    @property
-    def usage(self) -> Usage:
-        """The cost of the whole question so far, including replayed calls."""
-        return self._shared.meter.usage
-
-    @property
-    def meter(self) -> Meter:
-        """The question's meter."""
-        return self._shared.meter
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """Every step so far, in the order in which they ended."""
-        return tuple(self._shared.steps)
-
-    @property
-    def within(self) -> tuple[Step, ...]:
-        """The steps of this span, and of the spans inside it, so far."""
-        inside = f"{self._path}/"
-        return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
-
-    def note(self, name: str, **data: JsonValue) -> None:
-        """Record a note, which is not an effect."""
-        self._record(NoteStep, self._ordinal, name, data=data)
-
-    def choose(
-        self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
-    ) -> None:
-        """Record the method's choice between candidates, with its context."""
-        made = tuple(candidates)
-        self._record(ChooseStep, self._ordinal, name, by=by, context=context, candidates=made, chosen=chosen, why=why)
-
-    async def _once(
-        self,
-        ordinal: int,
-        mark: str,
-        name: str,
-        adapter: TypeAdapter[T],
-        effect: Callable[[], Awaitable[T]],
-        *,
-        keep: Callable[[], bool] = lambda: True,
-    ) -> tuple[T, bool]:
-        """An effect without tokens. Returns its result, and whether it was replayed."""
-        meter = self._shared.meter
-        found = self._replay(ordinal, mark, adapter, name)
-        if found is not None:
-            result, recorded_at = found
-            meter.carry(recorded_at)
-            return result, True
-        meter.check_time()
-        self._begin(name)
-        result = await meter.within(effect())
-        if keep():
-            await self._write(ordinal, mark, adapter, result)
-        return result, False
-
-    async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
-        """Put the result of an effect into the journal."""
-        shared = self._shared
-        effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), shared.meter.elapsed)
-        await shared.journal.append(shared.run_id, shared.question_id, effect)
-
-    def _refuse_again(self, ordinal: int, mark: str) -> None:
-        """Raise BudgetExceeded if the same budget refused the call before.
-
-        At a replay the calls beside it have ended, and there may be room that there was not.
-        """
-        effect = self._shared.recorded.get((self._path, ordinal))
-        if effect is not None and effect.fingerprint == mark:
-            raise BudgetExceeded(*REFUSED.validate_json(effect.result))
-
-    def _next(self) -> int:
-        ordinal = self._ordinal
-        self._ordinal += 1
-        return ordinal
-
-    def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
-        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
-        effect = self._shared.recorded.get((self._path, ordinal))
-        if effect is None or effect.fingerprint != mark:
-            return None
-        try:
-            return adapter.validate_json(effect.result), effect.elapsed
-        except ValidationError as error:
-            why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
-            _log.warning("a recorded effect (%s) cannot be read, so the call is made again: %s", name, why)
-            self.note("record set aside", of=name, why=why)
-            return None
-
-    def _begin(self, name: str) -> None:
-        if self._shared.observer is not None:
-            self._shared.observer(Event("begin", self._path, name, self.usage))
-
-    def _record(
-        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **found: object
-    ) -> None:
-        shared = self._shared
-        place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": shared.meter.elapsed}
-        step = kind(**place, replayed=replayed, **found)
-        shared.steps.append(step)
-        if shared.observer is not None:
-            shared.observer(Event("end", step.span, step.name, self.usage, step))
-
-
-_NOT_ASKED: Mapping[str, object] = {"logprobs": False, "grammar": None}
 
 
 @dataclass(frozen=True)
 class _Call:
     """A call of a model, as a method makes it.
 
-    welcome: what of the sampling the model may refuse. room: tokens beyond the sampling's limit, for a thought.
+    least: the fewest useful tokens of a reply. welcome: what of the sampling the model may refuse. room: tokens beyond
+    the sampling's limit, for a thought.
     """
 
     model: LanguageModel
@@ -298,11 +150,23 @@ class _Call:
 
     def without(self, wish: str) -> _Call:
         """The call without something that is welcome."""
-        sampling = self.sampling.model_copy(update={wish: _NOT_ASKED[wish]})
+        plain: dict[str, object] = {"logprobs": False, "grammar": None}
+        sampling = self.sampling.model_copy(update={wish: plain[wish]})
         return replace(self, sampling=sampling, welcome=self.welcome - {wish})
 
+    def cost(self, usage: Usage) -> Usage:
+        """What was used. If its price was unknown when the call was made, the model's present price applies."""
+        price = getattr(self.model, "price", None)
+        if usage.usd is not None or price is None:
+            return usage
+        return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
 
-class Run(Recording):
+
+def _usage_of(replies: Sequence[Reply]) -> Usage:
+    return sum((reply.usage for reply in replies), Usage())
+
+
+class Run:
     """One question's run, or a span of it.
 
     A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
@@ -326,34 +190,19 @@ class Run(Recording):
         journal = journal if journal is not None else MemoryJournal()
         recorded = journal.load(run_id, question_id)
         meter = Meter(budget if budget is not None else Budget())
-        self._shared = Shared(run_id, question_id, journal, meter, observer, seed, recorded, hidden=hidden)
+        self._question = _Question(run_id, question_id, journal, recorded, meter, observer, seed, hidden)
         self._path = ""
         self._ordinal = 0
         self._children: dict[str, int] = {}
-
-    @property
-    def best(self) -> Answer | None:
-        """The answer proposed last."""
-        return self._shared.best
-
-    def propose(self, answer: Answer) -> Answer:
-        """Keep `answer` as the best so far: it is the result if the budget ends. Returns it."""
-        self._shared.best = answer
-        if not self.meter.has_cut(answer.text):
-            self._shared.whole = answer
-        return answer
-
-    @property
-    def whole(self) -> Answer | None:
-        """The answer proposed last that the token budget has not cut."""
-        return self._shared.whole
 
     def span(self, name: str, **data: JsonValue) -> Run:
         """A child run for one branch, for use in a with statement; `data` is recorded with it."""
         name = storable_text(name)
         count = self._children.get(name, 0)
         self._children[name] = count + 1
-        child = self._under(f"{self._path}/{name}.{count}")
+        child = object.__new__(type(self))
+        child._question, child._path = self._question, f"{self._path}/{name}.{count}"
+        child._ordinal, child._children = 0, {}
         if data:
             child.note("span", **data)
         return child
@@ -364,6 +213,57 @@ class Run(Recording):
     def __exit__(self, *error: object) -> None:
         """Do nothing: a span only names its effects."""
 
+    @property
+    def meter(self) -> Meter:
+        """The question's meter."""
+        return self._question.meter
+
+    @property
+    def usage(self) -> Usage:
+        """The cost of the whole question so far, including replayed calls."""
+        return self.meter.usage
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step of the question so far, in the order in which they ended."""
+        return tuple(self._question.steps)
+
+    @property
+    def within(self) -> tuple[Step, ...]:
+        """The steps of this span, and of the spans inside it, so far."""
+        inside = f"{self._path}/"
+        return tuple(step for step in self._question.steps if f"{step.span}/".startswith(inside))
+
+    @property
+    def best(self) -> Answer | None:
+        """The answer proposed last."""
+        return self._question.best
+
+    @property
+    def whole(self) -> Answer | None:
+        """The answer proposed last that the token budget has not cut."""
+        return self._question.whole
+
+    def propose(self, answer: Answer) -> Answer:
+        """Keep `answer` as the best so far: it is the result if the budget ends. Returns it."""
+        self._question.best = answer
+        if not self.meter.has_cut(answer.text):
+            self._question.whole = answer
+        return answer
+
+    def note(self, name: str, **data: JsonValue) -> None:
+        """Record a note, which is not an effect."""
+        self._record(NoteStep, self._ordinal, name, data=data)
+
+    def choose(
+        self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
+    ) -> None:
+        """Record the method's choice between candidates, with its context."""
+        offered = tuple(candidates)
+        self._record(
+            ChooseStep, self._ordinal, name, by=by, context=context, candidates=offered, chosen=chosen, why=why
+        )
+
     def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> Optional:
         """A block that keeps enough of the budget for the call after it.
 
@@ -373,17 +273,13 @@ class Run(Recording):
         reply: tokens of the later call's reply, without its thought.
         """
         if prompt is None:
-            return Optional(self._note_end, nullcontext(), frozenset())
-        rooms = self._shared.rooms
-        held = self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0))
-        return Optional(self._note_end, held)
+            return Optional(self, nullcontext(), frozenset())
+        rooms = self._question.rooms
+        return Optional(self, self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0)))
 
     def optional(self) -> Optional:
         """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
-        return Optional(self._note_end, nullcontext())
-
-    def _note_end(self, why: str) -> None:
-        self.note("ended early", why=why)
+        return Optional(self, nullcontext())
 
     def room(self) -> int | None:
         """The estimated tokens that a prompt and its reply may still take together; None without a limit."""
@@ -408,74 +304,73 @@ class Run(Recording):
         least: minimum useful tokens of a reply. If a limit leaves less, fewer samples are drawn or the call is refused.
         """
         wanted = sampling if sampling is not None else Sampling()
-        messages = tuple(harmless(message) for message in as_messages(prompt))
-        texts = [text for m in messages for text in (m.role, m.content)]
+        messages = tuple(Message(role=each.role, content=neutralise(each.content)) for each in as_messages(prompt))
+        texts = [text for each in messages for text in (each.role, each.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
         ordinal = self._next()
-        welcome = {wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome"}
-        call = _Call(model, messages, self._seeded(wanted, ordinal), name, least, frozenset(welcome), room_of(model))
+        welcome = frozenset(wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome")
+        call = _Call(model, messages, self._seeded(wanted, ordinal), name, least, welcome, room_of(model))
         replies = await self._replies(call, ordinal, mark)
         if replies and all(lacks_room(reply, wanted) for reply in replies):
             replies = await self._with_room(call, mark, replies)
-        given = [reply for reply in replies if not is_all_thought(reply)] or list(replies)
-        given = given[: wanted.n]  # a server or a damaged record may have more
-        if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in given):
+        usable = [reply for reply in replies if not is_all_thought(reply)] or list(replies)
+        result = usable[: wanted.n]  # a server or a damaged record may have more
+        if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in result):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
-        return given
+        return result
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
         """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""
-        shared = self._shared
-        if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
+        question = self._question
+        if question.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
-        place = fingerprint("seed", str(shared.seed), shared.question_id, self._path, str(ordinal))
+        place = fingerprint("seed", str(question.seed), question.id, self._path, str(ordinal))
         return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
     async def _replies(self, call: _Call, ordinal: int, mark: str) -> tuple[Reply, ...]:
-        """The replies to a call, as they were recorded, or made and recorded now."""
-        cut, refused = self._limited(mark)
-        found = self._replay(ordinal, mark, REPLIES, call.name)
-        is_cut = False
-        if found is None:
-            found = self._replay(ordinal, cut, REPLIES, call.name)
-            is_cut = found is not None
-        if found is not None:
-            replies, recorded_at = found
-            self.meter.replay(priced(usage_of(replies), call.model), recorded_at, call.messages)
+        """The replies to a call, as they were recorded, or made and recorded now.
+
+        What a budget shortened or refused is recorded under a fingerprint with the limits, so that another budget asks
+        again.
+        """
+        meter, limits, usd = self.meter, self.meter.limits, self.meter.budget.usd
+        cut = refused = ""
+        if limits is not None or usd is not None:
+            cut = fingerprint("cut", mark, str(limits))  # a limit in US dollars cuts no reply
+            refused = fingerprint("refused", mark, str(limits), *([] if usd is None else [str(usd)]))
+        recorded = self._replay(ordinal, mark, _REPLIES, call.name)
+        is_cut = recorded is None and (recorded := self._replay(ordinal, cut, _REPLIES, call.name)) is not None
+        if recorded is not None:
+            replies, elapsed = recorded
+            meter.replay(call.cost(_usage_of(replies)), elapsed, call.messages)
+        elif refusal := self._replay(ordinal, refused, _REFUSAL, call.name):
+            # The calls beside it have ended, and there may be room that there was not.
+            raise BudgetExceeded(*refusal[0])
         else:
             replies, is_cut = await self._made(call, ordinal, refused)
-            await self._write(ordinal, cut if is_cut else mark, REPLIES, replies)
+            await self._write(ordinal, cut if is_cut else mark, _REPLIES, replies)
         replies = unfence(replies, call.messages)  # the journal keeps the originals
         asked = {"model": call.model.name, "messages": call.messages, "sampling": call.sampling}
-        self._record(GenerateStep, ordinal, call.name, replayed=found is not None, **asked, replies=replies)
+        self._record(GenerateStep, ordinal, call.name, replayed=recorded is not None, **asked, replies=replies)
         if is_cut:
-            self.meter.see(replies)
+            meter.see(replies)
         self._learn_room(call, replies)
         return replies
 
-    def _limited(self, mark: str) -> tuple[str, str]:
-        """The fingerprints of a call that the budget shortened, and of one that it refused; another budget has others.
-
-        Empty without limits.
-        """
-        limits, usd = self.meter.limits, self.meter.budget.usd
-        if limits is None and usd is None:
-            return "", ""
-        refusing = [str(limits)] if usd is None else [str(limits), str(usd)]  # a limit in US dollars cuts no reply
-        return fingerprint("cut", mark, str(limits)), fingerprint("refused", mark, *refusing)
-
     async def _made(self, call: _Call, ordinal: int, refused: str) -> tuple[tuple[Reply, ...], bool]:
-        """Make the call, and tell whether the budget cut it. What is welcome and refused is left out, now and later."""
-        self._refuse_again(ordinal, refused)
-        lacking = self._shared.lacking
+        """Make the call, and tell whether the budget cut it. What is welcome and refused is left out, now and later.
+
+        refused: the fingerprint of a refusal by this budget.
+        """
+        lacking = self._question.lacking
         for wish in call.welcome:
             if (call.model.name, wish) in lacking:
                 call = call.without(wish)
         while True:
             try:
-                return await self._pay(call)
+                return await self._paid(call)
             except CapabilityError as error:
                 if error.lacks not in call.welcome:
                     raise
@@ -486,33 +381,34 @@ class Run(Recording):
                     raise
                 call = replace(call, room=less_room(call.room))
             except BudgetExceeded as error:
-                if refused and error.limit in COUNTING:
-                    await self._write(ordinal, refused, REFUSED, (error.limit, str(error)))
+                if refused and error.limit in _COUNTING:
+                    await self._write(ordinal, refused, _REFUSAL, (error.limit, str(error)))
                 raise
 
-    async def _pay(self, call: _Call) -> tuple[tuple[Reply, ...], bool]:
-        """Make the call within the budget, and tell whether the budget cut it."""
-        meter, model, messages = self.meter, call.model, call.messages
-        limit = call.sampling.max_tokens
+    async def _paid(self, call: _Call) -> tuple[tuple[Reply, ...], bool]:
+        """Make the call within the budget, and tell whether the budget cut it: whether it wrote less than it would."""
+        meter, model, messages, limit = self.meter, call.model, call.messages, call.sampling.max_tokens
         wanted = call.sampling.model_copy(update={"max_tokens": limit + call.room}) if call.room else call.sampling
         sampling, reserved = meter.admit(messages, wanted, least=call.least, terms=Terms.of(model))
         self._begin(call.name)
         usage: Usage | None = None
         try:
             replies = tuple(separate(reply) for reply in await meter.within(model.generate(messages, sampling)))
-            usage = usage_of(replies)
-        except BudgetExceeded:
-            usage = usage_of_ended(messages, model)
+            usage = _usage_of(replies)
+        except BudgetExceeded:  # a call that the time budget cancelled: the server may charge its prompt
+            usage = call.cost(Usage(calls=1, prompt=estimate_tokens(messages), usd=None))
+            usage = usage if usage.usd is not None else usage.model_copy(update={"usd": 0.0})
             raise
         except ModelError as error:
-            usage = usage_of(error.paid) if error.paid else None
+            usage = _usage_of(error.paid) if error.paid else None
             raise
         finally:
             meter.settle(reserved, usage)
-        if sampling.max_tokens > limit:
-            room = sampling.max_tokens - limit
+        room = max(0, sampling.max_tokens - limit)
+        if room:
             replies = tuple(reply.model_copy(update={"room": room}) for reply in replies)
-        return replies, _is_cut(replies, sampling, wanted)
+        is_shorter = sampling.max_tokens < wanted.max_tokens and any(r.finish_reason == "length" for r in replies)
+        return replies, sampling.n < wanted.n or is_shorter
 
     async def _with_room(self, call: _Call, mark: str, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """Ask once more for what a thought has left no room for. Where that is impossible, the first replies stand."""
@@ -529,7 +425,7 @@ class Run(Recording):
                 # the only effect in its span
                 replies = await span._replies(again, 0, mark)  # noqa: SLF001
             except BudgetExceeded as error:
-                if error.limit not in COUNTING:
+                if error.limit not in _COUNTING:
                     raise
             except TransientModelError:
                 raise
@@ -541,7 +437,7 @@ class Run(Recording):
         """Learn what the model's thoughts need, and note once in a question that they got more than the limit."""
         learn(call.model, replies)
         room = max((reply.room for reply in replies), default=0)
-        name, limit, rooms = call.model.name, call.sampling.max_tokens, self._shared.rooms
+        name, limit, rooms = call.model.name, call.sampling.max_tokens, self._question.rooms
         if room and name not in rooms:
             self.note("thought needs room", model=name, **{"from": limit, "to": limit + room})
         if room:
@@ -592,39 +488,39 @@ class Run(Recording):
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
         """Retrieve at most `k` passages of documents that are not hidden, with control tokens in their text broken."""
         query = storable_text(query)
-        mark = fingerprint("retrieve", retriever.name, str(k), query, *sorted(self._shared.hidden))
+        mark = fingerprint("retrieve", retriever.name, str(k), query, *sorted(self._question.hidden))
 
         async def search() -> tuple[Passage | Skipped, ...]:
-            found, skipped = await self._visible(retriever, query, k)
-            harmless = (p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in found)
-            return (*harmless, *skipped)
+            passages, skipped = await self._visible(retriever, query, k)
+            plain = (p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in passages)
+            return (*plain, *skipped)
 
         ordinal = self._next()
-        found, replayed = await self._once(ordinal, mark, name, FOUND, search)
-        passages = [each for each in found if isinstance(each, Passage)]
-        step = {"retriever": retriever.name, "query": query, "k": k, "passages": tuple(passages)}
-        skipped = tuple(each for each in found if isinstance(each, Skipped))
-        self._record(RetrieveStep, ordinal, name, replayed=replayed, **step, skipped=skipped)
-        return passages
+        results, replayed = await self._once(ordinal, mark, name, _RESULTS, search)
+        passages = tuple(each for each in results if isinstance(each, Passage))
+        skipped = tuple(each for each in results if isinstance(each, Skipped))
+        step = {"retriever": retriever.name, "query": query, "k": k, "passages": passages, "skipped": skipped}
+        self._record(RetrieveStep, ordinal, name, replayed=replayed, **step)
+        return list(passages)
 
-    async def _visible(self, retriever: Retriever, query: str, k: int) -> tuple[Sequence[Passage], tuple[Skipped, ...]]:
+    async def _visible(self, retriever: Retriever, query: str, k: int) -> tuple[Sequence[Passage], Sequence[Skipped]]:
         """The first passages that this question may read, and what the search skipped; a search goes deeper for those
         in place of hidden ones."""
-        hidden, depth = self._shared.hidden, k
+        hidden, depth = self._question.hidden, k
         while True:
-            found = await retriever.retrieve(query, k=depth)
-            kept = [p for p in found if p.id not in hidden and p.page_id not in hidden]
-            if len(kept) >= k or len(found) < depth or len(kept) == len(found):
-                return kept[:k], Found.like(found, ()).skipped
+            results = await retriever.retrieve(query, k=depth)
+            visible = [p for p in results if p.id not in hidden and p.page_id not in hidden]
+            if len(visible) >= k or len(results) < depth or len(visible) == len(results):
+                return visible[:k], getattr(results, "skipped", ())
             depth *= 2
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
         """Run a generated program in isolation."""
         mark = fingerprint("execute", sandbox.name, program.model_dump_json())
         ordinal = self._next()
-        execution, replayed = await self._once(ordinal, mark, name, EXECUTION, lambda: sandbox.execute(program))
-        found = {"sandbox": sandbox.name, "program": program, "execution": execution}
-        self._record(ExecuteStep, ordinal, name, replayed=replayed, **found)
+        execution, replayed = await self._once(ordinal, mark, name, _EXECUTION, lambda: sandbox.execute(program))
+        step = {"sandbox": sandbox.name, "program": program, "execution": execution}
+        self._record(ExecuteStep, ordinal, name, replayed=replayed, **step)
         return execution
 
     async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
@@ -643,18 +539,74 @@ class Run(Recording):
 
         ordinal, calls = self._next(), (self._ordinal, dict(self._children))
 
-        def computed() -> bool:
+        def is_computed() -> bool:
             return calls == (self._ordinal, self._children)
 
-        scores, replayed = await self._once(ordinal, mark, name, SCORES, judge, keep=computed)
-        if computed():
-            found = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
-            self._record(ScoreStep, ordinal, name, replayed=replayed, **found)
+        scores, replayed = await self._once(ordinal, mark, name, _SCORES, judge, keep=is_computed)
+        if is_computed():
+            step = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
+            self._record(ScoreStep, ordinal, name, replayed=replayed, **step)
         return list(scores)
 
+    async def _once(
+        self,
+        ordinal: int,
+        mark: str,
+        name: str,
+        adapter: TypeAdapter[T],
+        effect: Callable[[], Awaitable[T]],
+        *,
+        keep: Callable[[], bool] = lambda: True,
+    ) -> tuple[T, bool]:
+        """An effect without tokens. Returns its result, and whether it was replayed.
 
-def _is_cut(replies: Sequence[Reply], sampling: Sampling, wanted: Sampling) -> bool:
-    """Whether a call that the budget shortened wrote less than the one that was wanted would have."""
-    if sampling.n < wanted.n:
-        return True
-    return sampling.max_tokens < wanted.max_tokens and any(reply.finish_reason == "length" for reply in replies)
+        mark: the request's fingerprint. keep: asked after the effect whether it is to be written.
+        """
+        recorded = self._replay(ordinal, mark, adapter, name)
+        if recorded is not None:
+            self.meter.carry(recorded[1])
+            return recorded[0], True
+        self.meter.check_time()
+        self._begin(name)
+        result = await self.meter.within(effect())
+        if keep():
+            await self._write(ordinal, mark, adapter, result)
+        return result, False
+
+    def _next(self) -> int:
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return ordinal
+
+    def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
+        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
+        effect = self._question.recorded.get((self._path, ordinal))
+        if effect is None or effect.fingerprint != mark:
+            return None
+        try:
+            return adapter.validate_json(effect.result), effect.elapsed
+        except ValidationError as error:
+            why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
+            _log.warning("a recorded effect (%s) cannot be read, so the call is made again: %s", name, why)
+            self.note("record set aside", of=name, why=why)
+            return None
+
+    async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
+        """Put the result of an effect into the journal."""
+        question = self._question
+        effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), self.meter.elapsed)
+        await question.journal.append(question.run_id, question.id, effect)
+
+    def _begin(self, name: str) -> None:
+        if self._question.observer is not None:
+            self._question.observer(Event("begin", self._path, name, self.usage))
+
+    def _record(
+        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **parts: object
+    ) -> None:
+        """Add a step to the trajectory, and show it to the observer."""
+        place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": self.meter.elapsed}
+        step = kind(**place, replayed=replayed, **parts)
+        self._question.steps.append(step)
+        if self._question.observer is not None:
+            self._question.observer(Event("end", step.span, step.name, self.usage, step))
