@@ -234,6 +234,9 @@ class Session:
         opening = opening if opening is not None else Quietly()
         how = setup.model_options
         async with AsyncExitStack() as opened:
+            # The web needs no indexing, so what is wrong with its engine is told before a model is downloaded.
+            web = any(source.place is None for source in setup.sources.values())
+            searched = await _open_sources(setup, opening, opened) if web else None
             await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
             models = {name: _loaded(each, how, opened) for name, each in setup.models.items()}
             rewriter = judge = None
@@ -241,15 +244,7 @@ class Session:
                 rewriter = _loaded(setup.rewriter, how, opened, catalogue.load_rewriter)
             if setup.judge is not None:
                 judge = _loaded(setup.judge, how, opened)
-            retrievers: dict[str, Retriever] = {}
-            reports: dict[str, list[IndexReport]] = {}
-            for name, source in setup.sources.items():
-                reports[name] = []
-                retrievers[name] = await open_source(
-                    source, setup.search, opened, on_index=opening.on_index, on_report=reports[name].append
-                )
-                for report in reports[name]:
-                    opening.on_report(report)
+            retrievers, reports = searched or await _open_sources(setup, opening, opened)
             settings = {
                 (method, name): open_critics(setup.settings.get(method, {}), how, opened, model)
                 for method in setup.methods
@@ -501,6 +496,22 @@ def _loaded(
     loaded = load(model, options) if isinstance(model, str) else model
     opened.push_async_callback(close, loaded)
     return loaded
+
+
+async def _open_sources(
+    setup: Setup, opening: Opening, opened: AsyncExitStack
+) -> tuple[dict[str, Retriever], dict[str, list[IndexReport]]]:
+    """What is searched, and the reports of its indexing, by name."""
+    retrievers: dict[str, Retriever] = {}
+    reports: dict[str, list[IndexReport]] = {}
+    for name, source in setup.sources.items():
+        reports[name] = []
+        retrievers[name] = await open_source(
+            source, setup.search, opened, on_index=opening.on_index, on_report=reports[name].append
+        )
+        for report in reports[name]:
+            opening.on_report(report)
+    return retrievers, reports
 
 
 async def _open_sandbox(setup: Setup) -> Sandbox | None:
