@@ -11,8 +11,6 @@ from reground.app import catalogue
 from reground.core.errors import ConfigurationError
 from reground.evaluation.claims import ALL, Claim, Published, chosen, claim_tables, claims
 from reground.evaluation.report import build_reports
-from reground.evaluation.results import Record, question_scores
-from reground.evaluation.task import Score
 from reground.evaluation.tasks import folder_schemes, task_names
 from tests.evaluation.test_report import write_run
 
@@ -90,30 +88,3 @@ def test_published_figures_stand_beside_measured_ones(tmp_path: Path) -> None:
     made = claim(direct=20.0, **{"rar+non_causal": 50.0}, rar=60.5)
     gained = claim_tables([(made, report.rows)])[1].rows
     assert [row[:6] for row in gained] == [best, ["rar-sums", "rar@1k", "rar+non_causal", "em", "+0.105", "+0.250"]]
-
-
-def test_a_claim_without_its_rival_has_no_gain(tmp_path: Path) -> None:
-    write_run(tmp_path / "rar", "rar", [1.0, 1.0])
-    (report,) = build_reports([tmp_path])
-    made = claim(direct=20.0, rar=60.5)
-    made.figures[1000]["other"] = made.figures[1000].pop("em")
-    scores, gains = claim_tables([(made, report.rows)])
-    assert scores.rows[0][3:6] == ["0.605", "–", "–"], "a metric that was not measured"
-    assert gains.rows == []
-
-
-def test_a_column_has_a_figure_for_each_method() -> None:
-    with pytest.raises(ValueError, match="for each method"):
-        Published(paper="rar", source="table 1", methods=("rag", "rar"), columns={"sums em": (20.0,)})
-
-
-def test_pass_at_k_of_a_question_comes_from_its_repeats() -> None:
-    records = [
-        Record(id=f"{q}~{r}", example=q, repeat=r, scores={"pass@1": Score(value=value)})
-        for q, passed in {"a": (1.0, 0.0, 0.0), "b": (0.0, 0.0, 0.0)}.items()
-        for r, value in enumerate(passed)
-    ]
-    assert question_scores("pass@1", records) == {"a": pytest.approx(1 / 3), "b": 0.0}
-    assert question_scores("pass@2", records) == {"a": pytest.approx(2 / 3), "b": 0.0}
-    assert question_scores("pass@3", records) == {"a": 1.0, "b": 0.0}
-    assert question_scores("pass@5", records) == {}, "too few repeats"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
 from pathlib import Path
@@ -12,17 +11,17 @@ import pytest
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.programs import Execution
-from reground.core.trajectory import RetrieveStep, Trajectory, read_trajectories
+from reground.core.trajectory import RetrieveStep, read_trajectories
 from reground.evaluation.report import build_reports
 from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Task
-from reground.evaluation.tasks.code import TASKS, CodeTask, complete_function, used_definitions
+from reground.evaluation.tasks.code import TASKS, CodeTask
 from reground.methods.baselines import RAG, Direct
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.data import need_data
-from tests.evaluation.programs import answered, scored
+from tests.evaluation.programs import scored
 from tests.sandbox.needed import some_sandbox
 
 PROMPT = (
@@ -87,19 +86,14 @@ async def test_a_wrong_program_does_not_pass(text: str, why: str, tmp_path: Path
     assert score.why.startswith(why)
 
 
-async def test_without_a_sandbox_it_is_unscored_not_wrong(tmp_path: Path) -> None:
+async def test_what_cannot_be_run_here_is_unscored_not_wrong(tmp_path: Path) -> None:
     task = human(tmp_path)
     score = (await scored(task, task.examples()[0], BODY, None))["pass@1"]
-    assert score.value is None
-    assert "sandbox" in score.why
-
-
-async def test_without_a_package_that_the_tests_need_it_is_unscored(tmp_path: Path) -> None:
-    record = RECORD | {"test": "import no_such_package\n" + RECORD["test"]}
+    assert score.value is None and "sandbox" in score.why
+    record = RECORD | {"test": "import no_such_package\n" + str(RECORD["test"])}
     task = TASKS["humaneval"](write(tmp_path, "humaneval/HumanEval.jsonl", record))
     score = (await scored(task, task.examples()[0], BODY, some_sandbox()))["pass@1"]
-    assert score.value is None
-    assert "no_such_package" in score.why
+    assert score.value is None and "no_such_package" in score.why
 
 
 def test_what_a_method_sees_has_no_tests_and_no_solution(tmp_path: Path) -> None:
@@ -111,19 +105,6 @@ def test_what_a_method_sees_has_no_tests_and_no_solution(tmp_path: Path) -> None
     assert any("candidate" in text for text in task.solutions())
     assert any("helper(v) for v" in text for text in task.solutions())
     assert task.demonstrations()
-
-
-def test_a_body_is_indented_only_if_it_has_to_be() -> None:
-    assert complete_function("def f():\n", "f", "return 1").endswith("\n    return 1\n")
-    assert complete_function("def f():\n", "f", "  return 1").endswith("\n  return 1\n")
-
-
-def test_exports_are_what_the_reference_defines_and_the_tests_use() -> None:
-    reference = "import math\nclass Node: pass\ndef f(): pass\ndef g(): pass"
-    assert used_definitions(ast.parse(reference), ast.parse("root = Node()\nassert f(root) == math.pi")) == (
-        "Node",
-        "f",
-    )
 
 
 def mbpp_record(number: int, **more: object) -> dict[str, object]:
@@ -185,7 +166,6 @@ async def test_reference_programs_pass_on_the_real_data(name: str, file: str, si
 
 LAYOUTS = {
     "an example of its use": "```python\n{code}\n```\n\nExample usage:\n```python\nprint({name}(input()))\n```",
-    "asserts": "```python\n{code}\n```\nTests:\n```python\nassert {name}() == 0\n```\nAll pass.",
     "no fences": "Here's the function:\n\n{code}\n\nIt doesn't need anything else.",
     "imports apart": "```python\nfrom typing import Any\n```\n\n```python\n{code}\n```\n```\nTrue\n```",
     "a program": "```python\n{code}\n\nif __name__ == '__main__':\n    print({name}(int(input())))\n```",
@@ -230,21 +210,6 @@ async def test_problems_whose_tests_need_care_can_be_solved_and_failed(
     passed = await sandbox.execute(problem.program(problem.solution))
     assert passed.passed, passed.detail
     assert not (await sandbox.execute(problem.program(wrong))).passed
-
-
-async def test_helpers_of_a_prompt_cannot_be_redefined_by_the_program() -> None:
-    task = TASKS["humaneval"](need_data("humaneval", "HumanEval.jsonl").parent.parent)
-    example = next(e for e in task.examples() if e.id == "HumanEval/38")
-    cheat = "def encode_cyclic(s):\n    return s\n\ndef decode_cyclic(s):\n    return s\n"
-    score = (await task.score(example, answered(example, cheat), some_sandbox()))["pass@1"]
-    assert score.value == 0.0
-
-
-async def test_no_answer_is_no_pass(tmp_path: Path) -> None:
-    task = human(tmp_path)
-    example = task.examples()[0]
-    silent = Trajectory(id=example.id, question=example.question, method="direct")
-    assert (await task.score(example, silent, some_sandbox()))["pass@1"].value == 0.0
 
 
 PROBLEMS: list[dict[str, object]] = [
@@ -296,6 +261,8 @@ async def test_the_first_failing_case_is_named(task: Task) -> None:
     assert (value, part) == (0.0, pytest.approx(1 / 3))
     assert why.startswith("case 2: wrong answer: line 1: expected '-3'")
     assert (await judged(task, "print('passed')"))[:2] == (0.0, 0.0)
+    scores = await scored(task, task.examples()[0], "print(1)", None)
+    assert {score.value for score in scores.values()} == {None}, "there is no sandbox"
 
 
 async def test_each_problem_has_its_own_limits(task: Task) -> None:
@@ -303,25 +270,15 @@ async def test_each_problem_has_its_own_limits(task: Task) -> None:
     assert (await judged(task, "x = bytearray(300 * 2**20)\nprint(9)"))[2].startswith("case 1: memory")
 
 
-async def test_without_a_sandbox_it_is_unscored(task: Task) -> None:
-    scores = await scored(task, task.examples()[0], "print(1)", None)
-    assert {score.value for score in scores.values()} == {None}
-
-
 def test_a_question_states_the_limits_and_no_case(task: Task) -> None:
     first, second = task.examples()
+    assert (first.metadata, second.metadata) == ({"level": "bronze"}, {})
     assert "1 seconds and 128 MiB" in first.question
     assert "4 seconds and 256 MiB" in second.question
     assert "abca" not in second.question
     assert task.solutions() == [PROBLEMS[0]["solution"]]
     assert task.demonstrations() == ()
     assert "no example calls" not in task.form.instruction, "a contest's program has to call what it defines"
-
-
-def test_a_level_is_metadata_that_reports_go_by(task: Task, tmp_path: Path) -> None:
-    first, second = task.examples()
-    assert first.metadata == {"level": "bronze"}
-    assert second.metadata == {}, "a problem without one is in no group"
 
 
 async def test_a_report_groups_by_level(task: Task, tmp_path: Path) -> None:
@@ -333,14 +290,16 @@ async def test_a_report_groups_by_level(task: Task, tmp_path: Path) -> None:
     assert any("bronze" in cell and "1.000" in " ".join(row) for row in table.rows for cell in row)
 
 
-def test_a_problem_without_cases_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"problems.jsonl:2: the field cases is unusable"):
-        load(tmp_path, json.dumps(PROBLEMS[0]), json.dumps({"id": "x", "question": "y", "cases": []}))
-
-
-def test_two_problems_with_one_id_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"problems.jsonl:3: the id 'haystacks' is that of an earlier problem"):
-        load(tmp_path, *map(json.dumps, [*PROBLEMS, PROBLEMS[0]]))
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({"id": "x", "question": "y", "cases": []}, "the field cases is unusable"),
+        (PROBLEMS[0], "of an earlier problem"),
+    ],
+)
+def test_a_bad_problem_is_named(tmp_path: Path, second: dict[str, object], why: str) -> None:
+    with pytest.raises(DataError, match=rf"problems.jsonl:2: .*{why}"):
+        load(tmp_path, json.dumps(PROBLEMS[0]), json.dumps(second))
 
 
 async def test_the_bank_leaves_out_the_problem_that_is_being_solved(tmp_path: Path) -> None:

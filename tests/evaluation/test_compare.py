@@ -8,7 +8,7 @@ import pytest
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget
-from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError
+from reground.core.errors import CapabilityError, ConfigurationError, DataError
 from reground.core.language import LanguageModel, Sampling, Usage
 from reground.core.run import Run
 from reground.evaluation.compare import (
@@ -114,16 +114,6 @@ async def test_another_configuration_is_refused_before_anything_is_run(tmp_path:
         )  # fmt: skip
 
 
-async def test_failed_questions_are_counted_in_their_cell_alone(tmp_path: Path) -> None:
-    def script(messages, sampling):
-        return ModelError("down") if "1 + 1" in messages[-1].content else adds(messages, sampling)
-
-    result = await compare(
-        SumTask(3), ready(cells_of(["chain"], [None]), ScriptedModel(script)), tmp_path, baseline="chain"
-    )  # fmt: skip
-    assert result.runs["chain@none"].summary.failed == 1
-
-
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [("1k,2k, 4K", [1000, 2000, 4000]), ("500", [500]), ("1.5k,none", [1500, None]), ("2m,2000k", [2_000_000])],
@@ -151,10 +141,6 @@ def test_methods_that_would_share_a_folder_are_refused() -> None:
 def test_labels_can_be_read_back(tokens: int | None, label: str) -> None:
     assert budget_label(tokens) == label
     assert parse_budgets(label) == [tokens]
-
-
-def test_a_method_from_a_file_has_a_label_that_is_a_folder_name() -> None:
-    assert Cell(method="mine/my_method.py", tokens=1000).label == "my_method@1k"
 
 
 def test_a_broken_plan_is_named(tmp_path: Path) -> None:

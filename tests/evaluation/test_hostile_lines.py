@@ -44,17 +44,13 @@ def test_every_task_can_be_loaded_from_the_valid_files(tmp_path: Path) -> None:
     [
         ("humaneval", HUMANEVAL, {"entry_point": "thrice"}, "thrice"),
         ("humaneval", HUMANEVAL, {"prompt": None}, "prompt"),
-        ("humaneval", HUMANEVAL, {"entry_point": "twice("}, "twice("),
         ("mbpp", MBPP, {"code": "def f(:\n"}, "code"),
-        ("mbpp", MBPP, {"code": "\0"}, "code"),
         ("mbpp", MBPP, {"test_list": ["assert ("]}, "test"),
         ("mbpp", MBPP, {"test_list": 5}, "test_list"),
         ("mbpp", MBPP, {"task_id": []}, "task_id"),
-        ("mbpp_train", MBPP, {"task_id": [811]}, "task_id"),
         ("mbpp_plus", PLUS, {"code": "(" * 500}, "code"),
         ("mbpp_plus", PLUS, {"test_imports": {"a": 1}}, "test_imports"),
         ("classeval", CLASSEVAL, {"methods_info": [{}]}, "methods_info.0.method_name"),
-        ("classeval", CLASSEVAL, {"methods_info": 5}, "methods_info"),
         ("classeval", CLASSEVAL, {"methods_info": [{"method_name": "first", "test_code": None}]}, "test_code"),
         ("classeval", CLASSEVAL, {"solution_code": "class Pair:\n"}, "solution_code"),
         ("classeval_method", CLASSEVAL, {"import_statement": None}, "import_statement"),
@@ -70,14 +66,6 @@ def test_the_line_and_the_field_are_named(
         load_task(task, tmp_path)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert says in str(caught.value)
-
-
-def test_a_number_of_thousands_of_digits_is_refused_by_its_line(tmp_path: Path) -> None:
-    write(tmp_path)
-    path = tmp_path / "hotpotqa" / "questions.jsonl"
-    path.write_text('{"id": ' + "1" * 5_000 + "}\n")
-    with pytest.raises(DataError, match=r"questions\.jsonl:1: "):
-        load_task("hotpotqa", tmp_path)
 
 
 class WithoutPackages:

@@ -17,7 +17,6 @@ from reground.evaluation.tasks.longform import (
     judge_prompt,
     parse_mark,
     parse_verdict,
-    quality_prompt,
     read_labels,
 )
 from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable
@@ -72,12 +71,6 @@ def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None
     assert [parse_verdict(turn.content) for turn in worked[1::2]] == [True, False, True, False, False]
 
 
-async def test_several_golds_are_one_reference() -> None:
-    model = ScriptedModel([YES])
-    await Judge(model=model).rate("Q?", ["one", "1", "one"], "a", Run())
-    assert "reference = 'one or 1'" in model.prompts[0]
-
-
 async def test_an_unreadable_rating_is_asked_for_once_more_and_not_greedily() -> None:
     model = ScriptedModel(["I would say yes", YES])
     assert await Judge(model=model).rate("Q?", "gold", "An answer.", Run()) == 1.0
@@ -118,16 +111,9 @@ def test_several_labels_of_one_answer_are_averaged(tmp_path: Path) -> None:
     ]
     labels = read_labels(write_jsonl(tmp_path / "labels.jsonl", records))
     assert labels == {"a": 4.5, "b": 1.0, "c": 2.5, "other": 0.0}
-
-
-@pytest.mark.parametrize(
-    ("record", "says"), [({"id": "a", "rating": "good"}, "is not a number"), ({"id": "a"}, "'rating' is missing")]
-)
-def test_a_bad_label_is_named(tmp_path: Path, record: dict[str, object], says: str) -> None:
-    path = write_jsonl(tmp_path / "labels.jsonl", [{"id": "b", "rating": 1}, record])
-    with pytest.raises(DataError, match=says) as caught:
+    path = write_jsonl(tmp_path / "labels.jsonl", [*records, {"id": "a", "rating": "good"}])
+    with pytest.raises(DataError, match=rf"{path}:6: .*is not a number"):
         read_labels(path)
-    assert str(caught.value).startswith(f"{path}:2: ")
 
 
 async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
@@ -161,12 +147,6 @@ def test_a_mark_is_read(reply: str, mark: float) -> None:
 def test_anything_else_is_no_mark(reply: str) -> None:
     with pytest.raises(ParseError):
         parse_mark(reply)
-
-
-@given(st.text(max_size=80), st.text(max_size=80))
-def test_an_answer_cannot_give_itself_a_mark(question: str, answer: str) -> None:
-    body = ast.parse(quality_prompt(question, answer, "accuracy").rpartition("\n\n")[0]).body
-    assert [n.targets[0].id for n in body if isinstance(n, ast.Assign)] == ["question", "answer"]  # type: ignore[attr-defined]
 
 
 async def test_criteria_stand_in_for_a_reference() -> None:

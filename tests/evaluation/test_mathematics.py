@@ -1,4 +1,4 @@
-"""GSM8K and GSM-Hard: by program within 1e-3, and written answers by math-verify."""
+"""GSM8K, GSM-Hard and TheoremQA: numbers by program and in writing, and typed answers."""
 
 from __future__ import annotations
 
@@ -50,11 +50,6 @@ def test_what_counts_as_a_number(value: object, number: float | None) -> None:
     assert as_number(value) == number  # type: ignore[arg-type]
 
 
-@given(st.floats(-1e6, 1e6), st.floats(-1, 1))
-def test_within_is_the_absolute_difference(target: float, offset: float) -> None:
-    assert within(target + offset, target) == (abs(target + offset - target) < 1e-3)
-
-
 @pytest.mark.parametrize(
     ("written", "target", "same"),
     [
@@ -65,13 +60,13 @@ def test_within_is_the_absolute_difference(target: float, offset: float) -> None
         ("$\\frac{1}{2}$", 0.5, True),
         ("$\\frac{1}{3}$", 0.5, False),
         ("1/2", 0.5, True),
+        ("18 dollars", 18.0, True),
         ("no idea", 5.0, False),
         ("", 5.0, False),
         ("9" * 500 + "!", 5.0, False),
     ],
 )
 def test_a_written_number_is_compared_by_value(written: str, target: float, same: bool) -> None:
-    pytest.importorskip("math_verify")
     assert same_number(written, target) is same
 
 
@@ -108,20 +103,15 @@ async def test_a_program_is_scored_by_its_result(body: str, value: float, why: s
 
 
 async def test_negative_targets_and_written_answers(tmp_path: Path) -> None:
-    pytest.importorskip("math_verify")
     root = write(tmp_path)
     hard = TASKS["gsm_hard"](root)
     program = "```python\ndef solution():\n    return 2 - 9\n```"
     assert (await scored(hard, hard.examples()[0], program, some_sandbox()))["accuracy"].value == 1.0
     written = TASKS["gsm_hard_cot"](root)
     example = written.examples()[0]
+    assert (await scored(hard, hard.examples()[0], program, None))["accuracy"].value is None, "there is no sandbox"
     for text, value in (("2 - 9 is less.\nAnswer: -7", 1.0), ("Answer: 7", 0.0), ("Answer: $-7.00", 1.0), ("", 0.0)):
         assert (await scored(written, example, text, None))["accuracy"].value == value
-
-
-async def test_without_a_sandbox_programs_are_unscored(tmp_path: Path) -> None:
-    task = TASKS["gsm8k"](write(tmp_path))
-    assert (await scored(task, task.examples()[0], "x", None))["accuracy"].value is None
 
 
 def test_an_answer_that_is_no_number_is_named(tmp_path: Path) -> None:
@@ -361,12 +351,6 @@ async def test_the_real_questions_load_and_their_answers_are_right() -> None:
         found = await task.score(example, answered(f"Answer: {example.golden_answers[0]}"), None)
         assert found["accuracy"].value == 1.0, example
     assert not set(task.solutions()) & {shot.question.partition("\n")[0] for shot in task.demonstrations()}
-
-
-def test_a_question_names_the_type_of_its_answer_and_no_answer() -> None:
-    task = TASKS["theoremqa"](need_data("theoremqa").parent)
-    for question in (*(e.question for e in task.examples()), *(shot.question for shot in task.demonstrations())):
-        assert "such as" not in question.rpartition("\n")[2]
 
 
 def test_the_mathematical_questions_and_a_corpus_beside_them(tmp_path: Path) -> None:

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import Answer
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.trajectory import RetrieveStep, Trajectory
-from reground.demo import questions_path
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.evaluation.tasks.own import read_answered
@@ -44,11 +43,6 @@ def test_objects_may_name_their_answers_in_three_ways(tmp_path: Path) -> None:
         {"gold_ids": ["a.md"]},
         {"level": "easy"},
     ]
-
-
-def test_the_demos_own_questions_can_be_read() -> None:
-    found = read_answered(questions_path())
-    assert found[0].metadata["gold_ids"] == ["marie-curie.md", "vistula.md"]
 
 
 WANTED = [("2", "Who, and when?", ("Ada; 1843",)), ("x", 'What is "it"?', ("a\nb",))]
@@ -125,11 +119,6 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, name: str, content
     assert why in str(error.value)
 
 
-def test_an_absent_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file of questions"):
-        load_task(f"questions:{tmp_path / 'absent.csv'}")
-
-
 async def test_scored_as_the_benchmarks_with_recall_of_ones_own_passages(tmp_path: Path) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text('{"question": "Who?", "answer": "Ada Lovelace", "passages": ["best-guide.md#2", "other.md"]}\n')
@@ -153,24 +142,12 @@ async def test_scored_as_the_benchmarks_with_recall_of_ones_own_passages(tmp_pat
     assert (await task.score(example, scored(), None))["gold recall"].value is None
 
 
-def test_nothing_is_trained_on_questions_that_measure(tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    file.write_text('{"question": "Who?", "answer": "Ada"}\n')
-    with pytest.raises(ConfigurationError, match="measur"):
-        load_training_task(f"questions:{file}", tmp_path)
-
-
 def test_numbers_and_gaps_are_read_as_tables_in_python_write_them(tmp_path: Path) -> None:
     """A column of whole numbers that lacks one is written as floats, and the gap as NaN, which is no answer."""
     rows = '{"question": "When?", "answer": 1912.0}\n{"question": "How far?", "answer": 2.5, "answers": [NaN]}\n'
     assert told(read(tmp_path, "q.jsonl", rows)) == [("1", "When?", ("1912",)), ("2", "How far?", ("2.5",))]
     with pytest.raises(DataError, match="the question has no answer"):
         read(tmp_path, "q.jsonl", '{"question": "Who?", "answer": NaN}\n')
-
-
-def test_a_mark_that_windows_writes_is_no_part_of_the_first_line(tmp_path: Path) -> None:
-    found = read(tmp_path, "q.jsonl", '\ufeff{"question": "Who?", "answer": "Ada"}\n')
-    assert told(found) == [("1", "Who?", ("Ada",))]
 
 
 def test_lines_and_objects_are_questions(tmp_path: Path) -> None:

@@ -220,15 +220,6 @@ async def test_real_data_load_and_a_gold_answer_scores_full(name: str, count: in
     assert not own & {example.question.casefold() for example in examples}
 
 
-async def test_real_gold_passages_are_recalled() -> None:
-    task = TASKS["hotpotqa"](need_data("hotpotqa").parent)
-    assert task.corpus is not None  # type: ignore[attr-defined]
-    example = task.examples()[0]
-    ids = [str(each) for each in example.metadata["gold_ids"]]  # type: ignore[union-attr]
-    found = await task.score(example, answered("Answer: x", retrieval(*ids)), None)
-    assert found["gold recall"].value == 1.0
-
-
 def test_no_demonstration_is_close_to_an_evaluated_question() -> None:
     """Words of four letters and more: no benchmark question shares most of them with one of ours."""
     data = need_data("bamboogle").parent

@@ -23,11 +23,6 @@ def test_every_folder_of_the_benchmark_data_is_a_task_by_name() -> None:
     assert folder_schemes() == ["beir", "beir_train", "bright", "questions", "questions_train"]
 
 
-def test_a_task_is_loaded_by_name(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "bamboogle" / "questions.jsonl", [{"id": "1", "question": "q", "golden_answers": ["a"]}])
-    assert load_task("bamboogle", tmp_path).examples()[0].id == "1"
-
-
 def test_a_folder_of_ones_own_is_a_task(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "queries.jsonl", [{"_id": "1", "text": "q"}])
     write_jsonl(tmp_path / "corpus.jsonl", [{"_id": "d", "text": "x"}])
@@ -93,28 +88,18 @@ def test_the_minecraft_task_comes_in_by_the_door_of_outsiders() -> None:
     assert {"minecraft", "minecraft_zero_shot"} <= set(task_names())
 
 
-def test_outsiders_come_in_by_an_entry_point(fresh: Path) -> None:
-    install(fresh, "my_tasks", RIDDLES + "TASKS = {'mine': lambda root: Riddles()}\n")
+@pytest.mark.parametrize("named", ["my_tasks", "my_tasks:TASKS"])
+@pytest.mark.parametrize("loader", ["Riddles", "lambda root: Riddles()"])
+def test_outsiders_come_in_by_an_entry_point(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch, named: str, loader: str
+) -> None:
+    """A module or its mapping; a task that has its questions in itself needs no data."""
+    monkeypatch.setenv("REGROUND_DATA", str(fresh if "root" in loader else "/nowhere"))
+    install(fresh, named, RIDDLES + f"TASKS = {{'mine': {loader}}}\n")
     assert "mine" in task_names()
-    assert load_task("mine", fresh).name == "riddles"
-
-
-def test_an_entry_point_may_name_the_mapping_too(fresh: Path) -> None:
-    install(fresh, "my_tasks:TASKS", RIDDLES + "TASKS = {'mine': Riddles}\n")
-    assert load_task("mine", fresh).examples()[0].id == "1"
-
-
-def test_a_task_that_brings_its_questions_needs_no_data(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(fresh)
-    monkeypatch.delenv("REGROUND_DATA", raising=False)
-    install(fresh, "my_tasks", RIDDLES + "TASKS = {'mine': Riddles}\n")
-    assert isinstance(load_task("mine"), Task)
-
-
-def test_what_may_be_empty_need_not_be_written(fresh: Path) -> None:
-    install(fresh, "my_tasks", RIDDLES + "TASKS = {'mine': Riddles}\n")
     task = load_task("mine")
-    assert (*task.demonstrations(), *task.solutions()) == ()
+    assert isinstance(task, Task) and task.name == "riddles"
+    assert (*task.demonstrations(), *task.solutions()) == (), "what may be empty need not be written"
 
 
 def test_what_a_task_lacks_is_named(fresh: Path) -> None:

@@ -130,23 +130,12 @@ def test_a_baseline_can_be_chosen_and_must_be_there(tmp_path: Path) -> None:
         build_reports([tmp_path / "nowhere"])
 
 
-def test_a_single_run_has_no_columns_of_differences(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "rar", [1.0, 0.0])
-    (report,) = build_reports([tmp_path / "a"])
-    assert [table.title for table in report.tables] == ["sums: em", "sums: every metric"]
-    assert report.tables[0].headers[3:5] == ["95 % interval", "calls"]
-
-
 def test_groups_are_told_apart(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "rar", [1.0, 0.0, 1.0, 0.0])
     (report,) = build_reports([tmp_path / "a"], by="level")
     table = report.tables[-1]
     assert table.title == "sums: em by level"
     assert [row[2:4] for row in table.rows] == [["easy", "0.000"], ["hard", "1.000"]]
-
-
-def test_a_field_that_no_question_has_is_refused(tmp_path: Path) -> None:
-    write_run(tmp_path / "a", "rar", [1.0, 0.0])
     with pytest.raises(ConfigurationError, match=r"no question has a field 'levl'; did you mean level\?"):
         build_reports([tmp_path / "a"], by="levl")
 
@@ -246,14 +235,6 @@ def test_the_verdict_stands_in_the_report_and_in_its_json(tmp_path: Path) -> Non
     assert "![" in text.read_text()
     assert "![" not in as_markdown(reports[0])
     assert "The verdict leaves out rat@1k, which is not finished." in reports[0].notes
-
-
-def test_one_method_with_two_settings_has_two_names_in_the_verdict(tmp_path: Path) -> None:
-    for folder, values in (("a", [0.0] * 12), ("b", [1.0] * 12)):
-        write_run(tmp_path / folder, "rar", values)
-    (report,) = build_reports([tmp_path])
-    assert report.verdict is not None
-    assert {each.label for each in report.verdict.standings} == {"rar@1k", "rar@1k (2)"}
 
 
 def test_runs_on_other_questions_are_given_no_verdict(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -27,23 +26,14 @@ from reground.evaluation.results import (
     read_run,
     stages_of,
     versions,
-    write_text,
 )
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Score
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
 
-CONFIG = RunConfig(
-    task="sums",
-    data="abc",
-    primary="exact match",
-    form="phrase",
-    method="direct",
-    model="m",
-    settings={"k": 3},
-    limit=5,
-)
+IDENTITY = {"task": "sums", "data": "abc", "primary": "exact match", "form": "phrase", "method": "direct", "model": "m"}
+CONFIG = RunConfig(**IDENTITY, settings={"k": 3}, limit=5)
 
 
 def trajectory(id: str) -> Trajectory:
@@ -74,7 +64,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
-@pytest.mark.parametrize("cut", [1, 2, 20, 60])
+@pytest.mark.parametrize("cut", [1, 2, 60])
 def test_a_half_written_last_line_is_taken_off_and_named(tmp_path: Path, name: str, cut: int) -> None:
     path = filled(tmp_path / "run")
     whole = (path / name).read_bytes()
@@ -88,16 +78,6 @@ def test_a_half_written_last_line_is_taken_off_and_named(tmp_path: Path, name: s
             assert left == ["a", "b"]
             assert len(folder.notices) == 1
             assert f"{name}:3: the last line was cut short" in folder.notices[0]
-
-
-def test_a_cut_inside_the_only_line_and_inside_a_character(tmp_path: Path) -> None:
-    path = filled(tmp_path / "run", "a")
-    line = (path / "trajectories.jsonl").read_bytes()
-    (path / "trajectories.jsonl").write_bytes(line[: line.index("ü".encode()) + 1])
-    with open_run(path, CONFIG) as folder:
-        assert list(folder.solved()) == []
-        assert folder.notices
-    assert (path / "trajectories.jsonl").read_bytes() == b""
 
 
 def test_a_reader_leaves_a_line_that_is_being_written_alone(tmp_path: Path) -> None:
@@ -127,26 +107,6 @@ def test_a_broken_line_is_named_and_set_aside(tmp_path: Path, name: str, broken:
         left = [r.id for r in folder.records().values()] if name == "scores.jsonl" else [t.id for t in folder.solved()]
         assert left == ["a", "c"]
     assert (path / f"{name}.damaged").read_bytes() == broken
-
-
-@pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
-def test_a_last_line_that_cannot_be_parsed_for_its_depth_is_taken_off(tmp_path: Path, name: str) -> None:
-    path = filled(tmp_path / "run")
-    with (path / name).open("ab") as file:
-        file.write(DEEP.strip())
-    with open_run(path, CONFIG) as folder:
-        assert f"{name}:4: the last line was cut short" in folder.notices[0]
-        assert len(folder.records()) == len(list(folder.solved())) == 3
-
-
-@pytest.mark.parametrize("text", [b"[" * 100_000, b"\xff", b"{" + b'"a":1' + b"0" * 5000 + b"}"])
-@pytest.mark.parametrize("name", ["config.json", "summary.json"])
-def test_a_file_that_no_reader_could_parse_is_named(tmp_path: Path, text: bytes, name: str) -> None:
-    path = filled(tmp_path / "run")
-    run = read_run(path)
-    (path / name).write_bytes(text)
-    with pytest.raises(DataError, match=name):
-        run.summary() if name == "summary.json" else read_run(path)
 
 
 @pytest.mark.parametrize(
@@ -188,17 +148,16 @@ def test_a_foreign_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"thesis\.txt"), open_run(tmp_path, CONFIG):
         pass
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
-    with pytest.raises(ConfigurationError, match="is a file"), open_run(tmp_path / "thesis.txt", CONFIG):
-        pass
-    with pytest.raises(ConfigurationError, match="cannot make"), open_run(tmp_path / "thesis.txt" / "run", CONFIG):
-        pass
+    for path, why in ((tmp_path / "thesis.txt", "no run folder"), (tmp_path / "thesis.txt" / "run", "cannot make")):
+        with pytest.raises(ConfigurationError, match=why), open_run(path, CONFIG):
+            pass
 
 
 def test_results_without_their_configuration_are_never_overwritten(tmp_path: Path) -> None:
     path = filled(tmp_path / "run")
     (path / "config.json").unlink()
     before = (path / "scores.jsonl").read_bytes()
-    with pytest.raises(DataError, match=r"config\.json is missing beside journal|config\.json is missing"):
+    with pytest.raises(ConfigurationError, match=r"it holds scores\.jsonl and no config\.json"):
         check_run(path, CONFIG)
     assert (path / "scores.jsonl").read_bytes() == before
     with pytest.raises(DataError, match="not a run folder"):
@@ -217,20 +176,18 @@ def test_a_start_that_was_killed_before_it_began_is_a_start(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{\n"format": 1,\n"task": }', r"config\.json: Invalid JSON: .*line 3"),
-        ('{"format": 2}', r"config\.json: format: Input should be 1"),
-        ('{"format": 1, "task": "sums"}', r"config\.json: data: "),
-        ("[]", r"config\.json: "),
+        (b'{\n"format": 1,\n"task": }', r"config\.json: Invalid JSON: .*line 3"),
+        (b'{"format": 2}', r"config\.json: format: Input should be 1"),
+        (b'{"format": 1, "task": "sums"}', r"config\.json: data: "),
+        (b"\xff\xfe", r"config\.json: "),
+        (b"[" * 100_000, r"config\.json: "),
     ],
 )
-def test_a_broken_configuration_is_named(tmp_path: Path, text: str, said: str) -> None:
+def test_a_broken_configuration_is_named(tmp_path: Path, text: bytes, said: str) -> None:
     path = filled(tmp_path / "run")
-    (path / "config.json").write_text(text)
+    (path / "config.json").write_bytes(text)
     with pytest.raises(DataError, match=said):
         check_run(path, CONFIG)
-    (path / "config.json").write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match="config"):
-        read_run(path)
 
 
 def test_two_processes_cannot_work_on_one_folder(tmp_path: Path) -> None:
@@ -253,11 +210,6 @@ def test_runs_are_found_in_a_folder_of_them(tmp_path: Path) -> None:
         find_runs([tmp_path / "empty"])
 
 
-def test_scores_that_cannot_be_read_say_so(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot read scores"):
-        list(read_records(tmp_path / "none.jsonl"))
-
-
 async def test_every_cut_of_either_file_is_healed_without_a_call(tmp_path: Path) -> None:
     settings = EvalSettings(method="chain", model="scripted", limit=None)
     task, out = SumTask(3), tmp_path / "run"
@@ -274,24 +226,13 @@ async def test_every_cut_of_either_file_is_healed_without_a_call(tmp_path: Path)
             assert sorted(r.id for r in read_records(out / "scores.jsonl")) == ["q0~0", "q1~0", "q2~0"]
 
 
-def test_a_text_with_half_a_character_is_written(tmp_path: Path) -> None:
-    write_text(tmp_path / "report.md", "by x\udcff")
-    assert (tmp_path / "report.md").read_text(encoding="utf-8") == "by x\ufffd"
-
-
 def call(name: str, elapsed: float, prompt: int = 10, completion: int = 2) -> GenerateStep:
     reply = Reply(text="x", usage=Usage(calls=1, prompt=prompt, completion=completion))
     message = Message(role="user", content="x")
     return GenerateStep(
-        span="",
-        ordinal=0,
-        name=name,
-        elapsed=elapsed,
-        model="m",
-        messages=(message,),
-        sampling=Sampling(),
+        span="", ordinal=0, name=name, elapsed=elapsed, model="m", messages=(message,), sampling=Sampling(),
         replies=(reply,),
-    )
+    )  # fmt: skip
 
 
 def search(elapsed: float) -> RetrieveStep:
@@ -342,26 +283,3 @@ def test_it_is_the_share_of_draws_that_hold_a_right_program(case: tuple[int, int
     n, c, k = case
     draws = list(itertools.combinations([True] * c + [False] * (n - c), k))
     assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, draws)) / len(draws))
-
-
-@given(counts(300))
-def test_it_is_the_product_form(case: tuple[int, int, int]) -> None:
-    numpy = pytest.importorskip("numpy")
-    n, c, k = case
-    product = 1.0 if n - c < k else 1.0 - numpy.prod(1.0 - k / numpy.arange(n - c + 1, n + 1))
-    assert math.isclose(pass_at_k(n, c, k), product, abs_tol=1e-9)
-
-
-@given(counts(60))
-def test_more_right_programs_never_lower_it(case: tuple[int, int, int]) -> None:
-    n, c, k = case
-    assert 0.0 <= pass_at_k(n, c, k) <= 1.0
-    if c < n:
-        assert pass_at_k(n, c, k) <= pass_at_k(n, c + 1, k)
-    assert pass_at_k(n, c, 1) == pytest.approx(c / n)
-
-
-@pytest.mark.parametrize(("n", "c", "k"), [(3, 1, 4), (3, 1, 0), (3, 4, 1), (3, -1, 1)])
-def test_impossible_counts_are_refused(n: int, c: int, k: int) -> None:
-    with pytest.raises(ValueError, match=r"cannot be right|needs at least"):
-        pass_at_k(n, c, k)

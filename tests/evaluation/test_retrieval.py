@@ -15,17 +15,12 @@ from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
 from reground.core.untrusted import fence
 from reground.evaluation.metrics.ranking import (
-    average_precision,
     depth,
     evaluate_run,
-    ndcg,
-    precision,
     ranked,
     ranking_metric,
     read_qrels,
     read_run,
-    recall,
-    reciprocal_rank,
     write_run,
 )
 from reground.evaluation.task import Example, Task, hidden_documents
@@ -118,45 +113,15 @@ async def test_bright_takes_excluded_documents_out(tmp_path: Path) -> None:
     assert found["MRR"].value == 1.0
 
 
-def test_bright_as_the_hub_has_it_is_parquet_in_parts(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    for part in ("biology", "economics"):
-        for kind, record in (
-            ("examples", {"id": "0", "query": part, "gold_ids": ["g"], "excluded_ids": ["N/A"]}),
-            ("documents", {"id": "g", "content": "x"}),
-        ):
-            path = tmp_path / kind / f"{part}-00000-of-00001.parquet"
-            path.parent.mkdir(exist_ok=True)
-            parquet.write_table(pyarrow.Table.from_pylist([record]), path)
-    task = load_bright(tmp_path / "biology")
-    assert isinstance(task, Retrieval)
-    assert [example.question for example in task.examples()] == ["biology"]
-    assert (task.name, task.qrels) == ("bright_biology", {"0": {"g": 1}})
-    assert task.corpus == tmp_path / "documents" / "biology-00000-of-00001.parquet"
-    with pytest.raises(ConfigurationError, match=r"take one as .*PART: biology, economics"):
-        load_bright(tmp_path)
-    with pytest.raises(DataError, match="BRIGHT's layout"):
-        load_bright(tmp_path / "chemistry")
-
-
-def test_a_parquet_file_without_a_column_is_refused(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(pyarrow.Table.from_pylist([{"id": "0", "query": "q"}]), tmp_path / "examples.parquet")
-    with pytest.raises(DataError, match="column 'gold_ids' is missing"):
-        load_bright(tmp_path)
-
-
 def test_broken_folders_are_told(beir: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is not a BEIR folder"):
+    with pytest.raises(DataError, match="layout of BEIR"):
         load_beir(tmp_path)
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n9\ta\t1\n")
     with pytest.raises(DataError, match="none of the queries"):
         load_beir(beir)
     bad = {"id": "0", "query": "q", "gold_ids": "g"}
     path = write_jsonl(tmp_path / "bright" / "examples.jsonl", [bad])
-    with pytest.raises(DataError, match="must be lists") as caught:
+    with pytest.raises(DataError, match="gold_ids is unusable") as caught:
         load_bright(tmp_path / "bright")
     assert str(caught.value).startswith(f"{path}:1: ")
 
@@ -172,7 +137,7 @@ def test_scifact_takes_the_test_split(tmp_path: Path) -> None:
     path = write_jsonl(folder / "qrels.jsonl", judgements)
     assert [example.id for example in load_scifact(tmp_path).examples()] == ["1"]
     write_jsonl(path, [{"query_id": "1", "doc_id": "a", "score": "high"}])
-    with pytest.raises(DataError, match="not a whole number"):
+    with pytest.raises(DataError, match="score is unusable"):
         load_scifact(tmp_path)
 
 
@@ -195,7 +160,7 @@ SCORES = st.one_of(
 )
 RUNS = st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, SCORES, max_size=14), max_size=3)
 QRELS = st.dictionaries(
-    st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, st.integers(0, 3), min_size=1), min_size=1
+    st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, st.integers(-1, 3), min_size=1), min_size=1
 )
 THEIRS = {
     "nDCG@10": "ndcg_cut_10",
@@ -213,7 +178,7 @@ def test_scores_are_trec_evals(run: dict[str, dict[str, float]], qrels: dict[str
     wanted = {"ndcg_cut.3,10", "recall.5", "P.5", "recip_rank", "map"}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, wanted).evaluate({q: s for q, s in run.items() if s})
     ours = evaluate_run(run, qrels, list(THEIRS))
-    judged = {q for q, grades in qrels.items() if any(grades.values())}
+    judged = {q for q, grades in qrels.items() if max(grades.values()) > 0}
     assert set(ours.queries) == judged
     assert set(ours.missing) == judged - set(run)
     for query in judged:
@@ -223,41 +188,6 @@ def test_scores_are_trec_evals(run: dict[str, dict[str, float]], qrels: dict[str
     for name in THEIRS:
         total = sum(theirs.get(query, {}).get(THEIRS[name], 0.0) for query in judged)
         assert ours.means[name] == pytest.approx(total / len(judged) if judged else 0.0, abs=1e-9)
-
-
-def test_ties_go_to_the_greater_id_and_scores_have_single_precision() -> None:
-    assert ranked({"d9": 1.0, "d10": 1.0, "d1": 2.0}) == ["d1", "d9", "d10"]
-    assert ranked({"a": 16777217.0, "b": 16777216.0}) == ["b", "a"]
-
-
-def test_values_worked_by_hand() -> None:
-    relevance = {"a": 2, "b": 1, "c": 0, "d": 1}
-    ranking = ["x", "b", "a", "c"]
-    # gains 0, 1, 2 at ranks 1 to 3 over the ideal 2, 1, 1
-    assert ndcg(ranking, relevance, 10) == pytest.approx((1 / 1.5849625 + 2 / 2) / (2 + 1 / 1.5849625 + 1 / 2))
-    assert recall(ranking, relevance, 2) == pytest.approx(1 / 3)
-    assert precision(ranking, relevance, 2) == 0.5
-    assert precision(["a"], relevance, 5) == 0.2
-    assert reciprocal_rank(ranking, relevance) == 0.5
-    assert reciprocal_rank(ranking, relevance, 1) == 0.0
-    assert average_precision(ranking, relevance) == pytest.approx((1 / 2 + 2 / 3) / 3)
-
-
-def test_negative_judgements_gain_nothing() -> None:
-    assert ndcg(["bad", "good"], {"bad": -1, "good": 1}, 10) == pytest.approx(1 / 1.5849625)
-
-
-def test_nothing_relevant_scores_nothing() -> None:
-    for value in (ndcg(["a"], {}, 5), recall(["a"], {"a": 0}, 5), reciprocal_rank([], {"a": 1})):
-        assert value == 0.0
-    assert average_precision(["a"], {}) == 0.0
-    assert evaluate_run({}, {"q": {"a": 0}}).queries == {}
-
-
-def test_a_missing_query_counts_zero_and_is_named() -> None:
-    scores = evaluate_run({"q1": {"a": 1.0}}, {"q1": {"a": 1}, "q2": {"b": 1}}, ["recall@10", "MRR"])
-    assert scores.means == {"recall@10": 0.5, "MRR": 0.5}
-    assert scores.missing == ("q2",)
 
 
 def test_metrics_by_name() -> None:
@@ -283,12 +213,6 @@ def test_runs_come_back_as_they_went(
     assert read_run(folder / "run.txt") == run
     for query, scores in read_run(folder / "run.txt").items():
         assert list(scores) == ranked(run[query])
-
-
-def test_a_run_is_written_in_six_columns_with_ranks(tmp_path: Path) -> None:
-    path = tmp_path / "out" / "run.txt"
-    write_run(path, {"q": {"a": 1, "c": 2.5, "b": 1}}, tag="mine")
-    assert path.read_text() == "q Q0 c 1 2.5 mine\nq Q0 b 2 1.0 mine\nq Q0 a 3 1.0 mine\n"
 
 
 def test_beir_qrels_have_three_columns_and_a_header(tmp_path: Path) -> None:
@@ -380,28 +304,16 @@ EXAMPLE = Example(id="q", question="Who built the tower?", golden_answers=("Maur
 
 
 @pytest.mark.parametrize("tokens", [40, 400])
-async def test_a_cut_snippet_of_the_search_agent_is_no_hit(tokens: int) -> None:
+@pytest.mark.parametrize("kind", [RAG, SearchAgent])
+async def test_what_a_method_cut_off_a_passage_is_no_hit(kind: type, tokens: int) -> None:
     replies = [
         'Search(query="tower")',
         'LinkSelection(grounded_summarization="[link_id=1] helps.", thoughts="t", selected_link_ids=[1])',
         'Terminate(thoughts="t")',
         'Answer(thoughts="t", answer="Eiffel.")',
     ]
-    agent = SearchAgent(
-        model=ScriptedModel(replies),
-        retriever=ScriptedRetriever(LATE),
-        samples=1,
-        checks=False,
-        snippet_tokens=tokens,
-    )
-    solved = await solve(agent, EXAMPLE.question, Run(), id="q", name="search_agent")
-    scores = await QuestionAnswering("t", "exact match", (EXAMPLE,)).score(EXAMPLE, solved.trajectory, None)
-    assert scores["hit"].value == float(tokens == 400)
-
-
-@pytest.mark.parametrize("tokens", [40, 400])
-async def test_a_cut_passage_of_rag_is_no_hit(tokens: int) -> None:
-    method = RAG(model=ScriptedModel(["Eiffel"]), retriever=ScriptedRetriever(LATE), passage_tokens=tokens)
-    solved = await solve(method, EXAMPLE.question, Run(), id="q", name="rag")
+    settings = {"passage_tokens": tokens} if kind is RAG else {"samples": 1, "checks": False, "snippet_tokens": tokens}
+    method = kind(model=ScriptedModel(replies), retriever=ScriptedRetriever(LATE), **settings)
+    solved = await solve(method, EXAMPLE.question, Run(), id="q", name="any")
     scores = await QuestionAnswering("t", "exact match", (EXAMPLE,)).score(EXAMPLE, solved.trajectory, None)
     assert scores["hit"].value == float(tokens == 400)

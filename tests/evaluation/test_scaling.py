@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
 from collections.abc import Sequence
@@ -11,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from reground.app import catalogue
 from reground.core.answers import PHRASE, Answer
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, DataError
 from reground.core.evidence import Passage
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.evaluation.compare import Cell, Configured
@@ -29,7 +27,6 @@ from reground.methods.rat import RAT
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.evaluation.fakes import Chain, SumTask, adds
-from tests.methods.every import Refuses
 from tests.methods.reviser import at_hand, lines_of
 
 SILENT = ScriptedModel([])
@@ -66,34 +63,6 @@ def test_what_the_user_has_set_stays() -> None:
     kept = sizes(rat, keep=["k"])
     assert {one.k for one in kept} == {2}
     assert all(one.max_contents >= 2 for one in kept), "sizes that do not go with it are left out"
-
-
-def test_it_can_be_asked_from_inside_a_loop() -> None:
-    async def asked() -> int:
-        return cost(rag())
-
-    assert asyncio.run(asked()) == cost(rag())
-
-
-class Wordy(ScriptedModel):
-    """Replies of usual length, whatever it is asked."""
-
-    def __init__(self) -> None:
-        text = "The Danube has 2850 km.\n\nThe Rhine has 1230 km.\n\nAnswer: A"
-        sure = (TokenLogprob(token=text, logprob=-0.1),)
-        super().__init__(
-            lambda messages, sampling: Reply(text=text, token_logprobs=sure if sampling.logprobs else None)
-        )
-
-
-@pytest.mark.parametrize("name", sorted(catalogue.methods()))
-async def test_no_method_spends_more_than_a_few_times_what_its_dry_run_says(name: str) -> None:
-    """The estimate is for the choice of a size. The run's own limits hold whatever it says."""
-    parts = {"retriever": ScriptedRetriever([]), "sandbox": Refuses()}
-    method = scaled(catalogue.build_method(name, model=Wordy(), form=None, settings={}, **parts), 3000)
-    run = Run(budget=Budget(tokens=50_000))
-    await method.solve("Which river is longer?", run)
-    assert run.usage.tokens <= 3 * cost(method)
 
 
 class Usual:
@@ -244,43 +213,11 @@ async def test_a_size_that_costs_much_more_than_expected_is_the_last(tmp_path: P
     assert chosen == {tight: 1}
 
 
-async def test_of_sizes_that_would_go_over_the_limit_only_the_smallest_and_the_methods_own_are_tried(
-    tmp_path: Path,
-) -> None:
-    tight = Cell(method="reader", tokens=1)
-    chosen = await tune(SumTask(6), {tight: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=4)
-    (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
-    assert [trial.settings["k"] for trial in choice.trials] == [1, 3]
-    assert chosen == {tight: 1}
-
-
-def test_a_size_that_the_limit_ended_early_makes_no_larger_one_fit() -> None:
-    own, *others = candidates(Reader(ScriptedModel([])))
-    several = [
-        replace(own, expected=9000),
-        *(replace(each, expected=1000 * each.configured.method.k) for each in others),
-    ]
-    cell = Cell(method="reader", tokens=2500)
-    assert planned(cell, several) == [1, 2, 0]
-    assert planned(cell, several, used=0.9, tried=[1, 2, 0]) == [1, 2, 0]
-
-
 async def test_tuning_goes_on_where_it_was_and_pays_nothing_twice(tmp_path: Path) -> None:
     await tune(SumTask(6), {CELL: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=4)
     silent = ScriptedModel([])
     chosen = await tune(SumTask(6), {CELL: candidates(Reader(silent))}, tmp_path, questions=4)
     assert chosen == {CELL: 1}
-    assert silent.calls == []
-
-
-async def test_one_candidate_needs_no_questions_and_one_that_cannot_run_is_left_to_the_comparison(
-    tmp_path: Path,
-) -> None:
-    silent = ScriptedModel([])
-    only = candidates(Reader(silent))[:1]
-    unable = Cell(method="unable", tokens=400)
-    chosen = await tune(SumTask(6), {CELL: only, unable: candidates(Unable(silent))}, tmp_path, questions=4)
-    assert chosen == {CELL: 0, unable: 0}
     assert silent.calls == []
 
 

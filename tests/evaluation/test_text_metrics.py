@@ -9,7 +9,6 @@ from reground.evaluation.metrics.agreement import Agreement, agreement, mean_ran
 from reground.evaluation.metrics.text import (
     cover_exact_match,
     exact_match,
-    gold_recall,
     hit,
     normalise,
     option_exact_match,
@@ -17,26 +16,8 @@ from reground.evaluation.metrics.text import (
     token_f1,
 )
 
-WORDS = st.sampled_from(
-    [
-        "the",
-        "The",
-        "a",
-        "an",
-        "yes",
-        "no",
-        "No.",
-        "noanswer",
-        "Paris",
-        "paris,",
-        "U.S.",
-        "us",
-        "1956",
-        "5",
-        "é",
-        "theory",
-    ]
-)
+SOME = "the The a an yes no No. noanswer Paris paris, U.S. us 1956 5 é theory"
+WORDS = st.sampled_from(SOME.split())
 SPACED = st.characters(max_codepoint=0xDFF, exclude_categories=["Cs"])
 PHRASES = st.one_of(st.lists(WORDS, max_size=6).map(" ".join), st.text(SPACED, max_size=30))
 
@@ -151,13 +132,6 @@ def test_hit_needs_an_answer_that_can_be_looked_for() -> None:
     assert hit(["Ghent"], []) == 0
 
 
-def test_gold_recall_counts_each_passage_once() -> None:
-    assert gold_recall(["a", "b"], ["b", "x", "b"]) == 0.5
-    assert gold_recall(["a", "a"], ["a"]) == 1
-    with pytest.raises(ValueError, match="gold passage"):
-        gold_recall([], ["a"])
-
-
 LETTERS = st.text("ABCD", max_size=6)
 
 
@@ -168,11 +142,6 @@ def test_option_f1_is_the_harmonic_mean_of_set_precision_and_recall(chosen: str,
     r = len(both) / len(set(right)) if right else 0.0
     assert option_f1(chosen, right) == pytest.approx(2 * p * r / (p + r) if both else 0.0)
     assert option_exact_match(chosen, right) == float(bool(chosen) and sorted(set(chosen)) == sorted(set(right)))
-
-
-def test_no_option_is_never_right() -> None:
-    assert option_exact_match("", "") == 0
-    assert option_f1("", "") == 0
 
 
 RATINGS = st.lists(
@@ -203,5 +172,3 @@ def test_agreement_says_what_it_could_not_compare() -> None:
     assert found.spearman == pytest.approx(1)
     assert found.pearson == pytest.approx(0.9607689228305227)
     assert agreement({}, {}) == Agreement(0, None, None)
-    with pytest.raises(ValueError, match="as many ratings"):
-        pearson([1, 2], [1, 2, 3])

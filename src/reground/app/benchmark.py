@@ -7,30 +7,29 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reground.app import catalogue
 from reground.app.catalogue import fields_of
 from reground.app.documents import ANSWERING, Source, names_other
 from reground.app.identity import PARTS
+from reground.app.options import Benchmark
 from reground.app.session import Opening, Session, Setup, spare_the_collector
+from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, did_you_mean
+from reground.core.evidence import Retriever
 from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.language import LanguageModel
+from reground.core.method import Method
+from reground.core.programs import Sandbox
+from reground.core.run import Run
+from reground.core.trajectory import Trajectory
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.questions import MEASURED
+from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import cost, scaled, sizes
+from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks.longform import Judge, JudgedTask
 from reground.evaluation.tuning import Candidate
-
-if TYPE_CHECKING:
-    from reground.app.options import Benchmark
-    from reground.core.budget import Budget
-    from reground.core.evidence import Retriever
-    from reground.core.language import LanguageModel
-    from reground.core.method import Method
-    from reground.core.programs import Sandbox
-    from reground.core.trajectory import Trajectory
-    from reground.evaluation.runner import EvalSettings
-    from reground.evaluation.task import Example, Task
 
 JUDGE = "judge"
 """The name of the judge's run in its journal."""
@@ -158,9 +157,6 @@ def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]
 
     Without a judge, the task itself.
     """
-    from reground.core.run import Run
-    from reground.evaluation.tasks.longform import Judge, JudgedTask
-
     opened: list[SqliteJournal] = []
 
     async def open_run(example: Example, trajectory: Trajectory) -> Run:

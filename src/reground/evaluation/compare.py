@@ -134,19 +134,16 @@ async def compare(
         check_run(out / cell.label, configuration(task, ready.settings))
     _write_plan(out, task, [*cells], baseline, result.refused)
     for index, (cell, ready) in enumerate(cells.items()):
-        watch = None if observer is None else partial(observer, index)
-        folder = out / cell.label
         try:
-            run = await evaluate(
+            result.runs[cell.label] = await evaluate(
                 task,
                 ready.method,
                 ready.settings,
-                folder,
+                out / cell.label,
                 sandbox=sandbox,
-                observer=watch,
+                observer=None if observer is None else partial(observer, index),
                 elsewhere=ready.elsewhere,
             )
-            result.runs[cell.label] = run
         except (CapabilityError, SandboxUnavailable) as error:
             result.refused.append(Refusal(cell=cell, why=str(error)))
             _write_plan(out, task, [*cells], baseline, result.refused)
@@ -159,12 +156,11 @@ def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, ref
     before = read_plan(out)
     if before is not None and before.task != task.name:
         raise ConfigurationError(f"{out} compares methods on {before.task}, not on {task.name}: choose another --out")
-    earlier = before.cells if before is not None else ()
-    kept = [r for r in before.refused if r.cell not in cells] if before is not None else []
+    before = before or Plan(task=task.name, baseline=baseline, cells=())
     plan = Plan(
         task=task.name,
         baseline=baseline,
-        cells=tuple(dict.fromkeys([*earlier, *cells])),
-        refused=(*kept, *refused),
+        cells=tuple(dict.fromkeys([*before.cells, *cells])),
+        refused=(*(each for each in before.refused if each.cell not in cells), *refused),
     )
     write_text(out / PLAN, plan.model_dump_json(indent=2) + "\n")

@@ -62,12 +62,7 @@ class Stage(Value):
     seconds: float = 0.0
 
     def __add__(self, other: Stage) -> Stage:
-        return Stage(
-            calls=self.calls + other.calls,
-            prompt=self.prompt + other.prompt,
-            completion=self.completion + other.completion,
-            seconds=self.seconds + other.seconds,
-        )
+        return Stage(**{name: getattr(self, name) + getattr(other, name) for name in Stage.model_fields})
 
 
 def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
@@ -76,17 +71,13 @@ def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
     The time between the ends of two steps counts for the later one. For sequential calls this is their duration;
     concurrent calls share their total time.
     """
-    found: dict[str, Stage] = {}
+    costs = []
     for step, seconds in timed(trajectory.steps):
-        usages = [reply.usage for reply in step.replies] if isinstance(step, GenerateStep) else []
-        cost = Stage(
-            calls=1,
-            prompt=sum(usage.prompt for usage in usages),
-            completion=sum(usage.completion for usage in usages),
-            seconds=seconds,
-        )
-        found[step.name] = found.get(step.name, Stage()) + cost
-    return found
+        replies = step.replies if isinstance(step, GenerateStep) else ()
+        usage = sum((reply.usage for reply in replies), Usage())
+        cost = Stage(calls=1, prompt=usage.prompt, completion=usage.completion, seconds=seconds)
+        costs.append({step.name: cost})
+    return add_stages(costs)
 
 
 def timed(steps: Iterable[Step]) -> Iterator[tuple[GenerateStep | RetrieveStep | ExecuteStep, float]]:
@@ -216,9 +207,6 @@ class Summary(Value):
 
 
 _LIBRARIES = ("pydantic", "aiohttp", "tantivy", "xllamacpp", "numpy", "math-verify", "torch", "transformers", "lancedb")
-_OURS = frozenset(
-    ("config.json", "versions.json", "journal.sqlite", "trajectories.jsonl", "scores.jsonl", "summary.json")
-)
 
 V = TypeVar("V", bound=Value)
 
@@ -302,15 +290,14 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
 
     Raises ConfigurationError if the folder contains another run or is in use, DataError if a file in it is broken.
     """
-    _refuse_foreign(path)
+    check_run(path, config)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
     with locked(path / ".lock", "running in", path):
-        stored = path / "config.json"
-        _check_agreement(path, read_stored(stored, RunConfig), config)
-        write_text(stored, config.model_dump_json(indent=2) + "\n")
+        check_run(path, config)  # again, for another process may have begun it
+        write_text(path / "config.json", config.model_dump_json(indent=2) + "\n")
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
         for file, check in ((folder.trajectories, parse_trajectory), (folder.scores, Record.model_validate_json)):
@@ -319,9 +306,31 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
 
 
 def check_run(path: Path, config: RunConfig) -> None:
-    """Raise the errors of `open_run` about the folder's configuration, without changing anything."""
-    _refuse_foreign(path)
-    _check_agreement(path, read_stored(path / "config.json", RunConfig), config)
+    """Raise the errors of `open_run` about the folder's configuration, without changing anything.
+
+    Of a run's configuration only `limit` and `repeats` may grow.
+    """
+    old = read_stored(path / "config.json", RunConfig)
+    if old is None:
+        files = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+        foreign = [file for file in files if file.name != ".lock" and not file.name.endswith(".part")]
+        if foreign:
+            raise ConfigurationError(f"{path} is no run folder: it holds {foreign[0].name} and no config.json")
+        return
+    before, after = _flat(old), _flat(config)
+    grown = [
+        *(["limit"] if old.limit is not None and (config.limit is None or config.limit >= old.limit) else []),
+        *(["repeats"] if config.repeats >= old.repeats else []),
+    ]
+    differing = [
+        f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}"
+        for name in before | after
+        if before.get(name) != after.get(name) and name not in grown
+    ]
+    if differing:
+        raise ConfigurationError(
+            f"{path} contains another run: {'; '.join(differing)}. Give the same options to resume it, or another --out"
+        )
 
 
 def read_run(path: Path) -> RunFolder:
@@ -364,58 +373,18 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _refuse_foreign(path: Path) -> None:
-    if path.exists() and not path.is_dir():
-        raise ConfigurationError(f"{path} is a file: --out needs a folder")
-    if not path.is_dir() or (path / "config.json").exists():
-        return
-    files = sorted(p.name for p in path.iterdir() if p.name != ".lock" and not p.name.endswith(".part"))
-    ours = [name for name in files if name in _OURS]
-    if ours:
-        raise DataError(f"config.json is missing next to {ours[0]}: put it back or choose another --out", path=path)
-    if files:
-        raise ConfigurationError(
-            f"{path} holds other files ({files[0]}, ...) and is not a run folder: choose another --out"
-        )
-
-
 def _first(error: ValidationError) -> str:
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg']}" if where else first["msg"]
 
 
-def _check_agreement(path: Path, old: RunConfig | None, new: RunConfig) -> None:
-    """Refuse to resume a run with another configuration: only `limit` and `repeats` may grow."""
-    if old is None:
-        return
-    before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
-    differing = [
-        f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}"
-        for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name) and not _grown(name, before.get(name), after.get(name))
-    ]
-    if differing:
-        raise ConfigurationError(
-            f"{path} contains another run: {'; '.join(differing)}. Give the same options to resume it, or another --out"
-        )
-
-
-def _flat(config: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Nested settings by their dotted names."""
+def _flat(config: RunConfig) -> dict[str, JsonValue]:
+    """The fields, and nested settings by their dotted names."""
     flat: dict[str, JsonValue] = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            flat |= {f"{name}.{key}": inner for key, inner in value.items()}
-        else:
-            flat[name] = value
+    for name, value in config.model_dump(mode="json").items():
+        flat |= {f"{name}.{key}": inner for key, inner in value.items()} if isinstance(value, dict) else {name: value}
     return flat
-
-
-def _grown(name: str, old: JsonValue, new: JsonValue) -> bool:
-    if name not in ("limit", "repeats") or not isinstance(old, int):
-        return False
-    return new is None or (isinstance(new, int) and new >= old)
 
 
 def _brief(value: JsonValue) -> str:
@@ -461,11 +430,13 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
     )
 
 
-def values_by_question(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
-    """Each question's scored values, one per repeat."""
+def values_by_question(
+    metric: str, records: Iterable[Record], *, failed: float | None = None
+) -> dict[str, list[float]]:
+    """Each question's scored values, one per repeat. failed: what a failure counts, if anything."""
     values: dict[str, list[float]] = {}
     for record in records:
-        value = record.value(metric)
+        value = record.value(metric) if record.failure is None else failed
         scored = values.setdefault(record.example, [])
         if value is not None:
             scored.append(value)
@@ -481,30 +452,19 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     values = values_by_question(metric, records)
     if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
         return {}
-    counted = _with_failures(metric, records)
+    counted = values_by_question(metric, records, failed=0.0)
     most = max((len(scored) for scored in values.values()), default=0)
-    found = {}
+    summaries = {}
     for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
         each = _pass_at_k(values, k)
-        interval = bootstrap_interval(list(each.values()))
-        found[f"pass@{k}"] = MetricSummary(
-            **interval.model_dump(),
+        summaries[f"{_AT}{k}"] = MetricSummary(
+            **bootstrap_interval(list(each.values())).model_dump(),
             scored=len(each),
             unscored=len(values) - len(each),
             failed=0,
             bound=_mean(_pass_at_k(counted, k)),
         )
-    return found
-
-
-def _with_failures(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
-    """Each question's scored values, and a 0 for each failure. What is unscored does not count."""
-    values: dict[str, list[float]] = {}
-    for record in records:
-        value = record.value(metric) if record.failure is None else 0.0
-        if value is not None:
-            values.setdefault(record.example, []).append(value)
-    return values
+    return summaries
 
 
 def _mean(values: Mapping[str, float]) -> float | None:
@@ -554,7 +514,7 @@ def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
         scored=len(scored),
         unscored=len(records) - len(scored) - failed,
         failed=failed,
-        bound=_mean(question_means(_with_failures(name, records))),
+        bound=_mean(question_means(values_by_question(name, records, failed=0.0))),
         by_repeat=tuple(runs) if len(runs) > 1 else (),
         std=stdev(runs) if len(runs) > 1 else None,
     )

@@ -7,12 +7,13 @@ restart replays the journal and pays only for missing calls.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, cast
 
 from pydantic import JsonValue
 
@@ -53,22 +54,22 @@ class Told:
     """
 
     usage: Usage
-    paid: Usage | None = None
+    paid: Usage = field(default_factory=Usage)
     simulations: int = 0
 
     @classmethod
     def of(cls, event: Event) -> Told:
-        """What an event tells."""
-        step = event.step
-        number = step.data.get("number") if isinstance(step, NoteStep) and step.name == SIMULATION else None
-        return cls(event.usage, _paid_by(event), number if isinstance(number, int) else 0)
+        """What an event tells. A replayed call costs nothing now."""
+        step, paid, simulations = event.step, Usage(), 0
+        if event.type == "end" and isinstance(step, GenerateStep) and not step.replayed:
+            paid = sum((reply.usage for reply in step.replies), paid)
+        if isinstance(step, NoteStep) and step.name == SIMULATION:
+            simulations = cast(int, step.data["number"])
+        return cls(event.usage, paid, simulations)
 
-    def after(self, before: Told | None) -> Told:
+    def after(self, before: Told) -> Told:
         """This one, with what an earlier one that was not sent tells."""
-        if before is None:
-            return self
-        paid = before.paid if self.paid is None else self.paid if before.paid is None else before.paid + self.paid
-        return Told(self.usage, paid, max(self.simulations, before.simulations))
+        return Told(self.usage, before.paid + self.paid, max(self.simulations, before.simulations))
 
 
 Tell = Callable[[Told], None]
@@ -96,37 +97,35 @@ class Progress:
 
 
 class Tracker:
-    """Adds up the progress of a run for its observer."""
+    """Adds up the progress of a run for its observer. records: those of earlier sessions."""
 
-    def __init__(self, total: int, records: Mapping[str, Record], observer: Callable[[Progress], None] | None) -> None:
+    def __init__(self, total: int, records: Iterable[Record], observer: Callable[[Progress], None] | None) -> None:
         self._total, self._observer, self._started = total, observer, monotonic()
-        self._resumed = self._done = len(records)
-        self._failed = sum(record.failure is not None for record in records.values())
-        self._unscored = sum(_unscored(record) for record in records.values())
-        self._usage = sum((record.usage for record in records.values()), Usage())
+        self._done = self._failed = self._unscored = 0
+        self._usage = self._paid = Usage()
         self._begun: dict[str, Usage] = {}
-        self._paid = Usage()
+        for record in records:
+            self._add(record)
+        self._resumed = self._done
         self._tell()
-
-    def watch(self, id: str, event: Event) -> None:
-        """Count an event of one question."""
-        self.count(id, Told.of(event))
 
     def count(self, id: str, told: Told) -> None:
         """Count what a question has cost so far, and what of it was paid now."""
         self._begun[id] = told.usage
-        if told.paid is not None:
-            self._paid += told.paid
+        self._paid += told.paid
         self._tell()
 
     def finish(self, record: Record) -> None:
         """Count a finished question."""
         self._begun.pop(record.id, None)
-        self._usage += record.usage
-        self._done += 1
-        self._failed += record.failure is not None
-        self._unscored += _unscored(record)
+        self._add(record)
         self._tell()
+
+    def _add(self, record: Record) -> None:
+        self._done += 1
+        self._usage += record.usage
+        self._failed += record.failure is not None
+        self._unscored += record.failure is None and all(score.value is None for score in record.scores.values())
 
     def _tell(self) -> None:
         if self._observer is None:
@@ -145,17 +144,6 @@ class Tracker:
                 left=elapsed / mine * (self._total - self._done) if mine else None,
             )
         )
-
-
-def _paid_by(event: Event) -> Usage | None:
-    """What the event's call has cost; None for other events, and for replayed calls, which cost nothing now."""
-    if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
-        return sum((reply.usage for reply in event.step.replies), Usage())
-    return None
-
-
-def _unscored(record: Record) -> bool:
-    return record.failure is None and all(score.value is None for score in record.scores.values())
 
 
 RUN_ID = "eval"
@@ -208,6 +196,7 @@ async def solve_here(method: Method, asked: Asked, journal: Journal, observer: O
 
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
+"""Of a value that is short enough to group by."""
 FATAL = (
     AuthenticationError,
     CapabilityError,
@@ -255,11 +244,9 @@ class RunResult:
 def choose(task: Task, settings: EvalSettings) -> list[Example]:
     """The questions of a run: shuffled by the seed and cut at the limit, so a higher limit keeps those of a lower."""
     examples = list(task.examples())
-    seen: set[str] = set()
-    for example in examples:
-        if example.id in seen:
-            raise DataError(f"task {task.name}: two examples have the id {example.id!r}")
-        seen.add(example.id)
+    for name, count in Counter(example.id for example in examples).items():
+        if count > 1:
+            raise DataError(f"task {task.name}: two examples have the id {name!r}")
     if not examples:
         raise DataError(f"task {task.name} has no examples")
     if settings.ids:
@@ -355,11 +342,12 @@ class _Session:
 
     async def run(self, jobs: Sequence[_Job], observer: Callable[[Progress], None] | None) -> None:
         """Score finished but unscored questions, then run the others. Raises the error that stopped the run."""
-        await self._recover({job.id: job for job in jobs})
-        tracker = Tracker(len(jobs), self.records, observer)
+        workers = range(min(self._settings.concurrency, len(jobs)))
+        unscored = self._recover({job.id: job for job in jobs})
+        await gather(*(self._score_all(unscored) for _ in workers))
+        tracker = Tracker(len(jobs), self.records.values(), observer)
         left = iter([job for job in jobs if job.id not in self.records])
-        workers = min(self._settings.concurrency, len(jobs))
-        await gather(*(self._work(left, tracker) for _ in range(workers)))
+        await gather(*(self._work(left, tracker) for _ in workers))
         if self._fatal is not None:
             raise self._fatal
 
@@ -371,31 +359,26 @@ class _Session:
         self._folder.write_summary(summary)
         return summary
 
-    async def _recover(self, jobs: Mapping[str, _Job]) -> None:
-        """Load the questions that earlier sessions finished.
+    def _recover(self, jobs: Mapping[str, _Job]) -> Iterator[tuple[_Job, Trajectory]]:
+        """Load the questions that earlier sessions finished. Gives those that have to be scored, one after the other.
 
-        A question with a trajectory but no scores is scored, without calling a model.
+        Scores without a trajectory are dropped, and their questions run again.
         """
-        records = self._forget(self._folder.records())
+        folder, records = self._folder, self._forget(self._folder.records())
         solved: set[str] = set()
-        unscored: list[Trajectory] = []
-        for trajectory in self._folder.solved():
+        for trajectory in folder.solved():
             if trajectory.id in solved or trajectory.id not in jobs:
                 continue
             solved.add(trajectory.id)
             if trajectory.id in records:
                 self.records[trajectory.id] = records[trajectory.id]
             else:
-                unscored.append(trajectory)
-            if len(unscored) == self._settings.concurrency:
-                await self._score_all(jobs, unscored)
-                unscored = []
-        await self._score_all(jobs, unscored)
+                yield jobs[trajectory.id], trajectory
         orphans = frozenset(records.keys() - solved)
         if orphans:
-            self._folder.drop(orphans, trajectories=False)
-            self._folder.notices.append(
-                f"{self._folder.scores}: {len(orphans)} scores had no trajectory; their questions are run again"
+            folder.drop(orphans, trajectories=False)
+            folder.notices.append(
+                f"{folder.scores}: {len(orphans)} scores had no trajectory; their questions are run again"
             )
 
     def _forget(self, records: dict[str, Record]) -> dict[str, Record]:
@@ -409,8 +392,9 @@ class _Session:
             self._folder.drop(rescore, trajectories=False)
         return {key: record for key, record in records.items() if key not in retry | rescore}
 
-    async def _score_all(self, jobs: Mapping[str, _Job], trajectories: Sequence[Trajectory]) -> None:
-        await gather(*(self._score(jobs[trajectory.id], trajectory) for trajectory in trajectories))
+    async def _score_all(self, unscored: Iterator[tuple[_Job, Trajectory]]) -> None:
+        for job, trajectory in unscored:
+            await self._score(job, trajectory)
 
     async def _work(self, left: Iterator[_Job], tracker: Tracker) -> None:
         """Run questions until none is left or the run fails."""
@@ -433,10 +417,11 @@ class _Session:
         settings = self._settings
         hidden = hidden_documents(self._task, job.example)
         asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
+        tell = partial(tracker.count, job.id)
         if self._elsewhere is None:
-            solved = await solve_here(self._method, asked, self._journal, partial(tracker.watch, job.id))
+            solved = await solve_here(self._method, asked, self._journal, lambda event: tell(Told.of(event)))
         else:
-            solved = await self._elsewhere.solve(asked, self._journal, partial(tracker.count, job.id))
+            solved = await self._elsewhere.solve(asked, self._journal, tell)
         about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}
         return Solved(solved.trajectory.model_copy(update={"metadata": about}), solved.error)
 
@@ -468,16 +453,15 @@ class _Session:
             cut=trajectory.is_cut,
             scoring=scoring,
             stages=stages_of(trajectory),
-            metadata={key: value for key, value in job.example.metadata.items() if _is_label(value)},
+            metadata={
+                key: value
+                for key, value in job.example.metadata.items()
+                if isinstance(value, (bool, int)) or (isinstance(value, str) and len(value) <= LABEL_CHARACTERS)
+            },
         )
         self._folder.append_record(record)
         self.records[job.id] = record
         return record
-
-
-def _is_label(value: JsonValue) -> bool:
-    """Whether a value is short enough to group by."""
-    return isinstance(value, (bool, int)) or (isinstance(value, str) and len(value) <= LABEL_CHARACTERS)
 
 
 EARLIER = "before checks: "

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import JsonValue
 
 from reground.core.errors import CapabilityError, SandboxUnavailable
 from reground.core.language import Value
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.results import read_stored, write_text
-from reground.evaluation.runner import Progress, evaluate
+from reground.evaluation.runner import Progress, RunResult, evaluate
 from reground.evaluation.task import Task
 
 FOLDER = "tuning"
@@ -43,26 +44,31 @@ class Trial(Value):
     tokens: float
     failed: int
 
+    @classmethod
+    def of(cls, run: RunResult) -> Trial:
+        """The trial that a run on the tuning questions is."""
+        summary = run.summary
+        return cls(
+            settings=run.config.settings,
+            mean=summary.metrics[summary.primary].bound,
+            tokens=summary.cost.tokens,
+            failed=summary.failed,
+        )
+
 
 class Choice(Value):
     """All trials of one cell. chosen: the index of the trial to measure."""
 
     cell: Cell
     questions: int
-    trials: tuple[Trial, ...] = Field(min_length=1)
-    chosen: int = Field(ge=0)
-
-    @model_validator(mode="after")
-    def _chosen_was_tried(self) -> Choice:
-        if self.chosen >= len(self.trials):
-            raise ValueError("the trial that was chosen is not among those tried")
-        return self
+    trials: tuple[Trial, ...]
+    chosen: int
 
     def describe(self) -> str:
         """One line with the chosen size, the number of sizes, and their scores."""
-        kept, first = self.trials[self.chosen].settings, self.trials[0].settings
+        best, first = self.trials[self.chosen].settings, self.trials[0].settings
         varied = [key for key in first if any(trial.settings.get(key) != first[key] for trial in self.trials)]
-        size = ", ".join(f"{key}={kept[key]}" for key in varied)
+        size = ", ".join(f"{key}={best[key]}" for key in varied)
         scores = ", ".join("-" if trial.mean is None else f"{trial.mean:.3f}" for trial in self.trials)
         return (
             f"{self.cell.label} has {size}: the best of {len(self.trials)} sizes on {self.questions} other questions "
@@ -107,11 +113,11 @@ async def tune(
     choices are written to tuning.json. A cell with one candidate is not run. on_plan: told, when it changes, which
     sizes of a cell are tried or will be.
     """
-    chosen: dict[Cell, int] = {}
+    best: dict[Cell, int] = {}
     choices: list[Choice] = []
     for cell, several in candidates.items():
         order = planned(cell, several)
-        chosen[cell] = order[0]
+        best[cell] = order[0]
         if len(several) == 1:
             continue
         trials: list[Trial] = []
@@ -121,63 +127,32 @@ async def tune(
                 on_plan(cell, order)
                 index = order[len(trials)]
                 ready = several[index].configured
-                trials.append(await _try(task, cell, index, ready, out, questions, sandbox, observer))
+                run = await evaluate(
+                    task,
+                    ready.method,
+                    replace(ready.settings, ids="", limit=questions, repeats=1),
+                    out / FOLDER / cell.label / str(index),
+                    sandbox=sandbox,
+                    observer=None if observer is None else partial(observer, cell, index),
+                    elsewhere=ready.elsewhere,
+                )
+                trials.append(Trial.of(run))
                 used = max(used, trials[-1].tokens / max(1, several[index].expected))  # a limit may have ended it
                 order = planned(cell, several, used, order[: len(trials)])
         except (CapabilityError, SandboxUnavailable):
             on_plan(cell, order[: len(trials)])
             continue  # the comparison refuses the cell with the reason
         on_plan(cell, order)
-        best = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
-        chosen[cell] = order[best]
-        choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=best))
-    _write(out, task.name, choices)
-    return chosen
+        chosen = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
+        best[cell] = order[chosen]
+        choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=chosen))
+    if choices:
+        before = read_tuning(out)
+        kept = [] if before is None else [each for each in before.choices if each.cell not in candidates]
+        write_text(out / CHOICES, Tuning(task=task.name, choices=(*kept, *choices)).model_dump_json(indent=2) + "\n")
+    return best
 
 
 def read_tuning(out: Path) -> Tuning | None:
     """The choices for the comparison in a folder, if it was tuned. Raises DataError if tuning.json is broken."""
     return read_stored(out / CHOICES, Tuning)
-
-
-def _write(out: Path, task: str, choices: Sequence[Choice]) -> None:
-    """Write the choices, and keep earlier ones for other cells of this folder."""
-    before = read_tuning(out)
-    cells = {choice.cell for choice in choices}
-    kept = [choice for choice in before.choices if choice.cell not in cells] if before is not None else []
-    if choices:
-        write_text(out / CHOICES, Tuning(task=task, choices=(*kept, *choices)).model_dump_json(indent=2) + "\n")
-
-
-async def _try(
-    task: Task,
-    cell: Cell,
-    index: int,
-    candidate: Configured,
-    out: Path,
-    questions: int,
-    sandbox: Sandbox | None,
-    observer: Callable[[Cell, int, Progress], None] | None,
-) -> Trial:
-    def watch(progress: Progress) -> None:
-        if observer is not None:
-            observer(cell, index, progress)
-
-    settings = replace(candidate.settings, ids="", limit=questions, repeats=1)
-    folder = out / FOLDER / cell.label / str(index)
-    run = await evaluate(
-        task,
-        candidate.method,
-        settings,
-        folder,
-        sandbox=sandbox,
-        observer=watch,
-        elsewhere=candidate.elsewhere,
-    )
-    summary = run.summary
-    return Trial(
-        settings=settings.method_settings,
-        mean=summary.metrics[summary.primary].bound,
-        tokens=summary.usage.tokens / max(1, summary.runs),
-        failed=summary.failed,
-    )

@@ -51,7 +51,8 @@ class Outbox:
 
     def tell(self, ticket: int, told: Told) -> None:
         """Report a cost with the next parcel."""
-        self._told[ticket] = told.after(self._told.get(ticket))
+        before = self._told.get(ticket)
+        self._told[ticket] = told if before is None else told.after(before)
         self._changed.set()
 
     async def end(self, ticket: int) -> Told | None:

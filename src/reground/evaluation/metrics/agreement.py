@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from math import fsum, isfinite, sqrt
+from math import fsum
 from operator import mul
+from statistics import correlation, fmean
 
 RESAMPLES = 2_000
 _EXACT = 7  # items of which every pairing is tried
@@ -17,21 +19,9 @@ _SLACK = 1e-12  # for sums of the same numbers in another order
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Pearson's r, between -1 and 1; None if it is undefined: for fewer than two pairs, or a constant side."""
-    x, y = _centred(first), _centred(second)
-    if len(x) != len(y):
-        raise ValueError("correlation needs as many ratings on one side as on the other")
-    norm_x, norm_y = sqrt(fsum(v * v for v in x)), sqrt(fsum(v * v for v in y))
-    if norm_x == 0 or norm_y == 0:
+    if len(set(first)) < 2 or len(set(second)) < 2:
         return None
-    r = fsum((v / norm_x) * (w / norm_y) for v, w in zip(x, y, strict=True))
-    return max(-1.0, min(1.0, r)) if isfinite(r) else None
-
-
-def _centred(values: Sequence[float]) -> list[float]:
-    if len(set(values)) < 2:
-        return [0.0] * len(values)
-    mean = fsum(values) / len(values)
-    return [value - mean for value in values]
+    return max(-1.0, min(1.0, correlation(first, second)))
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -41,17 +31,8 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 def mean_ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1, ascending; equal values share their mean rank."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    ranks = [0.0] * len(values)
-    start = 0
-    while start < len(order):
-        end = start
-        while end < len(order) and values[order[end]] == values[order[start]]:
-            end += 1
-        for place in order[start:end]:
-            ranks[place] = (start + 1 + end) / 2
-        start = end
-    return ranks
+    ordered = sorted(values)
+    return [(bisect_left(ordered, value) + 1 + bisect_right(ordered, value)) / 2 for value in values]
 
 
 @dataclass(frozen=True)
@@ -92,7 +73,7 @@ def correlation_p(
     """
     if pearson(first, second) is None:
         return None
-    x, y = _centred(first), _centred(second)
+    x, y = ([value - fmean(values) for value in values] for values in (first, second))
     observed = abs(fsum(a * b for a, b in zip(x, y, strict=True))) * (1 - _SLACK)
     if len(x) <= _EXACT:
         sums = [abs(fsum(map(mul, x, order))) for order in permutations(y)]

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Callable
+from itertools import dropwhile
 
 from pydantic import JsonValue
 
-from reground.core.errors import MissingExtra
-
 TOLERANCE = 1e-3
 _WRITTEN = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
-_LONGEST_WRITTEN = 200
 
 
 def as_number(value: JsonValue) -> float | None:
@@ -52,22 +49,9 @@ def within(value: JsonValue, target: float, *, tolerance: float = TOLERANCE) -> 
 
 
 def same_number(written: str, target: float) -> bool:
-    """Whether a written answer states the target: as a plain number, or by math-verify (fractions, LaTeX, units).
-
-    Raises MissingExtra if math-verify is needed and not installed.
-    """
-    if as_number(written) is not None:
-        return within(written, target)
-    if not written.strip() or len(written) > _LONGEST_WRITTEN or not re.search(r"\d", written):
-        return False
-    try:
-        from math_verify import parse, verify
-    except ImportError:
-        raise MissingExtra("comparing written answers", "eval") from None
-    # math-verify's time limit uses a signal, which only works in the main thread.
-    seconds = 2 if threading.current_thread() is threading.main_thread() else None
-    gold = parse(f"${target:.10g}$" if abs(target) < 1e10 else f"${target:.0f}$", parsing_timeout=seconds)
-    return bool(verify(gold, parse(written, parsing_timeout=seconds), timeout_seconds=seconds))
+    """Whether a written answer states the target, by PAL's rule: a plain number, a fraction, LaTeX, with a unit."""
+    number = as_number(written)
+    return within(number if number is not None else read_quantity(written), target)
 
 
 _LONGEST = 300  # characters; a longer text is not a quantity
@@ -93,7 +77,8 @@ _REWRITTEN: tuple[tuple[str, str], ...] = (
     (r"(?<=\d),(?=\d{3}(?!\d))", ""),
     (r"\\ |[ \t\u00a0\u202f]+", " "),
 )
-_TOKEN = re.compile(r"(?P<number>(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?(?!\.?\d))|(?P<name>[^\W\d_]++)|(?P<sign>\S)")
+_TOKEN = re.compile(r"(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?|[^\W\d_]++|\S")
+_SEVERAL_POINTS = re.compile(r"\.\d+\.\d")
 _RAISED = re.compile("[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _LOWER = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -106,18 +91,19 @@ _CONSTANTS = {"pi": math.pi, "e": math.e}
 _OPEN = {"(": ")", "{": "}", "[": "]"}
 
 
+_FACTORS = {"(", "{", "frac", *_CONSTANTS, *_FUNCTIONS}
+"""What may follow a factor without a sign: 2 pi, 3(4), 2 sqrt 2."""
+
+
 def read_quantity(text: str) -> float | None:
     """The number that a text states; None if it states none or several.
 
     Of an equation ("=" or "≈") the last side counts. Units are ignored, and "%" divides by 100.
     """
-    if len(text) > _LONGEST:
+    plain = "" if len(text) > _LONGEST else _plain(text).rpartition("=")[2]
+    if _SEVERAL_POINTS.search(plain):
         return None
-    plain = _plain(text).rpartition("=")[2]
-    tokens = [(m.lastgroup or "", m[m.lastgroup or 0]) for m in _TOKEN.finditer(plain)]
-    while tokens and not _may_begin(tokens) and not tokens[0][1].isdigit():
-        tokens = tokens[1:]
-    parser = _Parser(tokens)
+    parser = _Parser(list(dropwhile(lambda word: not _begins(word), _TOKEN.findall(plain))))
     try:
         value = parser.sum()
     except (_NotAQuantity, ValueError, ZeroDivisionError, OverflowError, RecursionError):
@@ -163,11 +149,12 @@ def _split(text: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def _may_begin(tokens: list[tuple[str, str]]) -> bool:
-    kind, text = tokens[0]
-    if kind == "name":
-        return text in _CONSTANTS or text == "frac" or text in _FUNCTIONS
-    return kind == "number" or text in _OPEN or text in "-+"
+def _is_number(word: str) -> bool:
+    return word[:1].isdecimal() or word[1:2].isdecimal()
+
+
+def _begins(word: str) -> bool:
+    return _is_number(word) or word in _FACTORS or word in {"[", "+", "-"}
 
 
 class _NotAQuantity(Exception):
@@ -175,57 +162,45 @@ class _NotAQuantity(Exception):
 
 
 class _Parser:
-    """Recursive descent: sum, product, signed, power, atom. Stops at the first unknown token."""
+    """Recursive descent: sum, product, signed, power, atom. Stops at the first unknown word."""
 
-    def __init__(self, tokens: list[tuple[str, str]]) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: list[str]) -> None:
+        self._tokens = [*tokens, ""]
         self._place = 0
 
-    def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._place] if self._place < len(self._tokens) else ("", "")
-
     def _take(self, *signs: str) -> str:
-        kind, text = self._peek()
-        if kind == "sign" and text in signs:
-            self._place += 1
-            return text
-        return ""
+        word = self._tokens[self._place]
+        self._place += word in signs
+        return word if word in signs else ""
 
     def only_units_left(self) -> bool:
         """Whether the rest has no numbers except powers of units, as in m/s^2."""
         rest = self._tokens[self._place :]
-        signs = [("", ""), ("", ""), *rest]
-        return all(
-            kind != "number" or "^" in (signs[place][1], signs[place + 1][1]) for place, (kind, _) in enumerate(rest)
-        )
+        before = ["", "", *rest]
+        return all("^" in before[place : place + 2] for place, word in enumerate(rest) if _is_number(word))
 
     def sum(self) -> float:
         value = self._product()
         while sign := self._take("+", "-"):
             other = self._product()
-            value = value + other if sign == "+" else value - other
+            value += other if sign == "+" else -other
         return value
 
     def _product(self) -> float:
         value = self._signed()
         while True:
+            before = self._place
             if sign := self._take("*", "/"):
-                back = self._place - 1
                 try:
                     other = self._signed()
                 except _NotAQuantity:
-                    self._place = back  # the slash of a unit, as in 3 m/s or 5 /hour
+                    self._place = before  # the slash of a unit, as in 3 m/s or 5 /hour
                     return value
                 value = value * other if sign == "*" else value / other
-            elif self._follows_closely():
+            elif self._tokens[self._place] in _FACTORS:
                 value *= self._power()
             else:
                 return value
-
-    def _follows_closely(self) -> bool:
-        """Whether a product without a sign follows: 2 pi, 3(4), 2 sqrt 2, but not two numbers."""
-        kind, text = self._peek()
-        return text in ("(", "{") if kind == "sign" else kind == "name" and _may_begin([(kind, text)])
 
     def _signed(self) -> float:
         sign = self._take("-", "+")
@@ -235,51 +210,33 @@ class _Parser:
     def _power(self) -> float:
         value = self._atom()
         while mark := self._take("!", "%"):
-            value = value / 100 if mark == "%" else _factorial(value)
-        if self._take("^"):
-            value = math.pow(value, self._signed())
-        return value
+            if mark == "!" and not (value.is_integer() and 0 <= value <= 170):
+                raise _NotAQuantity
+            value = value / 100 if mark == "%" else float(math.factorial(int(value)))
+        return math.pow(value, self._signed()) if self._take("^") else value
 
     def _atom(self) -> float:
-        kind, text = self._peek()
-        if not kind:
+        word = self._tokens[self._place]
+        if not _begins(word):
             raise _NotAQuantity
         self._place += 1
-        if kind == "number":
-            return float(text)
-        if kind == "name":
-            return self._named(text)
-        return self._bracketed(text)
-
-    def _named(self, name: str) -> float:
-        if name in _CONSTANTS:
-            return _CONSTANTS[name]
-        if name == "frac":
-            above = self._argument()
+        if _is_number(word):
+            return float(word)
+        if word in _CONSTANTS:
+            return _CONSTANTS[word]
+        if word in _FUNCTIONS:
+            return _FUNCTIONS[word](self._argument())
+        if word == "frac":
+            above = self._argument(digit=True)
             return above / self._argument()
-        if name in _FUNCTIONS:
-            return _FUNCTIONS[name](self._argument())
-        self._place -= 1
-        raise _NotAQuantity
-
-    def _argument(self) -> float:
-        kind, text = self._peek()
-        if kind == "number" and len(text) == 2 and self._tokens[self._place - 1] == ("name", "frac"):
-            self._tokens[self._place : self._place + 1] = [("number", digit) for digit in text]  # \frac12
-        return self._power() if kind == "name" else self._atom()
-
-    def _bracketed(self, opening: str) -> float:
-        closing = _OPEN.get(opening)
-        if closing is None:
-            self._place -= 1
-            raise _NotAQuantity
         value = self.sum()
-        if not self._take(closing):
+        if not self._take(_OPEN.get(word, "")):
             raise _NotAQuantity
         return value
 
-
-def _factorial(value: float) -> float:
-    if value != int(value) or not 0 <= value <= 170:
-        raise _NotAQuantity
-    return float(math.factorial(int(value)))
+    def _argument(self, *, digit: bool = False) -> float:
+        """What a fraction or a function is of. digit: it may be the first of two, as in \\frac12."""
+        word = self._tokens[self._place]
+        if digit and len(word) == 2 and word.isdecimal():
+            self._tokens[self._place : self._place + 1] = word
+        return self._power() if word.isalpha() else self._atom()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
@@ -147,7 +147,12 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
     run: dict[str, dict[str, float]] = {}
     for number, columns in _rows(path, 6):
         query, _, document, _, text, _ = columns
-        score = _number(text, path, number)
+        try:
+            score = float(text)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise DataError(f"the score {text!r} is not a number", path=path, line=number)
         if document in run.setdefault(query, {}):
             raise DataError(f"document {document} is listed twice for query {query}", path=path, line=number)
         run[query][document] = score
@@ -159,7 +164,7 @@ def write_run(path: Path, run: Run, *, tag: str = "reground") -> None:
 
     Raises DataError for a name that is empty or has white space, and for a score that is not finite.
     """
-    _write(path, run_lines(path, run, _name(path, tag)))
+    replace_lines(path, (line.encode() for line in run_lines(path, run, _name(path, tag))))
 
 
 def run_lines(path: Path, run: Run, tag: str) -> Iterator[str]:
@@ -177,31 +182,29 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
     Raises DataError naming the line.
     """
-    beir = len(next((columns for _, columns in _columns(path)), [])) == 3
     qrels: dict[str, dict[str, int]] = {}
-    for number, columns in _rows(path, 3 if beir else 4, header=beir):
+    for number, columns in _rows(path, 3, 4):
         query, document, text = columns[0], columns[-2], columns[-1]
-        if not _is_integer(text):
+        if len(columns) == 3 and number == 1 and text == "score":
+            continue
+        if not text.removeprefix("-").isdecimal():
             raise DataError(f"the relevance {text!r} is not a whole number", path=path, line=number)
         qrels.setdefault(query, {})[document] = int(text)
     return qrels
 
 
-def _rows(path: Path, width: int, *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
-    for number, columns in _columns(path):
-        if header and number == 1 and not _is_integer(columns[-1]):
-            continue
-        if len(columns) != width:
-            raise DataError(f"expected {width} columns, found {len(columns)}", path=path, line=number)
-        yield number, columns
-
-
-def _columns(path: Path) -> Iterator[tuple[int, list[str]]]:
-    number = 0
+def _rows(path: Path, *widths: int) -> Iterator[tuple[int, list[str]]]:
+    """The columns of every line that is not blank. All lines have as many: one of `widths`."""
+    number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
-                if columns := line.split():
+                columns = line.split()
+                if columns and len(columns) not in ((width,) if width else widths):
+                    expected = width or " or ".join(map(str, widths))
+                    raise DataError(f"expected {expected} columns, found {len(columns)}", path=path, line=number)
+                if columns:
+                    width = len(columns)
                     yield number, columns
     except UnicodeDecodeError:
         raise DataError("not UTF-8 text", path=path, line=number + 1) from None
@@ -209,25 +212,7 @@ def _columns(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
 
 
-def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
-
-
-def _number(text: str, path: Path, line: int) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"the score {text!r} is not a number", path=path, line=line)
-    return number
-
-
 def _name(path: Path, name: str) -> str:
     if not name or name.split() != [name]:
         raise DataError(f"{name!r} cannot be in a TREC file: it is empty or has white space", path=path)
     return name
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    replace_lines(path, (line.encode() for line in lines))

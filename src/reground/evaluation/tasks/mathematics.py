@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration
-from reground.core.errors import DataError, MissingExtra
+from reground.core.errors import DataError
 from reground.core.extraction import extract_phrase
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
@@ -64,10 +64,7 @@ class WordProblems(Loaded):
         assert target is not None  # checked when the task was loaded
         if self.by_program:
             return {"accuracy": await _score_program(self.form.extract(answer), target, sandbox)}
-        try:
-            right = same_number(extract_phrase(answer), target) or within(self.form.extract(answer), target)
-        except MissingExtra as error:
-            return {"accuracy": Score(value=None, why=str(error))}
+        right = same_number(extract_phrase(answer), target) or within(self.form.extract(answer), target)
         return {"accuracy": Score(value=float(right), why=f"expected {target:g}")}
 
 

@@ -8,19 +8,16 @@ document, at the rank of the first.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
-
-from pydantic import JsonValue
 
 from reground.core.answers import TEXT, AnswerForm
-from reground.core.errors import ConfigurationError, DataError, MissingExtra
+from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.programs import Sandbox
 from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
-from reground.evaluation.data import Record, data_path, example_of, numbered_records
+from reground.evaluation.data import Line, data_path, example_of, numbered_records, read_values
 from reground.evaluation.metrics.ranking import DEFAULT_METRICS, Qrels, depth, ranking_metric, read_qrels
 from reground.evaluation.task import Example, Loaded, Score, Task
 
@@ -148,11 +145,18 @@ def load_scifact(root: Path) -> Task:
     queries = data_path(root, "scifact", "queries.jsonl")
     judgements = data_path(root, "scifact", "qrels.jsonl")
     qrels: dict[str, dict[str, int]] = {}
-    for line, record in numbered_records(judgements, ("query_id", "doc_id", "score")):
-        if record.get("split", "test") == "test":
-            _judge(qrels, str(record["query_id"]), str(record["doc_id"]), record["score"], judgements, line)
+    for _, judged in read_values(judgements, _Judgement):
+        if judged.split == "test":
+            qrels.setdefault(judged.query_id, {})[judged.doc_id] = judged.score
     examples = _queries(queries, "id", qrels)
     return Retrieval("scifact", PRIMARY, examples, corpus=data_path(root, "scifact", "corpus.jsonl"), qrels=qrels)
+
+
+class _Judgement(Line):
+    query_id: str
+    doc_id: str
+    score: int
+    split: str = "test"
 
 
 _MEASURED = ("qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt")
@@ -186,78 +190,24 @@ def _beir(name: str, folder: Path, qrels: Qrels) -> Retrieval:
 
 
 def load_bright(folder: Path) -> Task:
-    """A folder in BRIGHT's layout: examples (`id`, `query`, `gold_ids`, `excluded_ids`) and documents.
-
-    Both as JSONL or, as the hub has them, parquet. `DIR/biology` takes that part of a folder that holds several.
-    """
-    path, part = _bright_examples(folder)
-    required = ("id", "query", "gold_ids")
-    records = list(_parquet(path, required) if path.suffix == ".parquet" else numbered_records(path, required))
-    qrels: dict[str, dict[str, int]] = {}
-    excluded: dict[str, frozenset[str]] = {}
-    loaded = []
-    for line, record in records:
-        query = str(record["id"])
-        qrels[query] = dict.fromkeys(_ids(record["gold_ids"], path, line), 1)
-        excluded[query] = frozenset(_ids(record.get("excluded_ids"), path, line)) - {"N/A"}
-        fields = {"id": query, "question": record["query"], "metadata": {"reasoning": record.get("reasoning")}}
+    """A folder in BRIGHT's layout, as JSONL: examples (`id`, `query`, `gold_ids`, `excluded_ids`) and documents."""
+    path = _existing(folder, "examples.jsonl", "examples.jsonl.gz")
+    qrels, excluded, loaded = {}, {}, []
+    for line, record in read_values(path, _BrightExample):
+        qrels[record.id] = dict.fromkeys(record.gold_ids, 1)
+        excluded[record.id] = frozenset(record.excluded_ids or ()) - {"N/A"}
+        fields = {"id": record.id, "question": record.query, "metadata": {"reasoning": record.reasoning}}
         loaded.append(example_of(fields, path, line))
-    corpus = next(iter(_bright_files(path.parent, "documents", part)), None)
-    name = f"bright_{part}" if part else folder.name
-    return Retrieval(name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, excluded=excluded)
+    corpus = next((file for name in ("jsonl", "jsonl.gz") if (file := folder / f"documents.{name}").is_file()), None)
+    return Retrieval(folder.name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, excluded=excluded)
 
 
-def _bright_examples(folder: Path) -> tuple[Path, str]:
-    """The file of examples, and the name of the part that was asked for."""
-    for base, part in ((folder, ""), (folder.parent, folder.name)):
-        found = _bright_files(base, "examples", part)
-        if len(found) > 1:
-            names = ", ".join(sorted(file.name.partition(".")[0].partition("-")[0] for file in found))
-            raise ConfigurationError(f"{base} holds several parts; take one as {base}/PART: {names}")
-        if found:
-            return found[0], part
-    raise DataError("holds no examples in BRIGHT's layout (examples.jsonl, or examples/PART-*.parquet)", path=folder)
-
-
-def _bright_files(base: Path, kind: str, part: str) -> list[Path]:
-    """DIR/examples.jsonl, or DIR/examples/PART*.parquet; the same for documents."""
-    plain = [base / f"{kind}.{end}" for end in ("jsonl", "jsonl.gz", "parquet")]
-    here = [path for path in plain if path.is_file()] if not part else []
-    folder = base.parent / kind if base.name == "examples" else base / kind
-    return here or sorted(
-        path
-        for pattern in (f"{part}*.jsonl", f"{part}*.jsonl.gz", f"{part}*.parquet")
-        for path in folder.glob(pattern)
-        if not part or path.name[len(part)] in "-."
-    )
-
-
-def _parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[int, Record]]:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtra("reading parquet", "dense") from None
-    for number, record in enumerate(parquet.read_table(path).to_pylist(), start=1):
-        missing = [name for name in required if name not in record]
-        if missing:
-            raise DataError(f"the column {missing[0]!r} is missing", path=path)
-        yield number, cast("Record", record)
-
-
-def _ids(value: JsonValue | None, path: Path, line: int) -> list[str]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise DataError("gold_ids and excluded_ids must be lists", path=path, line=line)
-    return [str(each) for each in value]
-
-
-def _judge(
-    qrels: dict[str, dict[str, int]], query: str, document: str, grade: JsonValue, path: Path, line: int
-) -> None:
-    if not isinstance(grade, int):
-        raise DataError(f"the relevance {grade!r} is not a whole number", path=path, line=line)
-    qrels.setdefault(query, {})[document] = grade
+class _BrightExample(Line):
+    id: str
+    query: str
+    gold_ids: tuple[str, ...]
+    excluded_ids: tuple[str, ...] | None = None
+    reasoning: str | None = None
 
 
 def _queries(path: Path, id_field: str, qrels: Qrels) -> tuple[Example, ...]:
@@ -277,7 +227,7 @@ def _existing(folder: Path, *names: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise DataError(f"is not a BEIR folder: {names[0]} is missing", path=folder)
+    raise DataError(f"{names[0]} is missing: is it in the layout of BEIR, or of BRIGHT?", path=folder)
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {"scifact": load_scifact}
