@@ -8,7 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
@@ -94,85 +96,6 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Distinct for any colour vision (Okabe & Ito 2008, without yellow, which is faint on white)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
-
-
-@dataclass(frozen=True)
-class Point:
-    """One run: the mean tokens of a question, and the mean score with its interval."""
-
-    method: str
-    model: str
-    tokens: float
-    mean: float
-    low: float
-    high: float
-
-
-def plot(points: Sequence[Point], stem: Path, *, metric: str, title: str) -> list[Path]:
-    """Draw scores against tokens: a line for each method and model, and a marker for each model.
-
-    Returns the files. The same points give the same bytes. Raises MissingExtra without matplotlib.
-    """
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("plots", "eval") from error
-
-    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        _draw_lines(axes, points)
-        _set_axes(axes, [point.tokens for point in points])
-        axes.set_ylabel(f"{metric} (mean, 95 % interval)")
-        axes.set_title(title, fontsize=11)
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
-        files = [stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")]
-        figure.savefig(files[0], metadata={"Date": None})
-        figure.savefig(files[1], dpi=160, metadata={"Software": None})
-    return files
-
-
-def _draw_lines(axes: Any, points: Sequence[Point]) -> None:
-    methods, models = sorted({point.method for point in points}), sorted({point.model for point in points})
-    for i, method in enumerate(methods):
-        for j, model in enumerate(models):
-            line = sorted(
-                (point for point in points if (point.method, point.model) == (method, model)),
-                key=lambda point: point.tokens,
-            )
-            if not line:
-                continue
-            axes.errorbar(
-                [point.tokens for point in line],
-                [point.mean for point in line],
-                yerr=[[point.mean - point.low for point in line], [point.high - point.mean for point in line]],
-                color=COLOURS[i % len(COLOURS)],
-                ecolor=f"{COLOURS[i % len(COLOURS)]}73",
-                linestyle="-" if i < len(COLOURS) else "--",
-                marker=MARKERS[(j if len(models) > 1 else i) % len(MARKERS)],
-                label=f"{method}, {model}" if len(models) > 1 else method,
-                linewidth=1.4,
-                markersize=6,
-                elinewidth=1,
-                capsize=3,
-            )
-
-
-def _set_axes(axes: Any, tokens: Sequence[float]) -> None:
-    """Set up the x axis, which is logarithmic where costs differ much, and the grid."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    if min(tokens) > 0 and max(tokens) / min(tokens) > 3:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.set_xlabel("tokens a question (prompt + completion)")
-    axes.grid(True, linewidth=0.4, alpha=0.5)
-    axes.spines[["top", "right"]].set_visible(False)
 
 
 DEFAULT_BASELINE = "direct"
@@ -348,20 +271,79 @@ def run_names(rows: Sequence[Row]) -> list[str]:
 
 
 def draw(report: Report, out: Path) -> list[Path]:
-    """The plot of scores against tokens, for the runs that have a score. Returns its files. Raises MissingExtra."""
-    points = []
-    for row in report.rows:
-        metric, config = row.primary, row.config
-        if metric.mean is not None and metric.low is not None and metric.high is not None:
-            tokens = row.summary.cost.tokens
-            points.append(Point(config.method, config.model, tokens, metric.mean, metric.low, metric.high))
-    if not points:
-        return []
-    name = "".join(c if c.isalnum() else "-" for c in f"{report.task} {report.part}".lower()).strip("-")
-    metric_name = report.rows[0].summary.primary
-    return plot(
-        points, out / f"{name}-tokens", metric=metric_name, title=f"{report.task}: {metric_name} against tokens"
+    """Draw scores against tokens: a line for each method and model, and a marker for each model.
+
+    Returns the files; none where no run has a score. The same runs give the same bytes. Raises MissingExtra without
+    matplotlib.
+    """
+    rows = sorted(
+        (row for row in report.rows if row.primary.mean is not None),
+        key=lambda row: (row.config.method, row.config.model, row.summary.cost.tokens),
     )
+    if not rows:
+        return []
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("plots", "eval") from error
+
+    metric = rows[0].summary.primary
+    methods, models = (sorted({getattr(row.config, name) for row in rows}) for name in ("method", "model"))
+    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        for (method, model), line in groupby(rows, key=lambda row: (row.config.method, row.config.model)):
+            i, j = methods.index(method), models.index(model)
+            several = len(models) > 1
+            _draw_line(axes, list(line), i, j if several else i, f"{method}, {model}" if several else method)
+        _set_axes(axes, [row.summary.cost.tokens for row in rows])
+        axes.set_ylabel(f"{metric} (mean, 95 % interval)")
+        axes.set_title(f"{report.task}: {metric} against tokens", fontsize=11)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+        name = "".join(c if c.isalnum() else "-" for c in f"{report.task} {report.part}".lower()).strip("-")
+        files = [out / f"{name}-tokens.svg", out / f"{name}-tokens.png"]
+        figure.savefig(files[0], metadata={"Date": None})
+        figure.savefig(files[1], dpi=160, metadata={"Software": None})
+    return files
+
+
+def _draw_line(axes: Any, rows: Sequence[Row], colour: int, marker: int, name: str) -> None:
+    """The runs of one method with one model. colour, marker: their numbers."""
+    means, lows, highs = ([getattr(row.primary, end) for row in rows] for end in _ENDS)
+    axes.errorbar(
+        [row.summary.cost.tokens for row in rows],
+        means,
+        yerr=[
+            [mean - low for mean, low in zip(means, lows, strict=True)],
+            [high - mean for mean, high in zip(means, highs, strict=True)],
+        ],
+        color=COLOURS[colour % len(COLOURS)],
+        ecolor=f"{COLOURS[colour % len(COLOURS)]}73",
+        linestyle="-" if colour < len(COLOURS) else "--",
+        marker=MARKERS[marker % len(MARKERS)],
+        label=name,
+        linewidth=1.4,
+        markersize=6,
+        elinewidth=1,
+        capsize=3,
+    )
+
+
+def _set_axes(axes: Any, tokens: Sequence[float]) -> None:
+    """Set up the x axis, which is logarithmic where costs differ much, and the grid."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if min(tokens) > 0 and max(tokens) / min(tokens) > 3:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel("tokens a question (prompt + completion)")
+    axes.grid(True, linewidth=0.4, alpha=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def _row(folder: RunFolder) -> Row:
@@ -471,22 +453,20 @@ def result_table(rows: Sequence[Row], baseline: str) -> Table:
     for row in rows:
         metric, cost = row.primary, row.summary.cost
         cells = [number(metric.mean), interval(metric.low, metric.high)]
-        if compared:
-            cells += _difference_cells(row)
+        if compared and row.comparison is not None:
+            mean, low, high = (number(getattr(row.comparison.difference, end), sign=True) for end in _ENDS)
+            cells += [mean, f"{low} to {high}", p_value(row.adjusted)]
+        elif compared:
+            cells += [NOTHING] * 3
         cells += [f"{row.summary.usage.calls / max(1, row.summary.runs):.1f}", f"{cost.tokens:.0f}"]
         cells += [NOTHING if cost.usd is None else f"{cost.usd:.5f}", f"{cost.seconds:.1f}"]
-        lines.append([*cells, str(metric.scored), str(metric.unscored), str(row.summary.failed)])
+        lines.append((row, [*cells, *_counts(metric)]))
     differences = [f"minus {baseline}", "95 % interval", "p (Holm)"] if compared else []
     costs = ["calls", "tokens", "USD", "seconds", "scored", "unscored", "failed"]
-    return _table(rows, primary, [], [primary, "95 % interval", *differences, *costs], zip(rows, lines, strict=True))
+    return _table(rows, primary, [], [primary, "95 % interval", *differences, *costs], lines)
 
 
-def _difference_cells(row: Row) -> list[str]:
-    if row.comparison is None:
-        return [NOTHING] * 3
-    difference = row.comparison.difference
-    low, high = (number(end, sign=True) for end in (difference.low, difference.high))
-    return [number(difference.mean, sign=True), f"{low} to {high}", p_value(row.adjusted)]
+_ENDS = ("mean", "low", "high")
 
 
 def metrics_table(rows: Sequence[Row]) -> Table:
@@ -510,8 +490,12 @@ _METRIC_HEADERS = ["mean", "95 % interval", "if failed = 0", "std of repeats", "
 
 
 def _metric_cells(metric: MetricSummary) -> list[str]:
-    counts = [str(metric.scored), str(metric.unscored), str(metric.failed)]
-    return [number(metric.mean), interval(metric.low, metric.high), number(metric.bound), number(metric.std), *counts]
+    means = [number(metric.mean), interval(metric.low, metric.high), number(metric.bound), number(metric.std)]
+    return [*means, *_counts(metric)]
+
+
+def _counts(metric: MetricSummary) -> list[str]:
+    return [str(metric.scored), str(metric.unscored), str(metric.failed)]
 
 
 def _table(
@@ -575,11 +559,13 @@ def _row_notes(row: Row) -> list[str]:
 
 def _reasons(records: Iterable[Record], most: int = 3) -> str:
     """Why questions failed: the number of each error. Errors that differ only in numbers count as one."""
-    kinds: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    counts: Counter[str] = Counter()
     for failure in (record.failure for record in records if record.failure is not None):
-        text = f"{failure.type}: {' '.join(failure.message.split())}"
-        text = "".join(c if c.isprintable() else " " for c in text)
-        kinds.setdefault(re.sub(r"\d+", "0", text), []).append(text if len(text) <= 200 else text[:197] + "...")
-    ranked = sorted(kinds.values(), key=len, reverse=True)
-    rest = sum(map(len, ranked[most:]))
-    return "; ".join(f"{len(each)} x {each[0]}" for each in ranked[:most]) + (f"; {rest} others" if rest else "")
+        text = shorten(f"{failure.type}: {failure.message}", 200, placeholder="...")
+        kind = re.sub(r"\d+", "0", text)
+        texts.setdefault(kind, "".join(c if c.isprintable() else " " for c in text))
+        counts[kind] += 1
+    rest = counts.total() - sum(count for _, count in counts.most_common(most))
+    reasons = [f"{count} x {texts[kind]}" for kind, count in counts.most_common(most)]
+    return "; ".join([*reasons, f"{rest} others"] if rest else reasons)

@@ -30,7 +30,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import floor, fsum, sqrt
+from math import fsum, sqrt
+from operator import mul
+from statistics import quantiles
 from typing import Literal
 
 from reground.core.language import Value
@@ -62,10 +64,8 @@ class Comparison:
     questions: int
 
 
-def bootstrap_interval(
-    values: Sequence[float], *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
-) -> Interval:
-    """The mean of `values`, one per question, with its percentile bootstrap interval.
+def bootstrap_interval(values: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+    """The mean of `values`, one per question, with its 95 % percentile bootstrap interval.
 
     Efron & Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. If the percentiles of a very skewed
     sample exclude the mean, the interval is widened to include it.
@@ -75,8 +75,9 @@ def bootstrap_interval(
     mean = fsum(values) / len(values)
     if min(values) == max(values):
         return Interval(mean=values[0], low=values[0], high=values[0])
-    means = sorted(_resampled_means(values, resamples, seed))
-    low, high = (_quantile(means, q) for q in ((1 - confidence) / 2, (1 + confidence) / 2))
+    draw = random.Random(seed).choices
+    means = [sum(draw(values, k=len(values))) / len(values) for _ in range(resamples)]
+    low, *_, high = quantiles(means, n=40, method="inclusive")
     return Interval(mean=mean, low=min(low, mean), high=max(high, mean))
 
 
@@ -117,11 +118,10 @@ def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES, s
     if not sizes:
         return 1.0
     if len(sizes) <= _EXACT:
-        sums = [
-            abs(fsum(s * d for s, d in zip(signs, sizes, strict=True))) for signs in product((1, -1), repeat=len(sizes))
-        ]
+        sums = [abs(fsum(map(mul, signs, sizes))) for signs in product((1, -1), repeat=len(sizes))]
         return sum(total >= observed for total in sums) / len(sums)
-    totals = _signed_sums(sizes, resamples, seed)
+    draw = random.Random(seed).random
+    totals = (sum([size if draw() < 0.5 else -size for size in sizes]) for _ in range(resamples))
     return (1 + sum(abs(total) >= observed for total in totals)) / (1 + resamples)
 
 
@@ -138,26 +138,6 @@ def holm(ps: Sequence[float]) -> list[float]:
 def question_means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
     """The mean over each question's scored repeats, for questions that have any."""
     return {question: fsum(scored) / len(scored) for question, scored in values.items() if scored}
-
-
-def _resampled_means(values: Sequence[float], resamples: int, seed: int) -> list[float]:
-    """Means of `resamples` samples drawn from `values` with replacement."""
-    choices, n = random.Random(seed).choices, len(values)
-    return [sum(choices(values, k=n)) / n for _ in range(resamples)]
-
-
-def _signed_sums(sizes: Sequence[float], resamples: int, seed: int) -> list[float]:
-    """Sums of `sizes` under random signs."""
-    draw = random.Random(seed).random
-    return [sum([size if draw() < 0.5 else -size for size in sizes]) for _ in range(resamples)]
-
-
-def _quantile(ordered: Sequence[float], q: float) -> float:
-    """Linear between the order statistics; negated values give the negated quantile."""
-    place = q * (len(ordered) - 1)
-    below = floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
 ALPHA = 0.05

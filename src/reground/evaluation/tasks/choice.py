@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, JsonValue
 
 from reground.core.answers import CHOICE, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Record, data_path, demonstrations, example_of, numbered_records
+from reground.evaluation.data import Line, data_path, demonstrations, read_values
 from reground.evaluation.metrics.text import option_exact_match, option_f1
 from reground.evaluation.task import Example, Loaded, Score, Task
 
@@ -87,32 +90,29 @@ def option_lines(options: Sequence[str]) -> str:
     return "\n".join(f"{letter}. {option}" for letter, option in zip("ABCDEFGH", options, strict=False))
 
 
-def _mmlu_example(path: Path, line: int, record: Record) -> Example:
-    subject, answer = str(record["subject"]), str(record["answer"])
-    if subject not in _GROUP_OF:
-        raise DataError(f"MMLU has no subject {subject!r}", path=path, line=line)
-    if not re.fullmatch("[A-H]", answer):
-        raise DataError(f"the answer must be an option's letter, not {answer!r}", path=path, line=line)
-    fields = {
-        "id": record["id"],
-        "question": f"{record['question']}\n{option_lines(_options(path, line, record['choices']))}",
-        "golden_answers": (answer,),
-        "metadata": {"group": _GROUP_OF[subject], "subject": subject},
-    }
-    return example_of(fields, path, line)
+Options = Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
 
 
-def _options(path: Path, line: int, options: object) -> list[str]:
-    if not isinstance(options, list) or not 2 <= len(options) <= 8:
-        raise DataError("the options must be a list of two to eight", path=path, line=line)
-    return [str(option) for option in options]
+class _Mmlu(Line):
+    id: str
+    subject: str
+    question: str
+    choices: Options
+    answer: str = Field(pattern="^[A-H]$")
 
 
 def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
     path = data_path(root, "mmlu", file)
-    records = numbered_records(path, ("id", "subject", "question", "choices", "answer"))
-    examples = [_mmlu_example(path, line, record) for line, record in records]
-    return [example for example in examples if example.metadata["group"] in groups]
+    examples = []
+    for line, item in read_values(path, _Mmlu):
+        group = _GROUP_OF.get(item.subject)
+        if group is None:
+            raise DataError(f"MMLU has no subject {item.subject!r}", path=path, line=line)
+        if group in groups:
+            question = f"{item.question}\n{option_lines(item.choices)}"
+            about: dict[str, JsonValue] = {"group": group, "subject": item.subject}
+            examples.append(Example(id=item.id, question=question, golden_answers=(item.answer,), metadata=about))
+    return examples
 
 
 def load_mmlu(root: Path, name: str, groups: Sequence[str]) -> Task:
@@ -132,26 +132,29 @@ def load_mmlu(root: Path, name: str, groups: Sequence[str]) -> Task:
 _OWN_LETTER = re.compile(r"^\s*[(（]?[A-H][)）.．、]\s*")
 
 
-def _agieval_example(group: str, path: Path, line: int, record: Record) -> Example:
-    options = [_OWN_LETTER.sub("", option) for option in _options(path, line, record["options"])]
-    passage = record.get("passage")
-    question = str(record["question"]).strip()
-    parts = [str(passage), question] if passage else [question]
-    parts += [option_lines(options), _SEVERAL if group in _SEVERAL_RIGHT else _ONE]
-    right = letters_of(record["label"])
-    fields = {
-        "id": record["id"],
-        "question": "\n".join(parts),
-        "golden_answers": (right,) if right else (),
-        "metadata": {"group": group, "right_options": len(right)},
-    }
-    return example_of(fields, path, line)
+class _Agieval(Line):
+    id: str
+    passage: str | None = None
+    question: str
+    options: Options
+    label: str | tuple[str, ...] | None
 
 
-def letters_of(label: object) -> str:
+def _agieval_example(group: str, item: _Agieval) -> Example:
+    right = letters_of(item.label)
+    options = option_lines([_OWN_LETTER.sub("", option) for option in item.options])
+    hint = _SEVERAL if group in _SEVERAL_RIGHT else _ONE
+    return Example(
+        id=item.id,
+        question="\n".join([*([item.passage] if item.passage else []), item.question.strip(), options, hint]),
+        golden_answers=(right,) if right else (),
+        metadata={"group": group, "right_options": len(right)},
+    )
+
+
+def letters_of(label: str | Sequence[str] | None) -> str:
     """The right options of a label, which is one letter, several in a text, or a list; "" for none."""
-    text = " ".join(map(str, label)) if isinstance(label, list) else str(label or "")
-    return "".join(sorted(set(re.findall("[A-H]", text))))
+    return "".join(sorted(set(re.findall("[A-H]", " ".join(label or "")))))
 
 
 def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
@@ -159,8 +162,7 @@ def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
     loaded: list[Example] = []
     for group in groups:
         path = data_path(root, "agieval", f"{group}.jsonl")
-        records = numbered_records(path, ("id", "question", "options", "label"))
-        loaded += [_agieval_example(group, path, line, record) for line, record in records]
+        loaded += [_agieval_example(group, item) for _, item in read_values(path, _Agieval)]
     shots = (
         shot.model_copy(update={"question": f"{shot.question}\n{_SEVERAL if len(shot.answer) > 1 else _ONE}"})
         for shot in demonstrations("chinese_choice")

@@ -22,7 +22,7 @@ from reground.core.errors import DataError
 from reground.core.extraction import extract_phrase
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Record, data_path, demonstrations, example_of, numbered_records, worked
+from reground.evaluation.data import Line, data_path, demonstrations, numbered_records, read_values, worked
 from reground.evaluation.metrics.numbers import as_number, read_quantities, read_quantity, same_number, within
 from reground.evaluation.task import Example, Loaded, Score, Task
 
@@ -186,6 +186,16 @@ def _letter(phrase: str) -> str | None:
     return None if found is None else found[1].lower()
 
 
+class _Theorem(Line):
+    id: str
+    question: str
+    answer: JsonValue
+    answer_type: str
+    has_picture: bool
+    field: str | None = None
+    theorem: str | None = None
+
+
 def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = None) -> Task:
     """TheoremQA from the data root, and the corpus beside it if there is one.
 
@@ -193,43 +203,33 @@ def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = Non
     `Math`.
     """
     path = data_path(root, "theoremqa", "test.jsonl")
-    loaded: list[Example] = []
-    for line, record in numbered_records(path, ("id", "question", "answer", "answer_type", "has_picture")):
-        example = _example(record, path, line)
-        if only is not None and record.get("field") != only:
-            continue
-        if pictures or not record["has_picture"]:
-            loaded.append(example)
+    loaded = tuple(
+        _example(item, path, line)
+        for line, item in read_values(path, _Theorem)
+        if only in (None, item.field) and (pictures or not item.has_picture)
+    )
     name = "theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa"
     corpus = path.with_name("corpus.jsonl")
-    shots = demonstrations("theorem")
-    return TheoremQA(name, "accuracy", tuple(loaded), shots, corpus if corpus.is_file() else None)
+    return TheoremQA(name, "accuracy", loaded, demonstrations("theorem"), corpus if corpus.is_file() else None)
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "integer": int, "float": (int, float), "option": str}
 
 
-def _example(record: Record, path: Path, line: int) -> Example:
-    kind, answer = str(record["answer_type"]), record["answer"]
+def _example(item: _Theorem, path: Path, line: int) -> Example:
+    kind, answer = item.answer_type, item.answer
     if kind not in _ASKED_FOR:
         raise DataError(f"unknown answer type {kind!r}", path=path, line=line)
     if not isinstance(answer, _TYPES.get(kind, list)):
         raise DataError(f"the answer {answer!r} is no {kind}", path=path, line=line)
     if kind == "float" and isinstance(answer, int):
         answer = float(answer)
-    fields = {
-        "id": record["id"],
-        "question": f"{str(record['question']).strip()}\nThe answer is {_ASKED_FOR[kind]}.",
-        "golden_answers": (str(answer),),
-        "metadata": {
-            "answer_type": kind,
-            "answer": answer,
-            "field": record.get("field"),
-            "theorem": record.get("theorem"),
-            "has_picture": bool(record["has_picture"]),
-        },
-    }
-    return example_of(fields, path, line)
+    return Example(
+        id=item.id,
+        question=f"{item.question.strip()}\nThe answer is {_ASKED_FOR[kind]}.",
+        golden_answers=(str(answer),),
+        metadata={**item.model_dump(exclude={"id", "question"}), "answer": answer},
+    )
 
 
 _TRAIN = {name: partial(_load_problems, name=name, file="train.jsonl") for name in ("gsm8k_train", "gsm8k_cot_train")}

@@ -206,7 +206,9 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot be read as questions, one a line: {error}", path=path) from None
-    yield from ((number, {"question": line.strip()}) for number, line in enumerate(lines, start=1) if line.strip())
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            yield number, {"question": line.strip()}
 
 
 @dataclass(frozen=True)

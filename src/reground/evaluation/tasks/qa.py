@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import JsonValue
+from pydantic import BeforeValidator, Field, JsonValue
 
 from reground.core.answers import PHRASE, AnswerForm, Demonstration, abstains
 from reground.core.errors import DataError
@@ -21,11 +22,24 @@ from reground.core.paths import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.downloads import PullError, download
-from reground.evaluation.data import WHERE, Record, data_path, demonstrations, example_of, is_hub, numbered_records
+from reground.evaluation.data import WHERE, Line, data_path, demonstrations, is_hub, read_values
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
 from reground.evaluation.splits import part
 from reground.evaluation.task import Example, Loaded, Score, Task
 from reground.evaluation.tasks.retrieval import document_id, retrieve_steps, retrieved_passages, shown_texts
+
+Gold = Annotated[
+    str, BeforeValidator(lambda gold: {True: "yes", False: "no"}[gold] if isinstance(gold, bool) else gold)
+]
+
+
+class _Question(Line):
+    """A question in the common form. Golden answers may be true and false, for yes and no."""
+
+    id: str
+    question: str
+    golden_answers: Annotated[tuple[Gold, ...], Field(min_length=1)]
+    metadata: dict[str, JsonValue] | None = None
 
 
 def read_questions(path: Path, split: str | None = None) -> list[Example]:
@@ -34,26 +48,14 @@ def read_questions(path: Path, split: str | None = None) -> list[Example]:
     Raises DataError naming the line of a question without a golden answer or with a field of the wrong type.
     """
     examples = []
-    for line, record in numbered_records(path, ("id", "question", "golden_answers")):
-        metadata = record.get("metadata") or {}
-        if split is not None and isinstance(metadata, dict) and metadata.get("split") != split:
-            continue
-        golds = _golds(record)
-        if not golds:
-            raise DataError("the question has no golden answer", path=path, line=line)
-        fields = {"id": record["id"], "question": record["question"], "golden_answers": golds, "metadata": metadata}
-        examples.append(example_of(fields, path, line))
+    for _, item in read_values(path, _Question):
+        about = item.metadata or {}
+        if split is None or about.get("split") == split:
+            golds = item.golden_answers
+            examples.append(Example(id=item.id, question=item.question, golden_answers=golds, metadata=about))
     if not examples:
         raise DataError(f"has no questions of the split {split}" if split else "has no questions", path=path)
     return examples
-
-
-def _golds(record: Record) -> JsonValue:
-    golds = record["golden_answers"]
-    if not isinstance(golds, list):
-        return golds
-    words: dict[JsonValue, JsonValue] = {True: "yes", False: "no"}
-    return [words[gold] if isinstance(gold, bool) else gold for gold in golds]
 
 
 _BRACKETED = re.compile(r"^(?P<name>.*\S)\s*\((?:or\s++(?=[^()]))?+(?P<other>[^()]+)\)$")

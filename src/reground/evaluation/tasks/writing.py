@@ -18,7 +18,7 @@ from reground.core.answers import ARTICLE, AnswerForm
 from reground.core.citations import without_unknown
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import numbered_records
+from reground.evaluation.data import Line, read_values
 from reground.evaluation.task import Example, Loaded, Score, Task
 from reground.evaluation.tasks.retrieval import retrieve_steps, shown_texts
 from reground.text.sentences import sentences
@@ -74,19 +74,22 @@ class Writing(Loaded):
         return scores
 
 
+class _Request(Line):
+    id: str
+    question: str
+    group: str
+    source: str
+
+
 def load_writing(group: str = "") -> Writing:
     """The requests of the package; metadata: group, source. group: one kind of text, or all where it is empty.
 
     The papers print three topics and, as an example, a fourth; these have `source` "paper". The others are ours.
     """
     loaded = (
-        Example(
-            id=str(record["id"]),
-            question=str(record["question"]),
-            metadata={"group": str(record["group"]), "source": str(record["source"])},
-        )
-        for _, record in numbered_records(_FILE, ("id", "question", "group", "source"))
-        if group in {"", record["group"]}
+        Example(id=item.id, question=item.question, metadata={"group": item.group, "source": item.source})
+        for _, item in read_values(_FILE, _Request)
+        if group in {"", item.group}
     )
     return Writing(f"writing_{group}" if group else "writing", QUALITY, tuple(loaded))
 
