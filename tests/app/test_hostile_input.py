@@ -9,8 +9,7 @@ import pytest
 
 from reground.app.cli import run
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
-from reground.evaluation.compare import read_plan
-from reground.evaluation.tuning import read_tuning
+from reground.evaluation.compare import read_plan, read_tuning
 from reground.models.options import ModelOptions
 from reground.retrieval.documents import SourceFile, read_jsonl
 from reground.retrieval.storage import read_manifest

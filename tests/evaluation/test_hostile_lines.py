@@ -11,9 +11,9 @@ import pytest
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.programs import Execution, Program, Verdict
+from reground.evaluation.questions import part
 from reground.evaluation.results import read_records
 from reground.evaluation.runner import EvalSettings, evaluate
-from reground.evaluation.splits import part
 from reground.evaluation.tasks import load_task
 from reground.methods.search_agent import SearchAgent
 from reground.models.scripted import ScriptedModel

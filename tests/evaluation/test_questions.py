@@ -13,15 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.evaluation.questions import SUBSETS, number_of, select
-from reground.evaluation.runner import EvalSettings, choose, configuration
-from reground.evaluation.splits import (
+from reground.evaluation.questions import (
     SHARE,
+    SUBSETS,
     for_training,
     is_training,
+    number_of,
     part,
+    select,
     without,
 )
+from reground.evaluation.runner import EvalSettings, choose, configuration
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task, task_names
 from tests.data import ROOT, need_data

@@ -17,10 +17,9 @@ from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.method import solve
 from reground.core.run import Run
-from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.compare import CHOICES, Candidate, Cell, Configured, Tuning, planned, read_tuning, tune
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
-from reground.evaluation.tuning import CHOICES, Candidate, Tuning, planned, read_tuning, tune
 from reground.methods.baselines import DOCUMENTS, RAG, Direct
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT

@@ -23,13 +23,12 @@ from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
-from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.compare import Candidate, Cell, Configured
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import cost, scaled, sizes
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks.longform import Judge, JudgedTask
-from reground.evaluation.tuning import Candidate
 
 JUDGE = "judge"
 """The name of the judge's run in its journal."""

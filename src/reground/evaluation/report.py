@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan
+from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan, read_tuning
 from reground.evaluation.results import (
     MetricSummary,
     Record,
@@ -32,7 +32,6 @@ from reground.evaluation.results import (
 )
 from reground.evaluation.statistics import Candidate, Comparison, Verdict, compare, holm, verdict
 from reground.evaluation.tasks.longform import METRIC
-from reground.evaluation.tuning import read_tuning
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

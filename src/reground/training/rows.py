@@ -17,7 +17,8 @@ from reground.core.errors import DataError
 from reground.core.files import read_lines, replace_lines, without_sum
 from reground.core.language import Message, Text, Value
 from reground.core.trajectory import Trajectory, read_trajectories
-from reground.evaluation.results import Record, read_records
+from reground.evaluation.results import Record, read_records, write_text
+from reground.evaluation.task import Example
 
 
 class Row(Value):
@@ -93,3 +94,9 @@ def scored(folder: Path) -> Iterator[tuple[Record, Trajectory]]:
     for trajectory in read_trajectories(folder / "trajectories.jsonl"):
         if trajectory.id in records:
             yield records[trajectory.id], trajectory
+
+
+def record_questions(folder: Path, task: str, examples: Sequence[Example], *, file: str = "questions.json") -> None:
+    """Write the training questions' ids to a file of the folder."""
+    said = {"task": task, "ids": [example.id for example in examples]}
+    write_text(folder / file, json.dumps(said, ensure_ascii=False, indent=2) + "\n")

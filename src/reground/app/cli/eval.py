@@ -124,8 +124,8 @@ def go(job: Job) -> None:
 
 def _tuning_task(job: Job, measured: Task) -> list[Task]:
     """The training split for tuning: the named one, else the task's own, without the questions to be measured."""
+    from reground.evaluation.questions import without
     from reground.evaluation.runner import choose
-    from reground.evaluation.splits import without
     from reground.evaluation.tasks import load_training_task
 
     if not job.tune:
@@ -134,7 +134,7 @@ def _tuning_task(job: Job, measured: Task) -> list[Task]:
 
 
 def _training_name(job: Job) -> str:
-    from reground.evaluation.splits import SUFFIX
+    from reground.evaluation.questions import SUFFIX
     from reground.evaluation.tasks import task_names
 
     own = job.order.task + SUFFIX
@@ -165,7 +165,7 @@ async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict
     """Find the size of each method that does best on the tuning questions, and show progress."""
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.app.cluster import placed
-    from reground.evaluation.tuning import planned, tune
+    from reground.evaluation.compare import planned, tune
 
     name = _training_name(job)
     candidates = {

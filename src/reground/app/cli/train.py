@@ -202,10 +202,9 @@ def demonstrate(order: Any, oracle: Oracle, *, method: str, name: str, questions
     order: a folder with training splits. method: draws the questions. questions: the file in OUT with their ids.
     """
     from reground.evaluation.runner import EvalSettings, choose
-    from reground.evaluation.splits import record_questions
     from reground.evaluation.tasks import load_training_task
     from reground.training.report import write_section
-    from reground.training.rows import write_demonstrations
+    from reground.training.rows import record_questions, write_demonstrations
 
     console, err = common.consoles()
     drawing = EvalSettings(method, "oracle", limit=order.limit or None, seed=order.seed)

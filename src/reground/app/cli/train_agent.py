@@ -274,8 +274,8 @@ def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
 
 async def grown_by(order: AgentGrow, task: Task, out: Path, err: Console, *, quiet: bool) -> Summary:
     """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
-    from reground.evaluation.splits import record_questions
     from reground.training.agent.rank import GROWN
+    from reground.training.rows import record_questions
 
     rotated = replace(order, settings={"exemplars": "rotated", **order.settings})
     record_questions(out, task.name, questions_of(order, task))

@@ -23,8 +23,8 @@ from reground.app.cli.train_agent import (
     ranked_by,
 )
 from reground.core.errors import ConfigurationError, MissingExtra
+from reground.evaluation.questions import without
 from reground.evaluation.results import Summary, read_run
-from reground.evaluation.splits import without
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.training.agent.loop import (

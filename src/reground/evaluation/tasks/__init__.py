@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.user_code import load_file, load_module
 from reground.evaluation.data import data_root
-from reground.evaluation.splits import is_file, require_training
+from reground.evaluation.questions import is_file, require_training
 
 if TYPE_CHECKING:
     from reground.evaluation.task import Task

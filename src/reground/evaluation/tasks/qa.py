@@ -24,7 +24,7 @@ from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.downloads import PullError, download
 from reground.evaluation.data import WHERE, Line, data_path, demonstrations, is_hub, read_values
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
-from reground.evaluation.splits import part
+from reground.evaluation.questions import part
 from reground.evaluation.task import Example, Loaded, Score, Task
 from reground.evaluation.tasks.retrieval import document_id, retrieve_steps, retrieved_passages, shown_texts
 

@@ -38,12 +38,12 @@ from reground.evaluation.runner import (
     solve_here,
 )
 from reground.evaluation.scaling import DryRun
-from reground.evaluation.splits import record_questions
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
 from reground.methods.cr_planner.tree import PlannerProblem, Rollout, decode, encode
+from reground.training.rows import record_questions
 from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import Simulation, search
 from reground.treesearch.tree import Settings, Tree
