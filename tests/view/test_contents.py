@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +92,12 @@ async def test_a_damaged_line_is_told_of_and_the_others_are_read(tmp_path: Path)
     path = tmp_path / "trace.jsonl"
     write_trajectories(path, [failed("a"), failed("b"), failed("c")])
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + lines[1].replace(b"answer", b"amswer") + b"\n[1]\n" + lines[2])
+    path.write_bytes(b"[1]\n\n" + lines[0] + lines[1].replace(b"answer", b"amswer") + b"\n" + lines[2])
     contents = read(Contents(path))
     assert [item["id"] for item in items(contents)] == ["a", "c"]
     notices = contents.news()["sources"][0]["notices"]
-    assert "trace.jsonl:2 cannot be read: its checksum does not match" in notices[0]
-    assert "trace.jsonl:4" in notices[1]
+    assert "trace.jsonl:1" in notices[0]
+    assert "trace.jsonl:4 cannot be read: its checksum does not match" in notices[1]
 
 
 async def test_a_file_that_was_replaced_is_read_again(tmp_path: Path) -> None:
@@ -144,13 +142,6 @@ def test_what_cannot_be_seen_is_refused(tmp_path: Path, name: str, content: str 
         Contents(tmp_path / name)
 
 
-async def test_one_damaged_line_at_the_beginning_keeps_nobody_out(tmp_path: Path) -> None:
-    path = tmp_path / "trace.jsonl"
-    write_trajectories(path, [failed("a")])
-    path.write_bytes(b"[1]\n\n" + path.read_bytes())
-    assert [item["id"] for item in items(read(Contents(path)))] == ["a"]
-
-
 async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(tmp_path: Path) -> None:
     for name in ("ask-1", "ask-2"):
         (tmp_path / name).mkdir()
@@ -174,32 +165,7 @@ def test_an_empty_folder_is_refused_and_a_broken_run_too(tmp_path: Path) -> None
         Contents(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "trace.jsonl"
-    path.touch(mode=0)
-    with pytest.raises(DataError, match="cannot be read"):
-        Contents(path)
-
-
 def test_a_question_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").touch()
     with pytest.raises(DataError, match="no question has the number 3"):
         Contents(tmp_path / "trace.jsonl").question(3)
-
-
-async def test_a_line_is_glimpsed_the_same_whatever_its_texts_and_the_order_of_its_fields(tmp_path: Path) -> None:
-    tricky = '],"answer":{"text":"no"},"steps":[{"kind":"note"}],"answer":'
-    asked = (await told()).model_copy(
-        update={"question": tricky, "metadata": {"steps": [1], "a": [2], "answer": tricky}}
-    )
-    data = asked.model_dump(mode="json")
-    backwards = dict(reversed(data.items()))
-    nested = data | {"metadata": {"list": [{"x": [1], "answer": None}], "answer": {"text": "no"}}}
-    path = tmp_path / "trace.jsonl"
-    for separators in ((",", ":"), (", ", ": ")):
-        path.write_text("".join(json.dumps(each, separators=separators) + "\n" for each in (data, backwards, nested)))
-        found = items(read(Contents(path)))
-        assert [item["question"] for item in found] == [tricky] * 3
-        assert len({(item["answer"], item["tokens"], item["calls"], item["method"]) for item in found}) == 1
-        assert found[0]["answer"].startswith("Vienna lies on")

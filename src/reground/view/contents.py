@@ -107,16 +107,8 @@ class Entry:
     number: int | None = None
 
 
-class _AnswerText(BaseModel):
-    """The text of an answer."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    text: str = ""
-
-
 class _Glimpse(BaseModel):
-    """What a list shows of a trajectory. The rest of the line is not looked at, so a thousand take a moment."""
+    """What a list shows of a trajectory. The rest of the line is not kept."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -124,7 +116,7 @@ class _Glimpse(BaseModel):
     id: str
     question: str
     method: str
-    answer: _AnswerText | None = None
+    answer: dict[str, Any] | None = None
     failure: Failure | None = None
     stopped: str | None = None
     usage: Usage = Usage()
@@ -195,26 +187,21 @@ class RunSource(Trace):
         self.records: dict[str, Record] = {}
         self._entries: dict[str, Entry] = {}
         self._scores = LineFile(folder.scores)
-        self._summary = _Summary(folder)
-        self._changes = 0
-        self._shown: tuple[object, dict[str, Any]] = (None, {})
 
     def about(self) -> dict[str, Any]:
         """What the page shows of the run: its configuration, and its results so far."""
-        summary = self._summary.of(len(self.records))
-        state = (self._changes, id(summary))
-        if state != self._shown[0]:
-            self._shown = (state, self._results(summary))
-        return {**super().about(), **self._shown[1], "done": len(self._entries)}
-
-    def _results(self, summary: Summary | None) -> dict[str, Any]:
+        path = self.folder.path / "summary.json"
+        summary = read_stored(path, Summary) if path.exists() else None
+        if summary is not None and summary.runs != len(self.records):
+            summary = None  # of fewer questions than are here by now
         config, records = self.folder.config, self.records.values()
         questions = config.limit or (None if config.ids is None else len(config.ids))
         primary = summary.metrics[config.primary] if summary is not None and config.primary in summary.metrics else None
         values = list(question_scores(config.primary, records).values()) if primary is None else []
         runs = max(1, len(records))
         usage = sum((record.usage for record in records), Usage())
-        return {
+        return super().about() | {
+            "done": len(self._entries),
             "task": config.task,
             "method": config.method,
             "budget": budget_label(config.budget.tokens),
@@ -243,7 +230,6 @@ class RunSource(Trace):
                     self.notices.append(f"{self.folder.scores.name}:{line.number} cannot be read: {_reason(error)}")
                 continue
             self.records[record.id] = record
-            self._changes += 1
             if (entry := self._entries.get(record.id)) is not None:
                 entry.row |= self._scored(record)
                 yield entry
@@ -268,54 +254,21 @@ class RunSource(Trace):
         }
 
 
-@dataclass
-class _Summary:
-    """A run's summary.json, read again when it was replaced."""
-
-    folder: RunFolder
-    _read: Summary | None = None
-    _when: int = field(default=-1)
-
-    def of(self, runs: int) -> Summary | None:
-        """The summary, if it is one of as many questions."""
-        path = self.folder.path / "summary.json"
-        try:
-            when = path.stat().st_mtime_ns
-        except OSError:
-            return None
-        if when != self._when:
-            self._when, self._read = when, read_stored(path, Summary)
-        return self._read if self._read is not None and self._read.runs == runs else None
-
-
 def _glimpse(data: bytes) -> dict[str, Any]:
     """What a list shows of a line. Raises ValueError."""
-    try:
-        glimpse = _Glimpse.model_validate_json(_without_steps(data))
-    except ValueError:
-        glimpse = _Glimpse.model_validate_json(data)
+    glimpse = _Glimpse.model_validate_json(data)
     failure = glimpse.failure
     return {
         "id": glimpse.id,
         "question": _cut(glimpse.question),
         "method": glimpse.method,
-        "answer": _cut(glimpse.answer.text) if glimpse.answer is not None else "",
+        "answer": _cut(str((glimpse.answer or {}).get("text", ""))),
         "failure": None if failure is None else _cut(f"{failure.type}: {failure.message}"),
         "stopped": glimpse.stopped,
         "tokens": glimpse.usage.tokens,
         "calls": glimpse.usage.calls,
         "seconds": glimpse.seconds,
     }
-
-
-def _without_steps(data: bytes) -> bytes:
-    """A line without its steps, which are most of it, cut out unread: that takes a tenth of the time.
-
-    Between quotation marks no mark stands without a backslash, so what is looked for is no part of a text. If it
-    belongs to an object within another one, the rest is no JSON.
-    """
-    start, end = data.find(b',"steps":['), data.rfind(b'],"answer":')
-    return data if start < 0 or end < start else data[: start + len(b',"steps":[')] + data[end:]
 
 
 def _cut(text: str) -> str:
