@@ -49,24 +49,6 @@ async def test_pointwise_asks_about_each_candidate_and_scores_by_the_models_cert
     assert not notes(run)
 
 
-async def test_all_pointwise_calls_are_in_flight_at_once() -> None:
-    import asyncio
-
-    class Slow(ScriptedModel):
-        flying = most = 0
-
-        async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-            self.flying += 1
-            self.most = max(self.most, self.flying)
-            await asyncio.sleep(0)
-            self.flying -= 1
-            return await super().generate(messages, sampling)
-
-    model = Slow(["yes", "yes", "yes"])
-    await critic(model).score(PAIRS, Run())
-    assert model.most == 3
-
-
 async def test_a_reply_without_a_verdict_is_neutral_and_noted() -> None:
     run = Run()
     model = ScriptedModel(["yes", "I would say that", ""])

@@ -16,7 +16,7 @@ named are prompted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, get_args
@@ -60,6 +60,20 @@ class Critics:
         """The critic for a kind of choice."""
         critic: Critic = getattr(self, kind)
         return critic
+
+
+def grouped(keys: Iterable[Hashable]) -> dict[Any, list[int]]:
+    """The places of equal keys, by the keys in their order."""
+    groups: dict[Any, list[int]] = {}
+    for place, key in enumerate(keys):
+        groups.setdefault(key, []).append(place)
+    return groups
+
+
+def in_place(scores: Iterable[tuple[Sequence[int], Sequence[float]]]) -> list[float]:
+    """The scores of groups of places, in the order of the places."""
+    scored = {place: score for places, each in scores for place, score in zip(places, each, strict=True)}
+    return [scored[place] for place in range(len(scored))]
 
 
 @cache

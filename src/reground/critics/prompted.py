@@ -19,6 +19,7 @@ from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import IMPOSSIBLE, LanguageModel, Reply, Sampling
 from reground.core.run import Run
+from reground.critics import grouped, in_place
 
 Style = Literal["pointwise", "rank"]
 NEUTRAL = 0.5
@@ -101,21 +102,11 @@ class PromptedCritic:
 
     async def _rank(self, pairs: Sequence[Pair], run: Run) -> list[float]:
         """One call for each context, in the order in which the contexts come."""
-        groups: dict[str, list[int]] = {}
-        for place, pair in enumerate(pairs):
-            groups.setdefault(pair.context, []).append(place)
+        groups = grouped(pair.context for pair in pairs)
         spans = [run.span("verdict") for _ in groups]
-        ranked = await gather(
-            *(
-                self._best(context, [pairs[place].candidate for place in places], span)
-                for (context, places), span in zip(groups.items(), spans, strict=True)
-            )
-        )
-        scores = [NEUTRAL] * len(pairs)
-        for places, found in zip(groups.values(), ranked, strict=True):
-            for place, score in zip(places, found, strict=True):
-                scores[place] = score
-        return scores
+        asked = zip(groups.items(), spans, strict=True)
+        ranks = (self._best(context, [pairs[at].candidate for at in places], span) for (context, places), span in asked)
+        return in_place(zip(groups.values(), await gather(*ranks), strict=True))
 
     async def _best(self, context: str, candidates: Sequence[str], run: Run) -> list[float]:
         proposals = "\n\n".join(f"{number}. {candidate}" for number, candidate in enumerate(candidates, start=1))

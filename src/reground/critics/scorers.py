@@ -18,7 +18,7 @@ from reground.core.concurrency import BatchThread, Job
 from reground.core.critic import Pair
 from reground.core.errors import MissingExtra, ModelError
 from reground.core.files import trouble
-from reground.critics import Kind
+from reground.critics import Kind, grouped, in_place
 from reground.critics.texts import EmbedderTexts, EncoderTexts, Engine, LmTokens, Manifest, folder_of
 
 Item: TypeAlias = tuple[Kind, Pair]
@@ -76,15 +76,11 @@ class FolderScorer:
 
     def scores(self, items: Sequence[Item]) -> list[float]:
         """One score an item. Those of a sub-folder are computed together. Raises ModelError for damaged weights."""
-        groups: dict[Path, list[int]] = {}
-        for place, (kind, _) in enumerate(items):
-            groups.setdefault(folder_of(self._folder, self.manifest, kind), []).append(place)
-        scores = [0.0] * len(items)
-        for folder, places in groups.items():
-            computed = self.compute(self._model(folder), folder, [items[place] for place in places])
-            for place, score in zip(places, computed, strict=True):
-                scores[place] = score
-        return scores
+        groups = grouped(folder_of(self._folder, self.manifest, kind) for kind, _ in items)
+        return in_place(
+            (places, self.compute(self._model(sub), sub, [items[place] for place in places]))
+            for sub, places in groups.items()
+        )
 
     def _model(self, folder: Path) -> Any:
         if folder not in self._models:
@@ -169,12 +165,11 @@ def _each(model: Any, read: Sequence[tuple[str, str]], score: Callable[[Any], An
     """One score a pair, made of the logits; texts of a like length are computed together."""
     from torch.nn import Identity
 
-    scores = [0.0] * len(read)
-    for places in batches([len(known) + len(candidate) for known, candidate in read]):
+    def scored(places: list[int]) -> list[float]:
         logits = model.predict([read[place] for place in places], activation_fn=Identity(), show_progress_bar=False)
-        for place, each in zip(places, score(logits), strict=True):
-            scores[place] = float(each)
-    return scores
+        return [float(each) for each in score(logits)]
+
+    return in_place((places, scored(places)) for places in batches([len(a) + len(b) for a, b in read]))
 
 
 def embedder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
@@ -235,19 +230,17 @@ def lm_scores(model: Any, tokenizer: Any, max_length: int, items: Sequence[Item]
 
     tokens = LmTokens(tokenizer, max_length)
     read = [tokens(kind, pair) for kind, pair in items]
-    scores = [0.0] * len(read)
-    for places in batches([len(each) for each in read]):
+    device = next(model.parameters()).device
+
+    def score(places: list[int]) -> list[float]:
         longest = len(read[places[-1]])
-        ids = [read[place] + [tokenizer.pad_token_id] * (longest - len(read[place])) for place in places]
-        mask = [[1] * len(read[place]) + [0] * (longest - len(read[place])) for place in places]
-        device = next(model.parameters()).device
+        ids = [read[at] + [tokenizer.pad_token_id] * (longest - len(read[at])) for at in places]
+        mask = [[1] * len(read[at]) + [0] * (longest - len(read[at])) for at in places]
         with torch.inference_mode():
-            found = model(
-                input_ids=torch.tensor(ids, device=device), attention_mask=torch.tensor(mask, device=device)
-            ).logits
-        for place, score in zip(places, found[:, 0].float().tolist(), strict=True):
-            scores[place] = score
-    return scores
+            found = model(input_ids=torch.tensor(ids, device=device), attention_mask=torch.tensor(mask, device=device))
+        return list(found.logits[:, 0].float().tolist())
+
+    return in_place((places, score(places)) for places in batches([len(each) for each in read]))
 
 
 @contextmanager

@@ -17,7 +17,9 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any, cast
 from weakref import WeakValueDictionary
 
@@ -28,7 +30,7 @@ from reground.core.http import ENCODING, BadBody, check_address, key_in, proxy_f
 from reground.core.journal import fingerprint
 from reground.core.language import LanguageModel
 from reground.core.run import Run
-from reground.critics import Kind
+from reground.critics import Kind, grouped, in_place
 from reground.critics.scorers import Queue, open_scorer, require
 from reground.critics.simple import SENTENCES, STAGES
 from reground.critics.texts import EncoderTexts, Manifest, folder_of, mix_of, read_manifest, scored_text
@@ -125,7 +127,8 @@ def features(kind: Kind, candidates: Sequence[Mapping[str, Any]]) -> list[dict[s
             **{f"{each.get('stage')}>{goal}": float(goal == each.get("goal")) for goal in SENTENCES},
         }
         known.append({name: value for name in FEATURES[kind] if (value := told.get(name)) is not None})
-    return _centred(known)
+    values = {name: [each[name] for each in known if name in each] for name in FEATURES[kind]}
+    return [{name: value - fmean(values[name]) for name, value in each.items()} for each in known]
 
 
 def weighed(weights: Mapping[str, float], scores: Sequence[float], known: Sequence[Mapping[str, float]]) -> list[float]:
@@ -141,13 +144,6 @@ def weighed(weights: Mapping[str, float], scores: Sequence[float], known: Sequen
 def _number(data: Mapping[str, Any], name: str) -> float | None:
     value = data.get(name)
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-def _centred(known: Sequence[Mapping[str, float]]) -> list[dict[str, float]]:
-    names = {name for each in known for name in each}
-    held = {name: [each[name] for each in known if name in each] for name in names}
-    means = {name: sum(values) / len(values) for name, values in held.items()}
-    return [{name: value - means[name] for name, value in each.items()} for each in known]
 
 
 KEY = "RERANK_API_KEY"
@@ -172,15 +168,9 @@ class ServedCritic:
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The server's scores. Raises ModelError, TransientModelError after several attempts, AuthenticationError."""
         texts = await asyncio.to_thread(self._texts, pairs)
-        groups: dict[str, list[int]] = {}
-        for place, (known, _) in enumerate(texts):
-            groups.setdefault(known, []).append(place)
-        asked = (self._persist(known, [texts[place][1] for place in places]) for known, places in groups.items())
-        scores = [0.0] * len(pairs)
-        for places, found in zip(groups.values(), await gather(*asked), strict=True):
-            for place, score in zip(places, found, strict=True):
-                scores[place] = score
-        return scores
+        groups = grouped(known for known, _ in texts)
+        asked = (self._persist(known, [texts[at][1] for at in places]) for known, places in groups.items())
+        return in_place(zip(groups.values(), await gather(*asked), strict=True))
 
     def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
         return [scored_text(self.kind, pair, room=_ROOM, spans=_estimated) for pair in pairs]
@@ -267,15 +257,11 @@ def served(kind: Kind, detail: str) -> ServedCritic:
     )
 
 
-_tokenizers: dict[Path, Any] = {}
-
-
+@cache
 def _tokenizer(folder: Path) -> Any:
-    if folder not in _tokenizers:
-        from transformers import AutoTokenizer
+    from transformers import AutoTokenizer
 
-        _tokenizers[folder] = AutoTokenizer.from_pretrained(folder)
-    return _tokenizers[folder]
+    return AutoTokenizer.from_pretrained(folder)
 
 
 def _estimated(text: str) -> list[tuple[int, int]]:
