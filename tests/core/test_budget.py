@@ -22,12 +22,6 @@ class Clock:
         return self.now
 
 
-def test_the_estimate_counts_bytes_and_turns():
-    assert estimate_tokens(()) == 0
-    assert estimate_tokens(ASK) == 14
-    assert estimate_tokens((Message(role="user", content="中" * 4),) * 2) == 2 * (4 + 3)
-
-
 def test_a_completion_is_cut_to_the_room_that_is_left():
     meter = Meter(Budget(tokens=100))
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=512))

@@ -59,16 +59,6 @@ def test_what_was_appended_is_there_after_opening_again(new_place, entries):
     again.close()
 
 
-async def test_an_append_is_committed_when_it_returns(new_place):
-    opened = new_place()
-    journal = opened()
-    await journal.append("r", "q", Effect("", 0, "f", "result", 1.0))
-    other = opened()
-    assert [effect.result for effect in other.load("r", "q").values()] == ["result"]
-    other.close()
-    journal.close()
-
-
 async def test_a_cancelled_append_is_written_all_the_same(new_place):
     journal = new_place()()
     task = asyncio.create_task(journal.append("r", "q", Effect("", 0, "f", "paid", 1.0)))
@@ -140,16 +130,6 @@ def test_a_journal_of_another_format_is_refused(tmp_path, version):
     db.close()
     with pytest.raises(JournalError, match=f"format {version}"):
         SqliteJournal(tmp_path / "j.db")
-
-
-def test_a_journal_that_is_damaged_later_is_told(tmp_path):
-    journal = SqliteJournal(tmp_path / "j.db")
-    other = sqlite3.connect(tmp_path / "j.db")
-    other.execute("DROP TABLE effects")
-    other.close()
-    with pytest.raises(JournalError, match="cannot read the journal"):
-        journal.load("r", "q")
-    journal.close()
 
 
 def test_a_recorded_call_without_any_reply_is_asked_again():

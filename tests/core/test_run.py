@@ -112,14 +112,6 @@ async def test_a_replay_asks_nobody_and_gives_the_same(tmp_path, kind):
     assert bare == [step.model_copy(update={"elapsed": 0.0}) for step in first.steps]
 
 
-async def test_another_question_or_run_replays_nothing():
-    journal = MemoryJournal()
-    await Run(journal=journal, run_id="r", question_id="1").ask(ScriptedModel(["a"]), "q", name="n")
-    for run_id, question_id in (("r", "2"), ("s", "1")):
-        run = Run(journal=journal, run_id=run_id, question_id=question_id)
-        assert await run.ask(ScriptedModel(["fresh"]), "q", name="n") == "fresh"
-
-
 @pytest.mark.parametrize(
     ("name", "prompt", "sampling"),
     [

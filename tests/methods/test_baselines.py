@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import pytest
 
 from reground.core.answers import PAL, PHRASE, PLAN, PROGRAM
-from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, ParseError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
-from reground.core.trajectory import ExecuteStep, GenerateStep
+from reground.core.trajectory import ExecuteStep
 from reground.evaluation.tasks.code import CONTEST_FORM as CONTEST
 from reground.methods.baselines import ChainOfThoughtRAG
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
@@ -33,7 +28,6 @@ from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, by_job, effects, notes, prompts, queries
 
 QUESTION = "Which river is longer, the Seine or the Danube?"
-T = TypeVar("T")
 
 
 def names(run: Run) -> list[str]:
@@ -52,39 +46,6 @@ class TriedInOrder:
     async def execute(self, program: Program, /) -> Execution:
         self.programs.append(program)
         return self.executions[min(len(self.programs), len(self.executions)) - 1]
-
-
-class AtOnce:
-    """Passes calls on to a model or a retriever and keeps how many were under way together at most."""
-
-    def __init__(self, model: ScriptedModel | None = None, *, retriever: ScriptedRetriever | None = None) -> None:
-        self.model, self.retriever = model, retriever
-        self.name = "at once"
-        self.now = self.most = 0
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        assert self.model is not None
-        return await self._counted(self.model.generate(messages, sampling))
-
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        assert self.retriever is not None
-        return await self._counted(self.retriever.retrieve(query, k=k))
-
-    async def _counted(self, call: Awaitable[T]) -> T:
-        self.now += 1
-        self.most = max(self.most, self.now)
-        await asyncio.sleep(0.01)
-        self.now -= 1
-        return await call
-
-    @property
-    def prompts(self) -> list[str]:
-        return [] if self.model is None else self.model.prompts
-
-
-def without_task(prompt: str) -> str:
-    """A prompt without its last paragraph, which says what this one call is to do."""
-    return prompt.rpartition("\n\n")[0]
 
 
 def certain(text: str, *, low: dict[str, float] | None = None, finish: str = "stop") -> Reply:
@@ -106,16 +67,6 @@ async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
     assert answer.text == "Answer: the Danube"
     assert [message.content for message in model.calls[2][0]][1::2] == ["Answer: the Seine", "The Danube is longer."]
     assert {sampling.temperature for _, sampling in model.calls} == {0.7}
-
-
-async def test_self_refine_only_appends_so_that_every_call_shares_all_of_the_one_before() -> None:
-    model = by_job({"Check the answer": "Wrong.", "": "Answer: the Seine"})
-    await SelfRefine(model=model, form=PHRASE, rounds=3).solve(QUESTION, Run())
-    asked = [messages for messages, _ in model.calls]
-    assert len(asked) == 7
-    for before, after in itertools.pairwise(asked):
-        assert after[: len(before)] == before
-        assert [message.role for message in after[len(before) :]] == ["assistant", "user"]
 
 
 # IRCoT
@@ -145,19 +96,6 @@ async def test_ircot_collects_at_most_fifteen_passages() -> None:
     await IRCoT(model=model, retriever=ScriptedRetriever(many), form=PHRASE).solve(QUESTION, run)
     assert prompts(run, "answer")[0].count("<passage ") <= 15
     assert names(run).count("reason") == 8
-
-
-async def test_ircot_at_a_small_budget_still_retrieves_for_a_sentence_and_answers_within_it() -> None:
-    words = ("longer", "unlike")  # the first of the question, the second of the sentence
-    many = [Passage(id=f"{i}", text=f"{words[i % 2]} " + "text of an usual length " * 12) for i in range(40)]
-    model = ScriptedModel(["Both are unlike.", "So the answer is the Danube.", "Answer: the Danube"])
-    run = Run(budget=Budget(tokens=2200))
-    method = IRCoT(model=model, retriever=ScriptedRetriever(many), form=PHRASE)
-    solved = await solve(method, QUESTION, run, id="q", name="ircot")
-    assert solved.trajectory.stopped is None
-    first, *_, last = [prompt.count("<passage ") for prompt in (*prompts(run, "reason"), *prompts(run, "answer"))]
-    assert first < last
-    assert run.usage.tokens <= 2200
 
 
 async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
@@ -210,20 +148,6 @@ async def test_flare_refuses_a_model_without_log_probabilities() -> None:
     method = FLARE(model=ScriptedModel(["Plain."]), retriever=ScriptedRetriever([]))
     with pytest.raises(CapabilityError, match="log-probabilities"):
         await method.solve(QUESTION, Run())
-
-
-async def test_flare_takes_neither_initials_for_a_sentence_nor_a_part_of_one_for_a_repetition() -> None:
-    tolkien = "J. R. R. Tolkien wrote The Hobbit."
-    model = ScriptedModel(
-        [
-            certain(f"{tolkien} More.", finish="length"),
-            certain("The Hobbit. Yes", finish="length"),
-            certain("Answer: he"),
-        ]
-    )
-    answer = await FLARE(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, Run())
-    assert answer.text == f"{tolkien} The Hobbit. Answer: he"
-    assert [thought.text for thought in answer.steps] == [tolkien, "The Hobbit.", "Answer: he"]
 
 
 def goes_on(plan: str) -> ScriptedModel:
@@ -338,25 +262,6 @@ async def test_chain_of_knowledge_corrects_rationales_in_sequence_where_they_do_
     assert answer.text == "Answer: the Danube"
 
 
-async def test_chain_of_knowledge_looks_up_all_rationales_at_once_and_corrects_them_one_after_the_other() -> None:
-    samples = [f"One {i}.\n\nTwo.\n\nThree.\n\nAnswer: {i}" for i in range(5)]
-    said = {
-        "Write only the query": "river",
-        "Step to check": "Corrected [1].",
-        "each one checked": "Answer: 1",
-        "": samples,
-    }
-    model, retriever = AtOnce(by_job(said)), AtOnce(retriever=ScriptedRetriever(PASSAGES))
-    run = Run()
-    await ChainOfKnowledge(model=model, retriever=retriever, form=PHRASE).solve(QUESTION, run)
-    assert (model.most, retriever.most) == (3, 3)
-    assert names(run)[-4:] == ["correct"] * 3 + ["answer"]
-    spans = [step.span for step in run.steps if isinstance(step, GenerateStep) and step.name == "correct"]
-    assert spans == ["/rationale.0", "/rationale.1", "/rationale.2"]
-    before, last = prompts(run, "correct")[-1], prompts(run, "answer")[0]
-    assert last.startswith(before[: before.index("<passage")].rstrip())
-
-
 def test_agreement_is_the_share_of_the_most_frequent_answer() -> None:
     assert agreement(["a", "A ", "b", ""]) == 0.5
     assert agreement(["", ""]) == 0.0
@@ -469,43 +374,6 @@ async def test_reflexion_writes_again_with_what_it_learnt_until_its_own_tests_pa
     assert "assert double(2) == 4" in prompts(run, "reflect")[0]
     assert "It returns x itself." in prompts(run, "again")[0]
     assert PROGRAM.extract(answer.text) == "def double(x): return 2 * x"
-
-
-async def test_reflexion_only_ever_appends_to_its_prompts() -> None:
-    codes = [f"```python\ndef f(): return {i}\n```" for i in range(3)]
-    model = by_job(
-        {
-            "assert statement": "```python\nassert f() == 9\n```",
-            "what is wrong": ["First lesson.", "Second lesson."],
-            "": codes,
-        }
-    )
-    run = Run()
-    await Reflexion(model=model, sandbox=TriedInOrder(FAILED)).solve("Write f.", run)
-    rounds = zip(prompts(run, "reflect"), prompts(run, "again"), strict=True)
-    grown = [without_task(prompt) for both in rounds for prompt in both]
-    assert len(grown) == 4
-    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(grown))
-    assert "First lesson." in grown[2] and "return 1" in grown[2] and "Second lesson." in grown[3]
-    assert all(prompt.startswith("Problem:\nWrite f.\n\n") for prompt in model.prompts)
-
-
-async def test_reflexion_writes_its_program_and_its_tests_at_once() -> None:
-    model = AtOnce(by_job({"assert statement": "```python\nassert f()\n```", "": "```python\ndef f(): return 1\n```"}))
-    run = Run()
-    await Reflexion(model=model, sandbox=TriedInOrder(PASSED)).solve("Write f.", run)
-    assert model.most == 2
-    assert [step.span for step in run.steps if isinstance(step, GenerateStep)] == ["/write.0", "/tests.0"]
-
-
-async def test_reflexion_stops_after_two_rounds() -> None:
-    model = by_job(
-        {"assert statement": "```python\nassert f(1)\n```", "what is wrong": "Wrong.", "": "```python\nf = 1\n```"}
-    )
-    run = Run()
-    await Reflexion(model=model, sandbox=TriedInOrder(FAILED)).solve("Write f.", run)
-    assert names(run).count("again") == 2
-    assert names(run).count("execute") == 3
 
 
 @pytest.mark.parametrize("last", ["", "I'm sorry, but I can't help.", "```python\ndef f(x):\n    return (x"])

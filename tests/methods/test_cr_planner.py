@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from random import Random
 
 import pytest
 
-from reground.core.answers import FORMS, PHRASE
+from reground.core.answers import PHRASE
 from reground.core.budget import Budget
 from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, ContextLengthExceeded
 from reground.core.evidence import Passage
-from reground.core.journal import MemoryJournal
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Message, Reply, Sampling
 from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.trajectory import ChooseStep, GenerateStep, RetrieveStep, ScoreStep
+from reground.core.trajectory import RetrieveStep
 from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
@@ -114,40 +111,6 @@ async def test_the_candidate_of_the_highest_score_goes_on() -> None:
     assert said[0] not in prompts(run, "answer")[0]
     assert "Rhine" in prompts(run, "answer")[0]
     assert "Seine is" not in prompts(run, "answer")[0]
-
-
-async def test_equal_scores_take_the_first_and_scores_that_are_no_numbers_lose() -> None:
-    for scores, expected in (
-        ({}, 0),
-        ({"a": math.nan, "b": -5.0, "c": math.nan}, 1),
-        ({"a": -math.inf, "b": 0.0, "c": math.inf}, 2),
-        ({"a": math.nan, "b": math.nan, "c": math.nan}, 0),
-    ):
-        run = Run()
-        method = planner(
-            generator(reason=["a", "b", "c"]),
-            candidates=3,
-            retrieval=False,
-            max_steps=2,
-            critics=critics(rationale=Scoring(lambda text, scores=scores: scores.get(text, 0.0))),  # type: ignore[misc]
-        )
-        await method.solve(QUESTION, run)
-        (choice,) = choices(run, "rationale")
-        assert choice.chosen == expected
-        assert json.loads(choice.model_dump_json())["candidates"]
-
-
-async def test_samples_come_in_one_call_at_the_papers_temperature_and_keep_their_log_probabilities() -> None:
-    replies = [
-        Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=p),))
-        for text, p in (("a", -1.0), ("b", -3.0))
-    ]
-    model = generator(reason=[*replies, "c"])
-    run = Run()
-    await planner(model, candidates=3, max_steps=2).solve(QUESTION, run)
-    sampled = next(step for step in run.steps if isinstance(step, GenerateStep) and step.name == "reason")
-    assert (sampled.sampling.n, sampled.sampling.temperature, sampled.sampling.logprobs) == (3, 0.7, True)
-    assert [candidate.logprob for candidate in choices(run, "rationale")[0].candidates] == [-1.0, -3.0, None]
 
 
 # What is not usable
@@ -251,28 +214,6 @@ async def test_an_empty_forced_answer_leaves_the_last_step() -> None:
     assert notes(run, "answer empty")
 
 
-@pytest.mark.parametrize(
-    ("form", "step"),
-    [
-        ("text", "All is known.\nAnswer: The Danube is longer."),
-        ("phrase", "Answer: the Danube"),
-        ("choice", "Answer: B"),
-        ("number", "Answer: 2850"),
-        ("program", "```python\nx = 1\n```"),
-        ("pal", "```python\ndef solution():\n    return 1\n```"),
-        ("plan", "Answer:\nSTEP 1: swim"),
-    ],
-)
-async def test_a_complete_answer_ends_the_walk_in_every_form(form: str, step: str) -> None:
-    run = Run()
-    answer = await planner(generator(reason=step), form=FORMS[form]).solve(QUESTION, run)
-    assert len(choices(run)) == 2
-    assert FORMS[form].extract(answer.text) == FORMS[form].extract(
-        step.removeprefix("All is known.\n").removeprefix("Answer:").strip()
-    )
-    assert run.best == answer
-
-
 # Rankings
 
 
@@ -327,80 +268,11 @@ async def test_the_retrieval_task_scores_the_ranking_even_where_the_budget_ended
 # Limits, replay, settings
 
 
-class ByPrompt:
-    """A model whose replies depend on the prompt and the place among the samples alone, as good as any for replays."""
-
-    name = "by prompt"
-
-    def __init__(self) -> None:
-        self.calls: list[str] = []
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        prompt = messages[-1].content
-        self.calls.append(prompt)
-        lot = Random(prompt)
-        replies = [Reply(text=self._say(prompt, place, lot)) for place in range(sampling.n)]
-        words = sum(len(reply.text.split()) for reply in replies)
-        usage = Usage(calls=1, prompt=len(prompt.split()), completion=words)
-        return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
-
-    def _say(self, prompt: str, place: int, lot: Random) -> str:
-        if "yes or no" in prompt:
-            return lot.choice(["yes", "no", "perhaps"])
-        if "number only" in prompt:
-            return lot.choice(["1", "2", "none"])
-        if "Write only the query" in prompt:
-            return lot.choice(["Danube", "Seine", f"Rhine {place}", ""])
-        done = prompt.count("Step ")
-        return f"Answer: the Danube {place}" if done == 3 else f"Thought {done} {place}."
-
-
-class Drifting:
-    """A critic whose scores lie close together and differ from one machine to the next."""
-
-    name = "drifting"
-
-    def __init__(self, drift: float) -> None:
-        self.drift = drift
-
-    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        return [0.5 + self.drift * place for place, _ in enumerate(pairs)]
-
-
-async def test_scores_that_come_out_otherwise_after_a_stop_change_no_choice_and_pay_nothing_twice() -> None:
-    def made(drift: float) -> CRPlanner:
-        given = dict.fromkeys(("subgoal", "rationale", "query", "doc"), Drifting(drift))
-        return planner(ByPrompt(), critics=critics(**given), candidates=2, max_steps=8)
-
-    def judged(run: Run) -> list[ChooseStep]:
-        found = [step for step in choices(run) if any(c.score is not None for c in step.candidates)]
-        return [step.model_copy(update={"elapsed": 0.0}) for step in found]
-
-    journal = MemoryJournal()
-    whole = Run(journal=journal)
-    await made(-1e-9).solve(QUESTION, whole)
-    recorded = list(journal.effects["run", "question"].items())
-    assert len(judged(whole)) >= 6
-    for survived in range(len(recorded) + 1):
-        cut = MemoryJournal()
-        cut.effects["run", "question"] = dict(recorded[:survived])
-        run = Run(journal=cut)
-        answer = await made(1e-9).solve(QUESTION, run)
-        assert sum(step.replayed for step in run.steps) == survived
-        kept = sum(step.replayed for step in run.steps if isinstance(step, ScoreStep))
-        assert judged(run)[:kept] == judged(whole)[:kept]
-        last = made(-1e-9)
-        assert await last.solve(QUESTION, Run(journal=cut)) == answer
-        assert last.model.calls == []  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
         ({"candidates": 0}, "candidates"),
         ({"max_steps": 1}, "max_steps"),
-        ({"ranked": 0}, "ranked"),
-        ({"step_tokens": 0}, "step_tokens"),
         ({"retriever": None}, "give --corpus DIR, or set retrieval=false"),
         ({"retrieval": False, "answer": "ranking"}, "ranking needs retrieval"),
         ({"critic": "promted", "critics": None}, "did you mean|there are prompted"),

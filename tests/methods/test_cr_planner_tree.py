@@ -77,26 +77,6 @@ async def test_children_are_the_legal_sub_goals_and_then_the_candidates() -> Non
     assert kinds == {"REASON", "GENQUERY", "RETRIEVE", "RATIONALE", "QUERY", "DOC"}
 
 
-async def test_the_tree_learns_that_the_right_document_matters() -> None:
-    searched, tree = await grown(simulations=120)
-    tokens = searched.planner.passage_tokens
-    shown = [
-        [judged(parent.state, child.state, tokens=tokens) for child in parent.children]
-        for _, parent in walk(tree.root)
-        if parent.state.goal == "RETRIEVE" and parent.children
-    ]
-    assert shown
-    for siblings in shown:
-        assert {kind for kind, _ in siblings} == {"doc"}
-        assert len({pair.context for _, pair in siblings}) == 1
-        assert "Search query:" in siblings[0][1].context
-        assert all(pair.candidate.startswith("<passage number=") for _, pair in siblings)
-    best = [
-        max(parent.children, key=lambda child: child.mean or 0.0) for _, parent in walk(tree.root) if parent.children
-    ]
-    assert any("2850 km" in str(child.state.observations[-1].passage) for child in best if child.state.observations)
-
-
 async def test_what_is_judged_is_what_the_critic_sees_in_solving() -> None:
     searched, run = problem(), Run()
     state = State(QUESTION)

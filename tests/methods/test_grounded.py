@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.app.catalogue import build_method
-from reground.core.answers import ABSTENTION, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm, abstains
+from reground.core.answers import ABSTENTION, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm
 from reground.core.budget import Budget, estimate_tokens
 from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob, Usage
@@ -169,13 +169,6 @@ async def test_who_abstained_and_named_nothing_readable_searches_for_the_questio
     assert retriever.queries == [QUESTION, QUESTION]
 
 
-async def test_the_same_brief_answer_from_another_passage_ends_the_rounds():
-    scripted = by_job({NAMES: "Danube", "": ["Danube [1]", "Danube [2][1]"]})
-    run = Run()
-    await grounded(scripted, brief=True, form=TEXT, k=1).solve(QUESTION, run)
-    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
-
-
 @pytest.mark.parametrize(
     ("draft", "calls"),
     [(sure("Danube", -0.1), 1), (sure("Danube", -0.9), 3), (sure("Danube", None), 3), (sure(ABSTENTION, -0.1), 3)],
@@ -239,12 +232,6 @@ async def test_in_between_the_model_says_whether_the_passages_answer() -> None:
     question = "How long is the Danube of the painters?"
     assert (await once(model, abstain=True, by_words="both").solve(question, Run())).text == ABSTENTION
     assert ABSTENTION in model.prompts[0]
-
-
-def test_what_abstains() -> None:
-    assert abstains(" Not in these\npassages.")
-    assert abstains("Not in these passages")
-    assert not abstains("It is not in these passages.")
 
 
 @pytest.mark.parametrize("method", [RAG, Grounded])

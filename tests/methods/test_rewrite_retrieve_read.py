@@ -15,7 +15,7 @@ from reground.core.journal import MemoryJournal
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
-from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead, interleaved
+from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, prompts, queries
@@ -245,12 +245,6 @@ async def test_a_query_that_fails_or_finds_nothing_costs_no_more_than_itself():
     assert shown(model.prompts[1]) == ["Seine"]
 
 
-def test_lists_are_read_in_turns():
-    a, b, c, d = (page(x) for x in "abcd")
-    assert interleaved([[a, b, d], [b, c], []]) == [a, b, c, d]
-    assert interleaved([]) == []
-
-
 # What the reader sees
 
 
@@ -401,18 +395,11 @@ async def test_the_marker_can_be_another_or_none():
     [
         {"mode": "write"},
         {"mode": "retrieve", "retriever": None},
-        {"mode": "rewrite", "retriever": None},
-        {"rewriter_style": "own"},
-        {"content": "pages"},
-        {"k": 0},
         {"total": 0},
         {"max_queries": 0},
         {"shots": -1},
-        {"page_words": 0},
         {"word_budget": 0},
-        {"max_tokens": 0},
         {"rewrite_tokens": 0},
-        {"query_tokens": 0},
         {"stop": "END"},
     ],
     ids=str,
@@ -423,15 +410,6 @@ def test_unfit_settings_are_refused(settings):
 
 
 # Every form, budgets, replay
-
-
-async def test_with_one_call_the_question_is_the_query():
-    run = Run(budget=Budget(calls=1))
-    model = ScriptedModel([ANSWER])
-    solved = await solve(make(model), QUESTION, run, id="q", name="x")
-    assert solved.error is None
-    assert notes(run, "not rewritten")
-    assert queries(run) == [QUESTION]
 
 
 async def test_the_second_try_leaves_the_reader_its_call():

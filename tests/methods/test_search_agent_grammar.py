@@ -14,7 +14,7 @@ from reground.core.run import Run
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import NAMES, LinkSelection, reply
 from reground.methods.search_agent.parsing import parse_action, read_action
-from reground.methods.search_agent.steps import DECIDE, STEPS, SUMMARISE
+from reground.methods.search_agent.steps import DECIDE, STEPS
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 
@@ -103,17 +103,6 @@ def value(form: dict[str, object]) -> st.SearchStrategy[object]:
             return st.sampled_from(form["enum"])
         case _:
             return st.text(min_size=1).map(lambda text: f"a{text}")
-
-
-def test_a_selection_may_name_only_the_links_that_are_shown() -> None:
-    pattern = regular(SUMMARISE.grammar((4, 5)).gbnf)
-    said = (
-        'ACTION_SELECTED = LinkSelection(grounded_summarization="a", thoughts="We ask.", selected_link_ids={})  # [END]'
-    )
-    assert re.fullmatch(pattern, said.format([]))
-    assert re.fullmatch(pattern, said.format([5, 4]))
-    assert not re.fullmatch(pattern, said.format([6]))
-    assert not re.fullmatch(pattern, said.format([4, 5, 4]))
 
 
 async def test_the_agent_asks_for_its_steps_grammars() -> None:

@@ -74,41 +74,31 @@ def test_one_action_in_many_spellings(text: str) -> None:
         ("I would search for the Danube.", "no action"),
         ("Search(query='length of the", "no action"),
         ("Lookup(query='x')", "no action"),
-        ("ACTION_SELECTED = Terminate", "no action"),
         ("\0Search(query='x')\0", "no action"),
         ("Search()", "query is missing"),
         ("Search(query=5)", "no plain string"),
-        ("Search(query=b'x')", "no plain string"),
         ("Search(query=f'{x}')", "no plain string"),
-        ("Search(query='a' + name)", "no plain string"),
         ("Search(query=open('/etc/passwd').read())", "no plain string"),
-        ("Search(query='  ')", "query is empty"),
         ("Search(query='?!')", "query is empty"),
         ("Search(query='x', thoughts=None)", "no plain string"),
         ("Search('a', 'b', 'c')", "told apart"),
-        ("Search(*['x'])", "told apart"),
         ("Search(**{'query': 'x'})", "told apart"),
         ("Search('x', query='y')", "told apart"),
         ("ActionWrapper(thoughts='t')", "neither Search"),
         ("ActionWrapper(thoughts='t', action=Answer(answer='x'))", "neither Search"),
         ("ActionWrapper(thoughts='t', action=ActionWrapper(thoughts='t', action=Terminate()))", "neither Search"),
-        ("ActionWrapper(thoughts='t', action=Search)", "neither Search"),
         ("LinkSelection(grounded_summarization='x', selected_link_ids=3)", "no list"),
-        ("LinkSelection(grounded_summarization='x')", "no list"),
         ("LinkSelection(grounded_summarization='x', selected_link_ids=['3'])", "no link id"),
         ("LinkSelection(grounded_summarization='x', selected_link_ids=[True])", "no link id"),
         ("LinkSelection(grounded_summarization='x', selected_link_ids=[-1])", "no link id"),
         (f"LinkSelection(grounded_summarization='x', selected_link_ids=[0x{'f' * 9000}])", "no link id"),
         ("LinkSelection(grounded_summarization=' ', selected_link_ids=[1])", "grounded_summarization is empty"),
-        ("Answer(thoughts='t', answer='')", "answer is empty"),
         ("Answer(thoughts='t', answer='...')", "answer is empty"),
         ('{"action": "Search", "query": 5, "thoughts": ""}', "query is missing or no plain string"),
         ('{"action": "LinkSelection", "grounded_summarization": "a", "selected_link_ids": ["b"]}', "no link id"),
         ('{"action": "Fly"}', "no action in it"),
         ('{"action": ["Search"]}', "no action in it"),
         ("Answer('only one')", "answer is missing"),
-        ("Check_Answer()", "neither True nor False"),
-        ("Check_Answer(passed=1)", "neither True nor False"),
         ("Check_Answer(passed='True')", "neither True nor False"),
         ("Revise_Answer(revised_answer='\\n')", "revised_answer is empty"),
     ],
@@ -195,10 +185,6 @@ def test_whatever_a_title_holds_it_is_read_back(quote: str, said: str) -> None:
     assert sample.action is not None
     if sample.repaired:
         assert sample.action == GivenAnswer(said, "So.")
-
-
-HOSTILE = ["'\\'", "' ) ", "'    ", " ", "\n", "thoughts=", "thoughts = '", "action=w", "passed=[1, ", "''' ", '""" ']
-HOSTILE += ["a'b\\\n", "'\n", "Search(\n", "(", "\\'"]
 
 
 DEEP = [
