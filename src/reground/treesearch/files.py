@@ -70,21 +70,10 @@ def tree_to_dict(tree: Tree[S], encode: Callable[[S, S | None], Any]) -> dict[st
     waiting: list[tuple[int | None, S | None, Node[S]]] = [(None, None, tree.root)]
     while waiting:
         parent, before, node = waiting.pop()
-        number = len(nodes)
-        nodes.append(
-            {
-                "parent": parent,
-                "label": node.label,
-                "state": encode(node.state, before),
-                "visits": node.visits,
-                "value": node.value,
-                "rewards": list(node.rewards),
-                "copies": node.copies,
-                "data": dict(node.data),
-                "expanded": node.expanded,
-            }
-        )
-        waiting += [(number, node.state, child) for child in reversed(node.children)]
+        waiting += [(len(nodes), node.state, child) for child in reversed(node.children)]
+        entry = {name: getattr(node, name) for name in _FIELDS if name not in ("parent", "state")}
+        given = {"parent": parent, "state": encode(node.state, before), "data": dict(node.data)}
+        nodes.append(entry | given | {"rewards": list(node.rewards)})
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -139,11 +128,7 @@ def _without_sum(data: bytes) -> bytes:
     return data
 
 
-def _as_it_is(value: Any, parent: Any) -> Any:
-    return value
-
-
-def read_tree(path: Path, decode: Callable[[Any, S | None], S] = _as_it_is) -> Tree[S]:
+def read_tree(path: Path, decode: Callable[[Any, Any], Any] = lambda value, parent: value) -> Tree[Any]:
     """Read a file of `write_tree`; without `decode`, states are the JSON values that the file holds.
 
     Raises TreeFileError, naming the file and what is wrong.
@@ -172,13 +157,15 @@ def _settings(data: Any) -> Settings:
 
 
 def _tree(entries: list[Any], decode: Callable[[Any, S | None], S]) -> Node[S]:
-    children: list[list[int]] = []
+    children: list[list[int]] = [[] for _ in entries]
     states: list[S] = []
     for number, entry in enumerate(entries):
         _check_entry(entry, number)
         parent = entry["parent"]
-        states.append(_state(entry["state"], None if parent is None else states[parent], decode, number))
-        children.append([])
+        try:
+            states.append(decode(entry["state"], None if parent is None else states[parent]))
+        except (ValueError, TypeError, LookupError) as error:
+            raise TreeFileError(f"node {number}: its state cannot be read: {error}") from error
         if parent is not None:
             children[parent].append(number)
     nodes: dict[int, Node[S]] = {}
@@ -199,35 +186,20 @@ def _check_entry(entry: Any, number: int) -> None:
     _check(placed, f"node {number}: parent {parent!r} must be null for the first and an earlier node for the others")
 
 
-def _state(value: Any, parent: S | None, decode: Callable[[Any, S | None], S], number: int) -> S:
-    try:
-        return decode(value, parent)
-    except (ValueError, TypeError, LookupError) as error:
-        raise TreeFileError(f"node {number}: its state cannot be read: {error}") from error
-
-
 def _node(entry: Mapping[str, Any], state: S, children: tuple[Node[S], ...], number: int) -> Node[S]:
+    """A node whose sums are those of its rewards and its children."""
     rewards = tuple(map(float, entry["rewards"]))
-    visits = len(rewards) + sum(child.visits for child in children)
-    _check(
-        entry["visits"] == visits, f"node {number}: {entry['visits']} visits, and {visits} by its rewards and children"
-    )
-    value = math.fsum([*rewards, *(child.value for child in children)])
+    visits, value = entry["visits"], float(entry["value"])
+    expected = len(rewards) + sum(child.visits for child in children)
+    _check(visits == expected, f"node {number}: {visits} visits, and {expected} by its rewards and children")
+    total = math.fsum([*rewards, *(child.value for child in children)])
     # the search added the rewards in another order, so the last digits of sums may differ
-    adds_up = math.isclose(entry["value"], value, rel_tol=1e-6, abs_tol=1e-6)
-    _check(adds_up, f"node {number}: value {entry['value']!r}, and {value!r} by its rewards and children")
+    adds_up = math.isclose(value, total, rel_tol=1e-6, abs_tol=1e-6)
+    _check(adds_up, f"node {number}: value {value!r}, and {total!r} by its rewards and children")
     _check(entry["expanded"] or not children, f"node {number}: it has children and is not expanded")
-    return Node(
-        state=state,
-        label=entry["label"],
-        visits=visits,
-        value=float(entry["value"]),
-        rewards=rewards,
-        copies=entry["copies"],
-        data=entry.get("data", {}),
-        expanded=entry["expanded"],
-        children=children,
-    )
+    known = {name: entry[name] for name in ("label", "visits", "copies", "expanded")}
+    data = entry.get("data", {})
+    return Node(**known, state=state, value=value, rewards=rewards, data=data, children=children)
 
 
 def _short(value: Any) -> str:

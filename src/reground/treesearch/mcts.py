@@ -115,19 +115,6 @@ class _Branch(Generic[S]):
     order: list[_Branch[S]] = field(default_factory=list)  # its children in random order
     tried: int = 0  # the number of `order` that were taken
 
-    def freeze(self, children: tuple[Node[S], ...]) -> Node[S]:
-        return Node(
-            state=self.state,
-            label=self.label,
-            visits=self.visits,
-            value=self.value,
-            rewards=tuple(self.rewards),
-            copies=self.copies,
-            data=self.data,
-            expanded=self.children is not None,
-            children=children,
-        )
-
 
 @dataclass(slots=True, eq=False)
 class _Flight(Generic[S]):
@@ -143,9 +130,8 @@ class _Flight(Generic[S]):
 
     def begin(self) -> None:
         """Take the next ordinal of the node at the end of the line."""
-        leaf = self.line[-1]
-        self.visit = leaf.started
-        leaf.started += 1
+        self.visit = self.line[-1].started
+        self.line[-1].started += 1
 
 
 class _Search(Generic[S]):
@@ -277,23 +263,18 @@ def _score(child: _Branch[S], parent_visits: int, expected: float, c: float) -> 
     This comes nearest to the serial search. expected: the assumed mean of a child without visits.
     """
     mean = child.value / child.visits if child.visits else expected
-    unfinished = child.pending
-    return ucb1(child.value + unfinished * mean, child.visits + unfinished, parent_visits, c)
+    return ucb1(child.value + child.pending * mean, child.visits + child.pending, parent_visits, c)
 
 
 def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:
-    found: dict[Hashable, _Branch[S]] = {}
-    branches: list[_Branch[S]] = []
+    branches: dict[Hashable, _Branch[S]] = {}
     for child in children:
-        known = found.get(child.key) if child.key is not None else None
-        if known is not None:
-            known.copies += 1
-            continue
-        branch = _Branch(child.state, child.label, len(branches), child.data)
-        branches.append(branch)
-        if child.key is not None:
-            found[child.key] = branch
-    return branches
+        key = object() if child.key is None else child.key
+        if key in branches:
+            branches[key].copies += 1
+        else:
+            branches[key] = _Branch(child.state, child.label, len(branches), child.data)
+    return list(branches.values())
 
 
 def _by_lot(branches: list[_Branch[S]], draw: str) -> list[_Branch[S]]:
@@ -310,5 +291,7 @@ def _freeze(root: _Branch[S]) -> Node[S]:
     frozen: dict[int, Node[S]] = {}
     for branch in reversed(branches):
         children = tuple([frozen.pop(id(child)) for child in branch.children or ()])
-        frozen[id(branch)] = branch.freeze(children)
+        known = {name: getattr(branch, name) for name in ("state", "label", "visits", "value", "copies", "data")}
+        rewards, expanded = tuple(branch.rewards), branch.children is not None
+        frozen[id(branch)] = Node(**known, rewards=rewards, expanded=expanded, children=children)
     return frozen[id(root)]
