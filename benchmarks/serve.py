@@ -32,7 +32,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
 from reground.app.documents import Source
-from reground.app.options_serving import Serve
+from reground.app.options import Serve
 from reground.app.serving.engine import Engine
 from reground.app.serving.server import application
 from reground.app.session import Session, Setup

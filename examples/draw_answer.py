@@ -19,8 +19,8 @@ from rich.rule import Rule
 from rich.text import Text
 
 import reground
+from reground.app.cli.display import cost_line, show_answer_text, show_read, show_steps, show_support
 from reground.app.result import Result
-from reground.app.cli.display import cost_line, show_read, show_said, show_steps, show_support
 
 WIDTH = 96  # columns
 
@@ -30,7 +30,7 @@ def draw(result: Result, *, question: str, command: str) -> str:
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(Text.assemble(("$ reground ask ", "dim"), (f'"{question}" ', "bold"), (command, "dim")))
     console.print(Rule("Answer", style="green" if result.answered else "yellow", align="left"))
-    for show in (show_said, show_support, show_steps, show_read):
+    for show in (show_answer_text, show_support, show_steps, show_read):
         show(console, result)
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds), style="dim"))

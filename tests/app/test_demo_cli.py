@@ -19,12 +19,8 @@ from rich.console import Console
 import reground
 from reground.app.cli import run
 from reground.app.cli.demo import show_answer
-from reground.app.cli.eval_progress import EvalProgress, Work
 from reground.core.evidence import Passage
-from reground.core.language import Usage
 from reground.demo import measured, questions_path
-from reground.evaluation.compare import Cell
-from reground.evaluation.runner import Progress
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
@@ -197,15 +193,3 @@ def test_a_correction_is_coloured_on_a_terminal_and_marked_everywhere(coloured: 
     assert ("\x1b[9;31m[- Black" in said, "\x1b[32m{+ Baltic" in said) == (coloured, coloured)
     assert "[- Black" in said and "{+ Baltic" in said
     assert ("\x1b" in said) == coloured
-
-
-def test_the_progress_of_all_questions_is_one_line_of_80_columns() -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=80, force_terminal=True)
-    cell = Cell(method="direct", tokens=None)
-    view = EvalProgress(console, {0: Work(cell, 20), 1: Work(cell, 20)}, shown=False)
-    used = Usage(prompt=1000, completion=123, usd=0.0)
-    view.on_progress(0, Progress(12, 20, 0, 0, 0, used, used, 20.0, 13.0))
-    console.print(view)
-    assert len(out.getvalue().splitlines()) == 1
-    assert out.getvalue().rstrip().endswith("left")

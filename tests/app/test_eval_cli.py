@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import signal
 import subprocess
@@ -15,19 +14,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.cli import run
-from reground.app.cli._common import human_time
-from reground.app.cli.eval_progress import EvalProgress, Work
 from reground.app.identity import model_settings, resolved
 from reground.app.options import Benchmark
 from reground.core.errors import ConfigurationError
-from reground.core.language import Usage
-from reground.evaluation.compare import Cell
-from reground.evaluation.runner import Progress
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
 from tests.signals import heed_ctrl_c
@@ -469,62 +462,6 @@ def test_every_method_resolves_to_plain_settings() -> None:
 def test_model_settings_hold_no_key() -> None:
     found = model_settings(ModelOptions(base_url="http://x/v1", api_key_env="MY_KEY", context=2048))
     assert found == {"base_url": "http://x/v1", "context": "2048"}
-
-
-def progress(done: int, total: int, elapsed: float, resumed: int = 0, failed: int = 0) -> Progress:
-    usage = Usage(calls=done, prompt=1000 * done, usd=0.5 * done)
-    return Progress(done, total, resumed, failed, 0, usage, usage, elapsed, None)
-
-
-def test_the_estimated_end_weighs_runs_by_their_budgets() -> None:
-    works = {n: Work(Cell(method="a", tokens=1000 * (n + 1)), 10) for n in range(2)}
-    view = EvalProgress(Console(file=io.StringIO()), works)
-    assert view.line() == "starting"
-    view.on_progress(0, progress(0, 10, 0.0))
-    assert view.seconds_left() is None
-    view.on_progress(0, progress(10, 10, 20.0, failed=2))
-    assert view.seconds_left() == pytest.approx(40.0)
-    view.on_progress(1, progress(5, 10, 20.0))
-    assert view.seconds_left() == pytest.approx(20.0)
-    assert view.line() == "a@2k  run 2 of 2  5/10 done  2 failed  15.0k tokens (15.0k now)  7.5000 USD  about 20 s left"
-
-
-def test_runs_that_will_not_be_made_are_no_work() -> None:
-    cell = Cell(method="a", tokens=1000)
-    works = {size: Work(cell, 10, expected=100 * size) for size in (1, 2, 4)}
-    view = EvalProgress(Console(file=io.StringIO()), works)
-    view.on_progress(1, progress(10, 10, 20.0))
-    assert view.seconds_left() == pytest.approx(120.0)
-    view.plan({size: works[size] for size in (1, 2)})
-    assert view.seconds_left() == pytest.approx(40.0)
-    assert "run 1 of 2" in view.line()
-    view.plan({1: works[1]})
-    assert view.seconds_left() == 0.0
-    view.plan({2: works[2]})
-    assert view.line() == "starting"
-
-
-def test_a_finished_run_has_nothing_left() -> None:
-    view = EvalProgress(Console(file=io.StringIO()), {0: Work(Cell(method="a", tokens=None), 3)})
-    view.on_progress(0, progress(3, 3, 0.1, resumed=3))
-    assert view.seconds_left() == 0.0
-
-
-def test_a_terminal_gets_one_moving_line_and_a_file_a_line_a_tenth() -> None:
-    for terminal in (True, False):
-        screen = io.StringIO()
-        console = Console(file=screen, force_terminal=terminal, width=160)
-        with EvalProgress(console, {0: Work(Cell(method="a", tokens=None), 200)}) as view:
-            for done in range(201):
-                view.on_progress(0, progress(done, 200, 1.0))
-        lines = screen.getvalue().splitlines()
-        assert "200/200 done" in screen.getvalue()
-        assert terminal or len(lines) == 11
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (120, "2 min"), (9000, "2.5 h")])
-def test_times_are_told_as_people_do(seconds: float, said: str) -> None:
-    assert human_time(seconds) == said
 
 
 def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_path: Path, monkeypatch) -> None:

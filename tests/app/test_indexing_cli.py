@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -12,15 +11,12 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import reground
 from reground.app.cli import run
-from reground.app.cli.progress import AskProgress
 from reground.core.errors import ConfigurationError
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.index import open_index
-from reground.retrieval.settings import Progress
 from tests.retrieval.corpora import write
 from tests.retrieval.scripts import JAPANESE
 from tests.servers import in_order, serving
@@ -42,27 +38,6 @@ def large_text(megabytes: int) -> str:
     sentence = "The word number {} stands here among other words and goes on until the end of the line. "
     lines = "".join(sentence.format(i * 7919 % 100_003) + ("\n\n" if i % 9 == 0 else "") for i in range(12_000))
     return lines * megabytes
-
-
-def test_progress_tells_files_megabytes_and_the_time_left() -> None:
-    written = io.StringIO()
-    with AskProgress(Console(file=written, width=200), shown=True) as progress:
-        progress.on_index(Progress(listed=1200))
-        assert "listing files: 1200" in written_now(progress)
-        progress.on_index(Progress(files=1, total=10, size=1000, all_size=40_000_000))
-        assert "indexing: 1/10 files, 0 of 40 MB, 0 documents" in written_now(progress)
-        time.sleep(2.1)
-        half = Progress(files=6, total=10, file="a.pdf", size=8_000_000, done=4_000_000, all_size=40_000_000,
-                        all_done=20_000_000)  # fmt: skip
-        progress.on_index(half)
-        assert "6/10 files, 20 of 40 MB, about 2 s left" in written.getvalue(), "a plain line where no terminal is"
-        assert "a.pdf 4 of 8 MB" in written.getvalue()
-        progress.on_index(half.model_copy(update={"writing": True, "passages": 7}))
-        assert "writing the index of 7 passages" in written_now(progress)
-
-
-def written_now(progress: AskProgress) -> str:
-    return str(progress.__rich__().text)
 
 
 @pytest.mark.parametrize(("seconds", "size"), [(0.3, 40), (3.0, 100)])

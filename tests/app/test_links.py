@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import reground
+from reground.app.cli.console import HarmlessConsole
 from reground.app.cli.display import address, has_links, show_result
-from reground.app.cli.terminal import HarmlessConsole
 from reground.core.answers import Citation
 from reground.core.evidence import Passage
 from reground.models.scripted import ScriptedModel

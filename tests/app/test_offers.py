@@ -10,7 +10,7 @@ import pytest
 
 from reground.app.catalogue import LOCAL_SERVERS, found_servers, model_listings
 from reground.app.cli import run
-from reground.app.cli.offering import offered_instead
+from reground.app.cli.ask import other_models_offered
 from reground.app.options import DEFAULT_MODEL
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.downloads import PullError
@@ -121,16 +121,16 @@ class TestWhereNoModelIsNamed:
         said = str(error)
         with serving(MockOpenAI(models=("llama3.2", "qwen3"))) as server:
             monkeypatch.setenv("OLLAMA_HOST", server.url)
-            with pytest.raises(type(error)) as named, offered_instead(named=True):
+            with pytest.raises(type(error)) as named, other_models_offered(named=True):
                 raise error
             assert str(named.value) == said
-            with pytest.raises(type(error)) as offered, offered_instead(named=False):
+            with pytest.raises(type(error)) as offered, other_models_offered(named=False):
                 raise error
         assert str(offered.value).startswith(f"{said}; or take a model that answers on this machine: --model ollama/")
         assert "more: reground models" in str(offered.value)
 
     def test_another_error_stays_as_it_is(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"^wrong$"), offered_instead(named=False):
+        with pytest.raises(ConfigurationError, match=r"^wrong$"), other_models_offered(named=False):
             raise ConfigurationError("wrong")
 
     def test_ask_asks_no_server_where_a_model_is_named(

@@ -22,8 +22,7 @@ from reground.app.cli.train import Export, ReaderData, ReaderFit
 from reground.app.cli.train_agent import AgentLoop
 from reground.app.cli.train_critics import CriticsCollect, CriticsData, CriticsFit, TrainCritics
 from reground.app.cli.train_rewriter import RewriterPpo, RewriterWarmup
-from reground.app.options import Ask, Demo, Index, Served, Trees
-from reground.app.options_evaluation import Compare, Evaluate, Report
+from reground.app.options import Ask, Compare, Demo, Evaluate, Index, Report, Served, Trees
 from reground.app.signature import field_names, meanings, spread
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError

@@ -134,7 +134,8 @@ def test_what_cannot_work_is_said_in_a_line(server: MockOpenAI, tmp_path: Path, 
         assert said in " ".join(capfd.readouterr().err.split())
     assert server.received == []
     server.script = lambda body: "I cannot."
-    assert run([*COMMAND, "--tries", "2"]) == 1
+    Path("reground.toml").write_text("tries = 2\n")
+    assert run(COMMAND) == 1
     out = capfd.readouterr().out
     assert "0 of 3 questions from 2 pairs" in out
     assert "dropped: 2 not in the form asked for" in out

@@ -11,8 +11,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from reground.app.documents import Source, corpus_retriever, open_source, reranked
-from reground.app.options import Index
-from reground.app.options_documents import Reranking, Searching
+from reground.app.options import Index, Reranking, Searching
 from reground.core.errors import ConfigurationError
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import PRESETS

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from reground.app.cli import run
-from reground.app.cli.tree_display import show_tree
+from reground.app.cli.show import show_tree
 from reground.core.evidence import Passage
 from reground.core.trajectory import Trajectory, write_trajectories
 from reground.methods.cr_planner.states import Observation, State
@@ -37,7 +37,7 @@ def test_a_node_a_line_with_the_next_to_try_first() -> None:
         (Observation("DOC", "Long.", document), 0.5, 4),
     )
     assert shown(tree) == [
-        "passage_tokens 100, labels 2, example q",
+        "passage_tokens 100, example q",
         "0.333   12  ROOT  How long?",
         "  0.500    4  DOC  Danube: Long.",
         "  0.250    8  DOC  Short.",
@@ -76,15 +76,11 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(
 
 def test_what_lies_deeper_is_counted() -> None:
     tree = chain(9)
-    lines = shown(tree, depth=2)
-    assert lines[1:] == [
-        "1.000    1  ROOT  0",
-        "  1.000    1  RATIONALE  1",
-        "    1.000    1  RATIONALE  2",
-        "      ... 7 nodes below",
-    ]
-    assert len(shown(tree, depth=None)) == 11
-    assert len(shown(chain(3000), depth=None)) == 3002
+    lines = shown(tree)
+    assert lines[1:3] == ["1.000    1  ROOT  0", "  1.000    1  RATIONALE  1"]
+    assert lines[-1] == "              ... 3 nodes below"
+    assert len(shown(tree, full=True)) == 1 + 2 * 10
+    assert len(shown(chain(3000), full=True)) == 1 + 2 * 3001
 
 
 def chain(depth: int) -> Tree[State]:
@@ -109,8 +105,8 @@ def test_a_training_folder_lists_its_trees_and_shows_one(tmp_path: Path, capsys:
     for order in (["q1"], ["-n", "2"]):
         assert run(["show", str(tmp_path / "out"), *order]) == 0
         assert "It sails on the river Seine." in capsys.readouterr().out
-    assert run(["show", str(tmp_path / "out" / "trees" / "q2.json"), "--depth", "0"]) == 0
-    assert "... 2 nodes below" in capsys.readouterr().out
+    assert run(["show", str(tmp_path / "out" / "trees" / "q2.json")]) == 0
+    assert "It sails on the river" in capsys.readouterr().out
     assert run(["show", str(tmp_path / "out"), "q7"]) == 2
     assert "holds nothing of 'q7'; did you mean q2" in capsys.readouterr().err
 

@@ -14,7 +14,7 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from reground.app.cli import train_agent_loop as loops
-from reground.app.cli._common import consoles
+from reground.app.cli.console import consoles
 from reground.app.cli.train_agent import AgentLoop
 from reground.core.errors import ConfigurationError
 from reground.core.trajectory import Failure
@@ -57,7 +57,9 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     base = str(tiny_llama(tmp_path / "small", context=4096))
     out = tmp_path / "out"
     loop = ["train", "agent", "loop", "--config", str(config), "--task", "nq_open_train", *options]
-    loop += ["--bases", base, "--out", str(out)]
+    with config.open("a") as file:
+        file.write(f"bases = {base!r}\n")
+    loop += ["--out", str(out)]
     assert run([*loop, "--dry-run"]) == 0
     assert "gen1: fit" in capfd.readouterr().out
     assert not server.received
@@ -167,7 +169,7 @@ def test_no_question_is_for_two_things(given, tmp_path: Path) -> None:  # noqa: 
 def planned(capfd: pytest.CaptureFixture[str], **changed: object) -> list[str]:
     usual = {"task": "t_train", "out": Path("out"), "model": "openai/large", "bases": "own/medium,small"}
     order = AgentLoop(**{**usual, "validation": None, "test_task": "bamboogle", "dry_run": True, **changed})
-    loops.run_loop(order, *consoles(), quiet=True)
+    loops.run_loop(order, quiet=True)
     return capfd.readouterr().out.splitlines()
 
 

@@ -69,11 +69,14 @@ def test_a_budget_bounds_one_tree(limit: str, most: int, server: Server, data: P
 
 
 def test_the_way_to_simulate_can_be_chosen(server: Server, data: Path, capfd) -> None:
-    assert call(server, data, "train", "critics", "collect", *SMALL, "--rollout", "first") == 0
+    config = ("--config", "way.toml")
+    Path("way.toml").write_text('rollout = "first"\n')
+    assert call(server, data, "train", "critics", "collect", *SMALL, *config) == 0
     tree = json.loads(next(Path("out/trees").iterdir()).read_text())
     assert tree["metadata"]["rollout"] == "first"
     assert call(server, data, "train", "critics", "collect", *SMALL) == 2
-    assert call(server, data, "train", "critics", "collect", *SMALL, "--rollout", "last") == 2
+    Path("way.toml").write_text('rollout = "last"\n')
+    assert call(server, data, "train", "critics", "collect", *SMALL, *config) == 2
     assert "last" in capfd.readouterr().err
 
 

@@ -56,7 +56,8 @@ def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(serve
     assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
     said = capfd.readouterr().out
     assert "collect: 2 of 2 trees to grow, 4 simulations each: about 12 calls, " in said
-    plan_on = ("--rollout", "first", "--set", "max_steps=6", "--budget-tokens", "1000")
+    Path("first.toml").write_text('rollout = "first"\n')
+    plan_on = ("--config", "first.toml", "--set", "max_steps=6", "--budget-tokens", "1000")
     assert call(server, data, "train", "critics", "collect", *SMALL, *plan_on, "--dry-run") == 0
     assert " calls, 2.0k tokens" in capfd.readouterr().out
     assert call(server, data, "train", "critics", "collect", *SMALL[:6], "--dry-run") == 2
@@ -95,7 +96,8 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     assert run([*order, *fitted]) == 0
     assert "step" not in capfd.readouterr().err  # the fit is finished
     assert json.loads((tmp_path / "out" / "critic" / "critic.json").read_text())["mix"] is not None
-    assert run([*order, *fitted, "--text-only"]) == 0
+    Path("text.toml").write_text("text_only = true\n")
+    assert run([*order, *fitted, "--config", "text.toml"]) == 0
     assert "step" not in capfd.readouterr().err  # nor is it fitted to leave features out
     assert json.loads((tmp_path / "out" / "critic" / "critic.json").read_text())["mix"] is None
     assert run([*order, *fitted, "--seed", "3"]) == 2
@@ -109,7 +111,8 @@ def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: P
     assert run(["train", "critics", "data", "--out", "out"]) == 0
     assert run(["train", "critics", "fit", "--out", "out", *fitted]) == 0
     assert run(["train", "critics", "eval", "--out", "out"]) == 0
-    assert run(["train", "critics", "data", "--out", "out", "--held-out", "0.5"]) == 0
+    Path("half.toml").write_text("held_out = 0.5\n")
+    assert run(["train", "critics", "data", "--out", "out", "--config", "half.toml"]) == 0
     assert run(["train", "critics", "eval", "--out", "out"]) == 2
     assert "fitted to other pairs than those in out/data" in capfd.readouterr().err
     assert run(["train", "critics", "data", "--out", "out"]) == 0
@@ -137,7 +140,8 @@ def test_what_is_missing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run(["train", "critics", "eval", "--out", "out"]) == 2
     assert "no trained critic" in capfd.readouterr().err
     planted(tmp_path / "out", 3)
-    assert run(["train", "critics", "fit", "--out", "out", "--kinds", "docs"]) == 2
+    Path("docs.toml").write_text('kinds = "docs"\n')
+    assert run(["train", "critics", "fit", "--out", "out", "--config", "docs.toml"]) == 2
     assert "no critic judges 'docs'; did you mean doc" in capfd.readouterr().err
     assert run(["train", "critics", "data", "--out", "out", "--gold-documents"]) == 2
     assert "there are no questions here: collect trees first" in capfd.readouterr().err

@@ -46,7 +46,8 @@ def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert run([*make, "--dry-run"]) == 0
     assert "would search for 3 questions of hotpotqa_train" in capfd.readouterr().out
     assert not out.exists()
-    make += ["--unanswerable", "0", "--rerank", "links"]
+    (tmp_path / "reader.toml").write_text("unanswerable = 0\n")
+    make += ["--config", str(tmp_path / "reader.toml"), "--rerank", "links"]
     assert run(make) == 0
     assert "hotpotqa_train: 3 demonstrations (3 answer)" in " ".join(capfd.readouterr().out.split())
     rows = (out / "data" / "reader.jsonl").read_bytes()
@@ -92,16 +93,23 @@ def test_questions_that_teach_nothing_are_an_error(
     [
         (["data", "--tasks", "hotpotqa"], "hotpotqa is for measuring"),
         (["data", "--tasks", "hotpotqa_train", "--rerank", "magic"], "magic"),
-        (["data", "--unanswerable", "2"], "shares of the same questions"),
+        (["data", "--config", "two.toml"], "shares of the same questions"),
         (["fit"], "reader.jsonl"),
     ],
 )
 def test_what_cannot_be_done_says_why(
-    arguments: list[str], why: str, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    arguments: list[str],
+    why: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     if arguments[0] == "fit":
         pytest.importorskip("accelerate", reason="needs the extra [train]")
     else:
         arguments = [*arguments, "--data", str(data)]
+    monkeypatch.chdir(tmp_path)
+    Path("two.toml").write_text("unanswerable = 2\n")
     assert run(["train", "reader", *arguments, "--out", str(tmp_path / "out")]) == 2
     assert why in capfd.readouterr().err

@@ -98,7 +98,7 @@ def given(data: Path, server: MockOpenAI, task: str) -> list[str]:
     ]  # fmt: skip
 
 
-SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4", "--validation", "2", "--reply-tokens", "3"]
+SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4", "--validation", "2"]
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
     assert run(["train", "rewriter", "warmup", "--out", "out", *few]) == 0
     told = capfd.readouterr().out
     assert f"{5 if task != 'mmlu_train' else 6} rewritings and 0 copies" in told, "options are no query of their own"
-    Path("ppo.toml").write_text('collapse_invalid = 1.1\nno_end = "none"\ntarget = "none"\n')
+    Path("ppo.toml").write_text('reply_tokens = 3\ncollapse_invalid = 1.1\nno_end = "none"\ntarget = "none"\n')
     learn = ["train", "rewriter", "ppo", *shared, *SHORT, "--threads", "1", "--config", "ppo.toml"]
     assert run([*learn, "--reward", "paper"]) == 0, capfd.readouterr().err
     said = capfd.readouterr().err

@@ -48,12 +48,12 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     said = capfd.readouterr()
     assert "4 rewritings and 2 copies" in said.out
     assert f"--rewriter hf/{out}/warmup" in " ".join(said.out.split())
-    short = ("--iterations", "2", "--episodes", "8", "--batch", "4", "--validation", "2", "--reply-tokens", "3")
+    short = ("--iterations", "2", "--episodes", "8", "--batch", "4", "--validation", "2")
     learn = ["train", "rewriter", "ppo", "--task", "nq_open_train", *given, *short, "--threads", "1"]
     assert run([*learn, "--dry-run"]) == 0
     assert f"16 replies to {len(QUESTIONS) - 2} questions, 2 for validation" in capfd.readouterr().out
     config = tmp_path / "ppo.toml"
-    config.write_text("collapse_invalid = 1.1\nlearning_rate = 1e-4\n")
+    config.write_text("reply_tokens = 3\ncollapse_invalid = 1.1\nlearning_rate = 1e-4\n")
     learn += ["--config", str(config)]
     assert run(learn) == 0
     said = capfd.readouterr()

@@ -36,7 +36,9 @@ def test_ask_freeze_and_ask_again(engine: Path, tmp_path: Path, capsys: pytest.C
         ]
         with serving(LittleWeb({"/harrison": PAGE})) as web:
             engine.write_text(ENGINE.format(url=web.url))
-            named = ["--web", f"{engine}:search", "--web-network", web.network, "--trace", str(trace)]
+            (tmp_path / "web.toml").write_text(f'web_network = ["{web.network}"]\n')
+            network = ["--config", str(tmp_path / "web.toml")]
+            named = ["--web", f"{engine}:search", *network, "--trace", str(trace)]
             assert run([*common, *named]) == 0
             first = json.loads(capsys.readouterr().out)
         (cited,) = first["citations"]
@@ -81,7 +83,8 @@ def test_eval_over_the_web(engine: Path, tmp_path: Path, capsys: pytest.CaptureF
     with serving(in_order("Foulby")) as model, serving(LittleWeb({"/harrison": PAGE})) as web:
         engine.write_text(ENGINE.format(url=web.url))
         named = ["--model", "openai/mock", "--base-url", model.url, "--method", "rag", "--out", str(out)]
-        searched = ["--web", f"{engine}:search", "--web-network", web.network]
+        (tmp_path / "web.toml").write_text(f'web_network = ["{web.network}"]\n')
+        searched = ["--web", f"{engine}:search", "--config", str(tmp_path / "web.toml")]
         code = run(["eval", "--questions", str(questions), *named, *searched])
     assert code == 0
     text = (out / "trajectories.jsonl").read_text()

@@ -206,7 +206,7 @@ JOBS = (
     _eval("self_consistency", calls=8),
     Job("models pull", ("models", "pull", _HUB), pulled, in_flight=8),
     _eval("rat", "-c", "docs", calls=4),
-    _trees("--in-flight", "4"),
+    _trees(),
     _index(update=True),
     _compare("direct,cot", "-b", "none,1k"),
     _eval("cot", "--repeats", "3", "--cache", "cache.db"),
@@ -216,6 +216,6 @@ JOBS = (
     _compare("cot,rag,self_refine", "-b", "2k", "-c", "docs", "--cache", "cache.db", calls=4),
     _eval("ircot", "-c", "docs", "--cache", "cache.db", calls=2),
     _ask("cr_planner", "-c", "docs", "--seed", "3", calls=8),
-    _trees("--in-flight", "1", "--rollout", "first"),
+    _trees("--set", "max_steps=6"),
     _eval("self_refine", "--repeats", "2", calls=2),
 )

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from reground import __version__
 from reground.app.cluster.pool import Lost, Spec
 from reground.app.cluster.worker import Worker
-from reground.app.options_evaluation import Evaluate
+from reground.app.options import Evaluate
 from reground.models.options import ModelOptions
 
 T = TypeVar("T")

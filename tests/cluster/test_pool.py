@@ -10,13 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from reground.app.cli.preparing import open_benches
+from reground.app.benchmark import open_benches
 from reground.app.cluster import share_of
 from reground.app.cluster.pool import MOST_LOSSES, Lost, Parcel, Place, Pool, Trouble, changed
 from reground.app.cluster.worker import Outbox, SentJournal, identity_of
-from reground.app.options_evaluation import Evaluate
+from reground.app.options import Evaluate
+from reground.app.session import Quietly
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
 from reground.core.journal import Effect, MemoryJournal
@@ -38,7 +38,7 @@ async def configured(given: Evaluate) -> AsyncIterator[tuple[Task, Cell, Configu
     """What the command builds."""
     async with AsyncExitStack() as opened:
         task = load_task(given.task)
-        (bench,) = await open_benches(given, [task], [given.method], Path(), Console(quiet=True), opened, quiet=True)
+        (bench,) = await opened.enter_async_context(open_benches(given, [given.method], [task], Path(), Quietly()))
         cell = Cell(method=given.method, tokens=None)
         base = EvalSettings(given.method, given.model, limit=None, concurrency=given.concurrency)
         yield task, cell, bench.configure(cell, base, given.budget)

@@ -176,7 +176,7 @@ async def test_trees_are_grown_by_workers(nodes: Nodes, tmp_path: Path) -> None:
     async with MockOpenAI(moody, latency=0.3) as server:
         line = [
             sys.executable, "-m", "reground", "train", "critics", "collect", "--task", books(tmp_path), "-j", "4",
-            "--set", "retrieval=false", "--set", "candidates=2", "--simulations", "8", "--in-flight", "2",
+            "--set", "retrieval=false", "--set", "candidates=2", "--simulations", "8",
             "--model", "openai/mock", "--base-url", server.url,
         ]  # fmt: skip
         code, err = await ended(await started([*line, "--out", "here"], tmp_path))

@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from reground import __version__
-from reground.app.cli.preparing import open_benches
+from reground.app.benchmark import open_benches
 from reground.app.cli.train_critics import CriticsCollect
 from reground.app.cluster import placed
 from reground.app.cluster.pool import MOST_LOSSES, Pool, Spec
+from reground.app.session import Quietly
 from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, RegroundError
 from reground.core.language import Usage
@@ -63,7 +63,7 @@ class Cluster:
         base = EvalSettings(METHOD, given.model, limit=None, concurrency=given.concurrency, seed=given.seed)
         searching = Searching(Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed))
         async with AsyncExitStack() as opened:
-            (bench,) = await open_benches(given, [task], [METHOD], out, Console(quiet=True), opened, quiet=True)
+            (bench,) = await opened.enter_async_context(open_benches(given, [METHOD], [task], out, Quietly()))
             pool = None
             if workers:
                 capacity = given.concurrency // workers

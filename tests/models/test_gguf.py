@@ -140,7 +140,7 @@ async def test_control_tokens_in_a_message_reach_the_model_as_text(model, path):
 
 async def test_a_prompt_that_does_not_fit_says_by_how_much(model):
     with pytest.raises(
-        ContextLengthExceeded, match=r"has \d{4} tokens .* room for 1024 in each of its 3 slots.*--context"
+        ContextLengthExceeded, match=r"has \d{4} tokens .* room for 1024 in each of its 3 slots.*context"
     ):
         await model.generate([Message(role="user", content="word " * 3000)], sampling())
 

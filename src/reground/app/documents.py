@@ -19,14 +19,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reground.app.options_web import Web
+from reground.app.options import Web
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.paths import expanded, indexes_dir
 from reground.core.user_code import load_file, plugged
 
 if TYPE_CHECKING:
-    from reground.app.options_documents import Reranking, Searching
+    from reground.app.options import Reranking, Searching
     from reground.retrieval.index import IndexRetriever
     from reground.retrieval.settings import IndexReport, IndexSettings, Preset, Progress
 

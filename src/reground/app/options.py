@@ -10,30 +10,115 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from reground.app.options_documents import Documents, Language, Searching
-from reground.app.options_web import Web
 from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
-from reground.evaluation.questions import Sample
+from reground.core.run import Observer
+from reground.evaluation.questions import MEASURED, Questions, Sample
 from reground.models.options import ModelOptions
-
-if TYPE_CHECKING:  # types of options that exist only in Python
-    from reground.core.run import Observer
-    from reground.retrieval.settings import IndexReport, Progress
+from reground.retrieval.settings import IndexReport, Progress
 
 DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
 """The smallest model that answers most of the demo's questions; docs/reproduction/reader.md has the measurements."""
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
 
-_MODEL, _SEARCH = {"panel": "Model"}, {"panel": "Search"}
+_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST, _PAIRS = (
+    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost", "Blind pairs")
+)
+_BUDGET = {"prefix": "budget_", "min": 1, "panel": "Budget"}
+_FILE = {"file": True}
 _PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
 """A model's name, a model, or a function from prompt to reply."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Language:
+    """The language of the documents."""
+
+    language: str | None = None
+    """The language of the documents, as a code or an English name: de, ja, German, ...; English by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reranking:
+    """How documents are searched, and the order of what is found."""
+
+    retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_RERANK)
+    """How documents are searched: bm25 (words), hybrid (words and the vectors of a small model) or best (hybrid,
+    reranked by links); hybrid and best need the extra hybrid. By default words, reranked by links for an answer, and
+    not reranked in evaluations."""
+
+    rerank: str | None = field(default=None, metadata=_RERANK)
+    """Put what a search finds into a better order: links (titles that the question or the best documents name),
+    links:FOLDER, critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
+
+    rerank_depth: int | None = field(default=None, metadata={"min": 1, **_FILE, **_RERANK})
+    """The number of first passages that are reranked; 30 by default for links, 20 for the others."""
+
+    rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_FILE, **_RERANK})
+    """The most tokens of a query and a passage that a cross-encoder reads; 128 by default. Fewer take less time."""
+
+    rerank_by: Literal["fused", "score"] = field(default="fused", metadata={**_FILE, **_RERANK})
+    """Order by the reranker's score alone, or fused with the first order by reciprocal rank; links are always by
+    score."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Searching(Language, Reranking):
+    """How documents are read and searched."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Documents(Searching):
+    """The documents of a benchmark, given by path."""
+
+    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    """Documents or an index; the task's own corpus by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Web:
+    """What is searched instead of documents: the web, or a retriever of one's own; and what of pages is read."""
+
+    retriever: str | None = field(default=None, metadata=_WEB)
+    """Search with a retriever of your own: FILE.py:NAME, where NAME is a retriever or a function or class that makes
+    one, or the name of a plug-in, NAME or NAME:ARGUMENT."""
+
+    web: str | None = field(default=None, metadata=_WEB)
+    """Search the web instead of documents: an engine (searxng:URL, brave, serper, tavily, exa, ddgs, searchr1:URL), a
+    plug-in, several with commas between them, of which the first that answers is taken, or frozen:FILE, a snapshot."""
+
+    web_read: Literal["snippets", "pages", "first"] = field(default="pages", metadata={**_FILE, **_WEB})
+    """What of the results is read: snippets, as the engine shows them; pages, of each the part that is closest to the
+    query; or the first page that can be read, in pieces of 1,500 tokens, as in RAT."""
+
+    web_words: int = field(default=200, metadata={"min": 1, **_FILE, **_WEB})
+    """The most words that are read of a page."""
+
+    web_network: list[str] | None = field(default=None, metadata={**_FILE, **_WEB})
+    """A network of your own, such as 10.1.0.0/16, whose pages may be fetched; else only public addresses are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Where questions are answered, and trees grown."""
+
+    ray: str | None = field(default=None, metadata={"metavar": "ADDRESS", **_CLUSTER})
+    """Answer the questions in workers of Ray (the extra ray): local starts them on this machine, auto takes the cluster
+    that runs here or that RAY_ADDRESS names, HOST:PORT the one there. --concurrency and the limits on what is asked of
+    a server are shared out over the workers."""
+
+    ray_workers: int | None = field(default=None, metadata={"min": 1, **_CLUSTER})
+    """The number of workers; by default one for each of the cluster's CPUs, and at most --concurrency."""
+
+    ray_cpus: float = field(default=1.0, metadata={"min": 0.01, **_FILE, **_CLUSTER})
+    """The CPUs that Ray keeps free for each worker; less than 1 puts several on one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +157,46 @@ class Fresh:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Data:
+    """The place of the benchmarks."""
+
+    data: Path | None = None
+    """The folder of the benchmarks, or hub; by default REGROUND_DATA, then ./data."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """The address of a server, for commands that need no other model option."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions, metadata={"only": ("base_url",)})
+    """Where and how to reach the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quiet:
+    """Whether to show progress."""
+
+    quiet: bool = field(default=False, metadata={"short": "-q"})
+    """Show no progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Json:
+    """Whether results are printed as JSON."""
+
+    as_json: bool = field(default=False, metadata={"name": "--json"})
+    """Print only JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed(Json):
+    """How an answer is printed."""
+
+    steps: bool = False
+    """Show the steps too: each draft, the evidence, and what was corrected."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Work(ModelName, Searching):
     """The model, the documents, the settings and the budget."""
 
@@ -88,9 +213,7 @@ class Work(ModelName, Searching):
     model_options: ModelOptions | Mapping[str, Any] | None = field(default=None, metadata=_MODEL)
     """Where and how to reach the model."""
 
-    budget: Budget | int | Mapping[str, Any] | None = field(
-        default=None, metadata={"prefix": "budget_", "min": 1, "panel": "Budget"}
-    )
+    budget: Budget | int | Mapping[str, Any] | None = field(default=None, metadata=_BUDGET)
     """The most that one question may cost; a plain number means tokens."""
 
 
@@ -121,7 +244,7 @@ class Ask(MethodName, Planning, Rewriter, Fresh, Web):
     """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
     cross-encoder:NAME or embedding:NAME; model, which asks the answering model, within the budget; or none."""
 
-    support_threshold: float | None = field(default=None, metadata={"file": True})
+    support_threshold: float | None = field(default=None, metadata=_FILE)
     """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
     or for embeddings a cosine, 0.65 by default."""
 
@@ -145,62 +268,19 @@ class Ask(MethodName, Planning, Rewriter, Fresh, Web):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Data:
-    """The place of the benchmarks."""
+class Chat(Ask):
+    """The options of `chat`: those of `ask` without the question, and where the conversation is kept."""
 
-    data: Path | None = None
-    """The folder of the benchmarks, or hub; by default REGROUND_DATA, then ./data."""
+    question: str = field(default="", metadata=_PYTHON)
 
+    fresh: bool = field(default=False, metadata=_PYTHON)
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark(Data, Documents, Work, Sample):
-    """The options of every command on a benchmark; the model and the documents are given by name or path."""
+    conversation: Path | None = None
+    """Keep the conversation in this JSONL file; by default in a new file in the user's state folder."""
 
-    task: str = field(metadata={"short": "-t"})
-    """A benchmark's name, or scheme:DIR."""
-
-    model: str = DEFAULT_MODEL
-    """provider/model; see `reground models`."""
-
-    sandbox: str = "bubblewrap"
-    """The sandbox that runs generated code: bubblewrap or docker."""
-
-    out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The folder of the run; a folder in ./runs by default."""
-
-    settings: Mapping[str, object] = field(default_factory=dict)
-    model_options: ModelOptions = field(default_factory=ModelOptions)
-    budget: Budget = field(default_factory=Budget)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trees(Benchmark):
-    """The options of a command that collects trees."""
-
-    limit: int = 20
-    """The number of questions, drawn by the seed; 0 means all."""
-
-    concurrency: int = 4
-
-    simulations: int = field(default=32, metadata={"min": 1, **_SEARCH})
-    """Simulations per tree."""
-
-    in_flight: int = field(default=4, metadata={"min": 1, **_SEARCH})
-    """Simulations of one tree that run at once."""
-
-    exploration: float = field(default=2**0.5, metadata={"min": 0, **_SEARCH})
-    """The constant c of UCB1: a higher value explores untried moves more."""
-
-    rollout: Literal["answer", "first"] = field(default="answer", metadata=_SEARCH)
-    """How a simulation ends: answer forces the answer at once; first plans on with the first candidate each time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Served:
-    """The address of a server, for commands that need no other model option."""
-
-    model_options: ModelOptions = field(default_factory=ModelOptions, metadata={"only": ("base_url",)})
-    """Where and how to reach the model."""
+    resume: bool = False
+    """Take up the conversation of --conversation, or else the last one. A question that was cut short goes on where it
+    stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +321,7 @@ class Index(Language, Data, Served):
     chunk_tokens: int = field(default=2000, metadata={"min": 16})
     """The most tokens in one chunk."""
 
-    overlap: int = field(default=100, metadata={"file": True, "min": 0})
+    overlap: int = field(default=100, metadata={"min": 0, **_FILE})
     """Tokens that neighbouring chunks share."""
 
     embedder: str | None = None
@@ -253,24 +333,341 @@ class Index(Language, Data, Served):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quiet:
-    """Whether to show progress."""
+class Retrieve(Documents, Web):
+    """The options of `retrieve`."""
 
-    quiet: bool = field(default=False, metadata={"short": "-q"})
-    """Show no progress."""
+    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    """A folder of documents, a JSONL file, or an index."""
+
+    query: str | None = field(default=None, metadata={"argument": True})
+    """The query; or --queries."""
+
+    queries: Path | None = None
+    """A file of queries, one a line: an id, a tab and the query; or JSONL with id and query."""
+
+    k: int = field(default=10, metadata={"short": "-k", "min": 1})
+    """The most passages of a query."""
+
+    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
+    """Queries in work at once."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """Write a TREC run to this file. With --queries and without it, the run is printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Json:
-    """Whether results are printed as JSON."""
+class Offering(Searching, Web):
+    """Which methods, over which models and documents, are offered, and what one question may cost."""
 
-    as_json: bool = field(default=False, metadata={"name": "--json"})
-    """Print only JSON."""
+    method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m"})
+    """A method's name, or name+preset. May be repeated; the first is the default."""
+
+    model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL])
+    """provider/model; see `reground models`. May be repeated; the first is the default. none searches documents alone,
+    for POST /retrieve."""
+
+    corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
+    """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default
+    the folder's own. May be repeated; the first is the default."""
+
+    settings: Mapping[str, object] = field(default_factory=dict, metadata={"name": "--set", "metavar": "KEY=VALUE"})
+    """A setting of the methods that have it, e.g. k=3, or of one method: rag.k=3. May be repeated."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
+    """Where and how to reach the models."""
+
+    budget: Budget = field(default_factory=Budget, metadata=_BUDGET)
+    """The most that one question may cost, whatever a request asks for."""
+
+    support: str = "words"
+    """How the sentences of an answer are checked against the passages, as in `ask`; or none."""
+
+    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
+    """Questions in work at once."""
+
+    waiting: int = field(default=64, metadata={"min": 0, **_FILE})
+    """Questions that may wait for their turn; further ones are refused."""
+
+    home: Path | None = field(default=None, metadata=_FILE)
+    """The folder for runs; the user's state folder by default. A question that was answered before is replayed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Printed(Json):
-    """How an answer is printed."""
+class Serve(Offering):
+    """The options of `serve`."""
 
-    steps: bool = False
-    """Show the steps too: each draft, the evidence, and what was corrected."""
+    host: str = "127.0.0.1"
+    """The address to listen at; by default this machine alone can reach it. Another one needs keys, or --no-keys."""
+
+    port: int = field(default=8000, metadata={"min": 0})
+    """The port; 0 takes a free one."""
+
+    keys: Path | None = None
+    """The file of API keys, as --new-key writes it; by default keys.jsonl in the user's configuration folder. Where it
+    has a key, every request needs one."""
+
+    no_keys: bool = False
+    """Ask for no key, whoever can reach the address."""
+
+    allow_origin: list[str] | None = field(default=None, metadata=_FILE)
+    """A web page's origin that may ask from a browser, such as https://chat.example.org; or *."""
+
+    keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
+    """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
+    answered and paid for again. Runs of other commands stay."""
+
+    max_body: int = field(default=4, metadata={"min": 1, **_FILE})
+    """The largest body of a request, in MiB."""
+
+    heartbeat: float = field(default=10.0, metadata={"min": 0.05, **_FILE})
+    """Seconds without news after which a stream gets a comment, so that nothing between takes it for dead."""
+
+    grace: float = field(default=30.0, metadata={"min": 0, **_FILE})
+    """After SIGTERM, how long questions in work may take to their end; then they are cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mcp(Offering):
+    """The options of `mcp`."""
+
+    http: bool = False
+    """Serve by streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input and output."""
+
+    port: int = field(default=8766, metadata={"min": 0})
+    """The port for --http; 0 takes a free one."""
+
+    result_tokens: int = field(default=2000, metadata={"min": 1, **_FILE})
+    """The most tokens of a tool's result, as estimated, where a call asks for no other number; at least 300."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """The options of `view`."""
+
+    place: Path = field(kw_only=False, metadata={"argument": True})
+    """A run folder or a folder of runs, or a trajectory file (JSONL)."""
+
+    host: str = "127.0.0.1"
+    """The address to listen at; by default this machine alone can reach it."""
+
+    port: int = field(default=0, metadata={"min": 0})
+    """The port; 0 takes a free one."""
+
+    open: bool = field(default=True, metadata={"name": "--open/--no-open"})
+    """Open the page in the browser."""
+
+    export: Path | None = None
+    """Write the page with all questions to this HTML file, which needs no server, and end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark(Data, Documents, Work, Sample):
+    """The options of every command on a benchmark; the model and the documents are given by name or path."""
+
+    task: str = field(metadata={"short": "-t"})
+    """A benchmark's name, or scheme:DIR."""
+
+    model: str = DEFAULT_MODEL
+    """provider/model; see `reground models`."""
+
+    sandbox: str = field(default="bubblewrap", metadata=_FILE)
+    """The sandbox that runs generated code: bubblewrap or docker."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder of the run; a folder in ./runs by default."""
+
+    settings: Mapping[str, object] = field(default_factory=dict)
+    model_options: ModelOptions = field(default_factory=ModelOptions)
+    budget: Budget = field(default_factory=Budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """How results are printed."""
+
+    format: Literal["text", "md", "json"] = "text"
+    """How the results are printed. text is for the terminal; the others print nothing else, to be redirected to a
+    file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """The baseline of a comparison."""
+
+    baseline: str | None = None
+    """The method that the others are tested against; the first one by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring(Benchmark, Planning, Questions, Rewriter, Results, Web, Cluster):
+    """The options that `eval` and `compare` share."""
+
+    task: str = field(default="", metadata={"short": "-t"})
+    """A benchmark's name, or scheme:DIR."""
+
+    questions: Path | None = None
+    """Questions of your own instead of a benchmark: JSONL or CSV with question, answer (or answers), and perhaps id and
+    passages. All are taken unless --limit says otherwise."""
+
+    limit: int | None = None
+    """The number of questions, drawn by the seed; 0 means all. The default is 100, or all questions of --ids or
+    --questions."""
+
+    rewriter: str | None = None
+
+    judge: str | None = field(default=None, metadata=_MODEL)
+    """The model (provider/model) that rates long answers. It uses the same server options."""
+
+    dry_run: bool = field(default=False, metadata=_COST)
+    """Print the estimated cost and stop."""
+
+    speed: float | None = field(default=None, metadata={"min": 0.001, **_FILE, **_COST})
+    """Tokens per second, to estimate the time."""
+
+    yes: bool = field(default=False, metadata={"short": "-y", **_COST})
+    """Do not ask for confirmation before spending more than 1 USD."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.questions is not None:
+            if self.task:
+                raise ConfigurationError("give --task or --questions, not both")
+            object.__setattr__(self, "task", f"{MEASURED}:{self.questions}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(MethodName, Measuring):
+    """The options of `eval`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Measuring, Baseline):
+    """The options of `compare`."""
+
+    preset: str | None = None
+    """Experiments instead of a task: the papers' tables. paper-claims, or those of one paper: rat-claims,
+    rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
+
+    methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
+    """The methods to compare, separated by commas."""
+
+    budgets: str | None = field(default=None, metadata={"short": "-b"})
+    """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget. The default is 1k,2k,4k, or a
+    preset's own."""
+
+    budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
+
+    tune: int = field(default=0, metadata={"min": 0})
+    """Choose each method's size on this number of training questions; 0 takes the largest that is expected to fit."""
+
+    tune_task: str | None = field(default=None, metadata=_FILE)
+    """The training split to tune on; the task's own by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Baseline, Results):
+    """The options of `report`."""
+
+    folders: list[Path] = field(metadata={"argument": True})
+    """Run folders, or folders that contain run folders."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder for report.md and the plots; the first folder by default."""
+
+    by: str | None = None
+    """Also group the results by this field of the questions' metadata."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging(Data):
+    """The options of `judge`."""
+
+    folders: list[Path] = field(metadata={"argument": True})
+    """Run folders, or folders that contain run folders."""
+
+    judges: str = field(default="", metadata={"short": "-j"})
+    """The models (provider/model) that rate the answers, separated by commas."""
+
+    page: Path | None = field(default=None, metadata=_PAIRS)
+    """Write a page to this file on which people compare two answers at a time, not knowing whose they are, and stop."""
+
+    votes: list[Path] = field(default_factory=list, metadata=_PAIRS)
+    """A file of votes that somebody saved on such a page. May be repeated; judges compare the pairs too."""
+
+    pairs: bool = field(default=False, metadata=_PAIRS)
+    """Let the judges compare two answers at a time, without people."""
+
+    seed: int = field(default=0, metadata=_PAIRS)
+    """Draws the order of the page's pairs, and which answer is A."""
+
+    tasks: str = ""
+    """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
+
+    people: Path | None = None
+    """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder for judges.md or pairs.md and the judges' replies; the first folder by default."""
+
+    concurrency: int = field(default=8, metadata={"min": 1})
+    """Answers in work at once."""
+
+    dry_run: bool = False
+    """Print the number of answers to rate and stop."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions)
+    """Where and how to reach the models."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Propose(Language, Fresh):
+    """The options of `questions`."""
+
+    corpus: Path = field(metadata={"short": "-c"})
+    """A folder of documents or a JSONL file."""
+
+    out: Path = field(default=Path("questions.jsonl"), metadata={"short": "-o"})
+    """The file for the questions, one a line. A file that was edited is never replaced."""
+
+    count: int = field(default=50, metadata={"short": "-n", "min": 1})
+    """How many questions to propose."""
+
+    tries: int | None = field(default=None, metadata={"min": 1, **_FILE})
+    """The most pairs of passages to try; ten for each question by default."""
+
+    seed: int = 0
+    """Draws the pairs of passages."""
+
+    concurrency: int = field(default=4, metadata={"short": "-j", "min": 1})
+    """Pairs in work at once."""
+
+    model: str = DEFAULT_MODEL
+    """provider/model; see `reground models`."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
+    """Where and how to reach the model."""
+
+    budget: Budget = field(default_factory=Budget, metadata=_BUDGET)
+    """The most that all questions together may cost."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trees(Benchmark):
+    """The options of a command that collects trees."""
+
+    limit: int = 20
+    """The number of questions, drawn by the seed; 0 means all."""
+
+    concurrency: int = 4
+
+    simulations: int = field(default=32, metadata={"min": 1, **_SEARCH})
+    """Simulations per tree."""
+
+    in_flight: int = field(default=4, metadata={"min": 1, **_FILE, **_SEARCH})
+    """Simulations of one tree that run at once."""
+
+    exploration: float = field(default=2**0.5, metadata={"min": 0, **_FILE, **_SEARCH})
+    """The constant c of UCB1: a higher value explores untried moves more."""
+
+    rollout: Literal["answer", "first"] = field(default="answer", metadata={**_FILE, **_SEARCH})
+    """How a simulation ends: answer forces the answer at once; first plans on with the first candidate each time."""

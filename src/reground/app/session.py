@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from reground.app import catalogue
 from reground.app.documents import Source, check_reranker, close, names_other, open_source
 from reground.app.identity import identity
-from reground.app.options import Ask
-from reground.app.options_documents import Searching
+from reground.app.options import Ask, Searching
 from reground.app.result import Result, empty_answer
 from reground.app.run_folder import Hold, alone, in_use
 from reground.app.signature import as_budget, as_form, as_model, as_options, spread

@@ -185,7 +185,7 @@ class GgufModel:
             return ModelError(f"{self.name}: {error.get('message', error)}")
         return ContextLengthExceeded(
             f"the prompt has {error.get('n_prompt_tokens')} tokens and {self.name} has room for {error.get('n_ctx')} "
-            f"in each of its {slots} slots: retrieve fewer or shorter passages, or give the model more with --context"
+            f"in each of its {slots} slots: retrieve fewer or shorter passages, or set a larger context"
         )
 
 

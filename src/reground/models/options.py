@@ -84,10 +84,10 @@ class ModelOptions:
     attempts: int = field(default=6, metadata={"file": True})
     """How often one call is tried, the first time included."""
 
-    timeout: float = 600.0
+    timeout: float = field(default=600.0, metadata={"file": True})
     """Seconds that one attempt may take."""
 
-    context: int | None = None
+    context: int | None = field(default=None, metadata={"file": True})
     """Context a slot, in tokens (gguf); else what the model was trained with."""
 
     slots: int | None = field(default=None, metadata={"file": True})
@@ -103,7 +103,7 @@ class ModelOptions:
     adapter: Path | None = None
     """A LoRA adapter: a folder or file of peft (hf), or a GGUF file (gguf)."""
 
-    dtype: Dtype = "auto"
+    dtype: Dtype = field(default="auto", metadata={"file": True})
     """What the model computes in (hf); auto is bfloat16 on a GPU, else float32. A processor with AVX512-BF16 or AMX
     gains from bfloat16 too."""
 

@@ -31,7 +31,8 @@ SCRATCH_MIB = 32
 _INTERPRETER_MIB = 96
 _BOOT = "import sys; sys.path.insert(0, '/reground'); from harness import main; main({job})"
 _ADVICE = (
-    "install bubblewrap and allow unprivileged user namespaces, or use --sandbox docker where a Docker daemon runs"
+    "install bubblewrap and allow unprivileged user namespaces, or set the option sandbox to docker where a Docker "
+    "daemon runs"
 )
 
 

@@ -17,7 +17,7 @@ from reground.sandbox.engine import Job, Launch
 
 HARNESS = Path(__file__).parent / "harness"
 _BOOT = "import sys; sys.path.insert(0, '/reground'); from harness import main; main('/job.json')"
-_ADVICE = "start it, or use --sandbox bubblewrap"
+_ADVICE = "start it, or set the option sandbox to bubblewrap"
 
 
 def find_docker(binary: str = "docker") -> Docker:

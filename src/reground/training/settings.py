@@ -122,13 +122,13 @@ class CriticFit(Fitting):
     models: Literal["each", "shared"] = "each"
     """each fits one model for each kind of choice, shared one for all."""
 
-    kinds: str = ",".join(KINDS)
+    kinds: str = field(default=",".join(KINDS), metadata=FILE)
     """The kinds of choice to fit critics for, separated by commas."""
 
-    margin: bool = False
+    margin: bool = field(default=False, metadata=FILE)
     """Ask for scores that differ by the pairs' margins."""
 
-    text_only: bool = False
+    text_only: bool = field(default=False, metadata=FILE)
     """Let the text's score decide alone. Otherwise it is weighed against what else is known: the search's score and
     rank of a document, the log-probability of a query or a rationale, the place of a sub-goal."""
 
@@ -168,13 +168,13 @@ class CriticFit(Fitting):
 class PairSettings:
     """Which pairs of siblings are kept."""
 
-    min_visits: int = field(default=2, metadata={"min": 1})
+    min_visits: int = field(default=2, metadata={"min": 1, **FILE})
     """The fewest simulations through each of the two. The mean of one is mostly noise."""
 
-    min_margin: float = field(default=0.0, metadata={"min": 0})
+    min_margin: float = field(default=0.0, metadata={"min": 0, **FILE})
     """The smallest difference of their mean rewards. Equal means never make a pair."""
 
-    held_out: float = field(default=0.2, metadata={"min": 0})
+    held_out: float = field(default=0.2, metadata={"min": 0, **FILE})
     """The share of the questions whose pairs measure the critics and are not trained on."""
 
     gold_documents: bool = False
@@ -194,16 +194,16 @@ class PairSettings:
 class AgentLessons:
     """How an oracle shows the Search Agent what to do."""
 
-    max_searches: int = field(default=3, metadata={"min": 1})
+    max_searches: int = field(default=3, metadata={"min": 1, **FILE})
     """Searches a question, at most."""
 
     k: int = field(default=3, metadata={"min": 1})
     """Results of a search."""
 
-    snippet_tokens: int = field(default=160, metadata={"min": 16})
+    snippet_tokens: int = field(default=160, metadata={"min": 16, **FILE})
     """The most tokens of a result."""
 
-    complete: float = field(default=0.0, metadata={"min": 0})
+    complete: float = field(default=0.0, metadata={"min": 0, **FILE})
     """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
 
     seed: int = 0
@@ -221,16 +221,16 @@ class ReaderLessons:
     repeats: int = field(default=1, metadata={"min": 1})
     """How often each question is asked, each time with another draw."""
 
-    unanswerable: float = field(default=0.25, metadata={"min": 0})
+    unanswerable: float = field(default=0.25, metadata={"min": 0, **FILE})
     """The share of questions whose gold passages are hidden, so that the model learns to say so."""
 
-    complete: float = field(default=0.0, metadata={"min": 0})
+    complete: float = field(default=0.0, metadata={"min": 0, **FILE})
     """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
 
-    most_passages: int = field(default=4, metadata={"min": 2})
+    most_passages: int = field(default=4, metadata={"min": 2, **FILE})
     """Passages in a search, at most; from 2 on, drawn for each question."""
 
-    passage_tokens: int = field(default=300, metadata={"min": 16})
+    passage_tokens: int = field(default=300, metadata={"min": 16, **FILE})
     """The most tokens of a passage, as in the preset grounded+reader."""
 
     seed: int = 0
@@ -252,7 +252,7 @@ class WarmUp:
     """What shows that a rewriting is good: answer (the final answer was right, as in the paper), passages (what was
     read holds the answer), or either."""
 
-    copies: float = 0.3
+    copies: float = field(default=0.3, metadata=FILE)
     """The largest share of questions that are their own rewriting."""
 
     seed: int = 0
@@ -293,7 +293,7 @@ class Optimising(Training):
     layers: int = field(default=0, metadata={"min": 0})
     """The number of last layers to train, which takes less time; 0 trains all weights."""
 
-    reply_tokens: int = field(default=50, metadata={"min": 1})
+    reply_tokens: int = field(default=50, metadata={"min": 1, **FILE})
     """The most tokens of a reply."""
 
     prompt_tokens: int = field(default=512, metadata={"min": 1, **FILE})

@@ -13,7 +13,7 @@ from pathlib import Path
 import uvicorn
 
 from reground.app.documents import Source
-from reground.app.options_serving import Offering, Serve
+from reground.app.options import Offering, Serve
 from reground.app.serving.engine import Engine
 from reground.app.serving.keys import Keys
 from reground.app.serving.server import application

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reground.app.options_serving import Serve
+from reground.app.options import Serve
 from reground.app.serving.keys import Keys, new_key
 from reground.app.serving.server import application
 from reground.models.scripted import ScriptedModel

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.options_serving import Offering
+from reground.app.options import Offering
 from reground.app.serving.engine import Busy, Engine, UnknownName, setup_of
 from reground.app.session import Session
 from reground.core.budget import Budget

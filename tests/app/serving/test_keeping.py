@@ -125,10 +125,12 @@ def test_the_command_cleans_an_old_home_and_says_so_in_one_line(tmp_path: Path, 
             time.sleep(0.5)
             assert folder.exists(), "90 days by default"
             server.ended(signal.SIGINT, 20)
-        with process(tmp_path / "home", docs, mock, "--keep", "80") as server:
+        config = tmp_path / "keep.toml"
+        config.write_text("keep = 80\n")
+        with process(tmp_path / "home", docs, mock, "--config", str(config)) as server:
             deadline = time.monotonic() + 20
             while folder.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
             _, _, said = server.ended(signal.SIGINT, 20)
     assert not folder.exists()
-    assert f"{server.said}{said}".count("removed 1 run that nobody asked for in 80 days (--keep)") == 1
+    assert f"{server.said}{said}".count("removed 1 run that nobody asked for in 80 days (keep)") == 1

@@ -98,7 +98,7 @@ async def test_a_page_of_the_web_cannot_ask(server: Served, headers: dict[str, s
 
 
 def test_documents_are_offered_without_a_model(tmp_path: Path) -> None:
-    from reground.app.options_serving import Serve
+    from reground.app.options import Serve
     from reground.app.serving.engine import setup_of
 
     setup = setup_of(Serve(model=["none"], corpus=[str(tmp_path)]))

@@ -148,8 +148,9 @@ def test_sigterm_lets_what_is_in_work_end(tmp_path: Path, docs: Path) -> None:
 
 
 def test_sigterm_cancels_what_takes_longer_than_the_grace(tmp_path: Path, docs: Path) -> None:
-    home = tmp_path / "home"
-    with serving(MockOpenAI(latency=30)) as model, process(home, docs, model, "--grace", "0.3") as server:
+    home, config = tmp_path / "home", tmp_path / "grace.toml"
+    config.write_text("grace = 0.3\n")
+    with serving(MockOpenAI(latency=30)) as model, process(home, docs, model, "--config", str(config)) as server:
         thread, got = ask_aside(server)
         while not model.received:
             time.sleep(0.02)
@@ -216,5 +217,5 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pyte
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(MockOpenAI()) as model:
         port = str(taken.getsockname()[1])
         arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]
-        assert run([*arguments, "--home", str(tmp_path)]) == 2
+        assert run(arguments) == 2
     assert f"cannot listen at 127.0.0.1:{port}: address already in use" in capsys.readouterr().err

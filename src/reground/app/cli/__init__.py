@@ -1,8 +1,10 @@
-"""The command line: one file per group of commands, and one place that turns errors into exit codes.
+"""The command line: a file for each command, and one place that turns errors into exit codes.
 
 Exit codes: 0 done; 1 no answer, or an empty one; 2 the command, the configuration or the environment is wrong; 3 an
 evaluation finished with failed questions; 4 an answer that rests on no document; 70 a bug in reground; 130 interrupted
 (everything is kept, and the same command resumes).
+
+Imports stand in the functions here, so that Ctrl-C during them, which take most of a short command's time, is caught.
 """
 
 from __future__ import annotations
@@ -16,8 +18,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from reground.app.cli.codes import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SURROUNDINGS
-from reground.app.cli.streams import steady_streams, to_nowhere
+EXIT_SURROUNDINGS = 2
+EXIT_FAILED_QUESTIONS = 3
+EXIT_UNGROUNDED = 4
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
 
 _LONGEST = 1_000
 """The most characters in an error message."""
@@ -39,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _written(arguments: Sequence[str] | None) -> int:
     """Run one command, write out what it printed, and return the exit code."""
+    from reground.app.cli.console import steady_streams, to_nowhere
+
     steady_streams()
     code = run(arguments)
     try:
@@ -46,7 +53,7 @@ def _written(arguments: Sequence[str] | None) -> int:
     except OSError as error:  # the disk is full; the buffered rest would fail again at exit
         to_nowhere(sys.stdout.fileno())
         if code == 0:
-            _say(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
+            _report(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
             code = EXIT_SURROUNDINGS
     _end_at_once(code)
     return code
@@ -58,16 +65,19 @@ def _end_at_once(code: int) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
 
 
+_THREADS = {
+    "reground.app.documents": "BACKGROUND",
+    "reground.app.cli.train": "THREAD",
+    "reground.models.gguf": "THREADS",
+    "reground.models.hf": "THREADS",
+    "reground.web.engines.ddgs": "THREAD",
+}
+"""The constants with the names of threads that index, fit, load a model, read a prompt or search; by their module."""
+
+
 def _is_busy() -> bool:
-    """Whether a thread builds an index, fits or loads a model, reads a prompt or searches the web."""
-    corpora = sys.modules.get("reground.app.documents")  # not loaded, it has begun nothing
-    fits = sys.modules.get("reground.app.cli.train")
-    llama = sys.modules.get("reground.models.gguf")
-    ddgs = sys.modules.get("reground.web.engines.ddgs")
-    hf = sys.modules.get("reground.models.hf")
-    ours = (corpora and corpora.BACKGROUND, fits and fits.THREAD)
-    named = (*ours, llama and llama.THREADS, hf and hf.THREADS, ddgs and ddgs.THREAD)
-    busy = tuple(filter(None, named))
+    """Whether such a thread runs. A module that was not loaded has begun nothing."""
+    busy = tuple(getattr(sys.modules[name], constant) for name, constant in _THREADS.items() if name in sys.modules)
     return any(thread.name.startswith(busy) for thread in threading.enumerate())
 
 
@@ -76,7 +86,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         with _shown_warnings():
             return _run(arguments)
-    except KeyboardInterrupt:  # during the imports, which take most of a short command's time
+    except KeyboardInterrupt:
         return _interrupted()
 
 
@@ -89,37 +99,39 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)
-        # typer turns a Ctrl-C that no command handled into this code
-        return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0
     except typer.Exit as leave:
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except RegroundError as error:
-        _say(f"error: {' '.join(str(error).split())}")
+        _report(f"error: {' '.join(str(error).split())}")
         return error.exit_code
     except Exception as error:
         if _is_usage(error):
             return _show_usage(error)
-        if isinstance(error, OSError) and error.errno is not None and place_of(error) is None:
-            _say(f"error: {'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}")
+        place = place_of(error)
+        if isinstance(error, OSError) and error.errno is not None and place is None:
+            _report(f"error: {'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}")
             return EXIT_SURROUNDINGS
         if os.environ.get("REGROUND_DEBUG"):
             raise
-        if (place := place_of(error)) is not None:
-            _say(f"error: {place}: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see how it got there)")
+        what = f"{type(error).__name__}: {error}"
+        if place is not None:
+            _report(f"error: {place}: {what} (set REGROUND_DEBUG=1 to see how it got there)")
             return EXIT_SURROUNDINGS
-        _say(f"internal error: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see where; please report it)")
+        _report(f"internal error: {what} (set REGROUND_DEBUG=1 to see where; please report it)")
         return EXIT_BUG
+    # typer turns a Ctrl-C that no command handled into this code
+    return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0
 
 
 class _Warnings(logging.Handler):
     """Prints what reground's own loggers say as every other line: it may hold a server's words."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        from reground.app.cli.terminal import say
+        from reground.app.cli.console import note
 
-        say(self.format(record), error=True)
+        note(self.format(record))
 
 
 @contextmanager
@@ -135,42 +147,32 @@ def _shown_warnings() -> Iterator[None]:
 
 
 def _interrupted() -> int:
-    _say("interrupted; everything so far is kept: the same command continues from here")
+    _report("interrupted; everything so far is kept: the same command continues from here")
     return EXIT_INTERRUPTED
 
 
 def _is_usage(error: Exception) -> bool:
-    """Whether the option parser raised it.
-
-    The check is by name, because some releases of typer have no public name for the parser's base class.
-    """
+    """Whether the option parser raised it. By name: some releases of typer have no public name for the base class."""
     return any(base.__name__ == "ClickException" for base in type(error).__mro__)
-
-
-def _file_options(context: Any) -> set[str]:
-    """The options of a command that only the configuration file has."""
-    names = getattr(getattr(context, "command", None), "callback", None)
-    in_file = getattr(names, "in_file", ())
-    return {option for each in context.command.params if each.name in in_file for option in each.opts}
 
 
 def _show_usage(error: Any) -> int:
     name = getattr(error, "option_name", None)
-    if name is not None and name in _file_options(error.ctx):
+    if name is not None and name in getattr(error.ctx.command, "in_file", ()):
         key = name[2:].replace("-", "_")
-        _say(f"error: {name} is no option of the command line: write {key} = ... in reground.toml, or pass --config")
+        _report(f"error: {name} is no option of the command line: write {key} = ... in reground.toml, or pass --config")
         return EXIT_SURROUNDINGS
     error.message = _short(str(error.message).removeprefix("Value error, "))  # pydantic's words
     error.show()
     if type(error).__name__ == "NoArgsIsHelpError":  # it shows only the help
-        _say("error: a command is missing: name one of those above")
+        _report("error: a command is missing: name one of those above")
     return int(error.exit_code)
 
 
-def _say(line: str) -> None:
-    from reground.app.cli.terminal import say
+def _report(line: str) -> None:
+    from reground.app.cli.console import note
 
-    say(_short(line), error=True)
+    note(_short(line))
 
 
 def _short(line: str) -> str:

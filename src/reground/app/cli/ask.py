@@ -1,42 +1,33 @@
-"""`reground ask`: answer a question and show the evidence."""
+"""`reground ask`: answer a question and show the evidence; and the models that are offered where none was named."""
 
 from __future__ import annotations
 
 import asyncio
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import typer
 
-from reground.app.cli import _common as common
-from reground.app.cli.codes import EXIT_UNGROUNDED
+from reground.app.catalogue import found_servers
+from reground.app.cli import EXIT_UNGROUNDED
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import consoles, note, print_json
+from reground.app.cli.display import show_result
 from reground.app.cli.flags import everyday, flattened
-from reground.app.cli.offering import found_words, is_model_named, offered_instead
+from reground.app.cli.progress import Progress
 from reground.app.options import Ask, Printed, Quiet
-
-if TYPE_CHECKING:
-    from reground.app.result import Result
+from reground.app.session import answer
+from reground.core.errors import MissingExtra
+from reground.downloads import PullError
 
 
 @everyday(
-    "question",
-    "corpus",
-    "web",
-    "method",
-    "model",
-    "form",
-    "settings",
-    "budget__tokens",
-    "retrieval",
-    "steps",
-    "as_json",
-    "quiet",
-    "fresh",
+    *("question", "corpus", "web", "method", "model", "form", "settings", "budget__tokens"),
+    *("retrieval", "steps", "as_json", "quiet", "fresh"),
 )
 @flattened
-def ask(context: typer.Context, order: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
+def ask(context: typer.Context, options: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
     """Answer a question step by step, and revise each step with evidence from your documents.
 
     The same command resumes an interrupted run and replays a finished one. Exit codes: 0 answered from your documents
@@ -45,43 +36,46 @@ def ask(context: typer.Context, order: Ask, output: Printed, voice: Quiet, confi
     Example:  reground ask "Which bridge is older?" --corpus docs/ --method rar
     """
     named = is_model_named(context)
-    with offered_instead(named=named):
-        _answer(order, as_json=output.as_json, steps=output.steps, quiet=voice.quiet)
-    if not (named or output.as_json or voice.quiet or os.environ.get("REGROUND_QUIET")) and (words := found_words()):
-        from reground.app.cli.terminal import say
-
-        say(f"note: no model was named, so {order.model} answered; this machine has others: {words}", error=True)
-
-
-def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bool = False) -> None:
-    from reground.app.cli.progress import AskProgress
-    from reground.app.session import answer
-
-    out, err = common.consoles()
-    with AskProgress(err, shown=not quiet and not as_json) as progress:
-        result = asyncio.run(answer(replace(order, observer=progress.on_event), progress))
-    if as_json:
-        from reground.app.cli.terminal import json_text, say
-
-        say(json_text(result.to_dict(), indent=2))
+    with other_models_offered(named=named), Progress(shown=not voice.quiet and not output.as_json) as progress:
+        result = asyncio.run(answer(replace(options, observer=progress.on_event), progress))
+    if output.as_json:
+        print_json(result.to_dict(), indent=2)
     else:
-        from reground.app.cli.display import show_result
-
-        show_result(out, result, steps=steps)
-    _leave_quietly(result)
+        show_result(consoles()[0], result, steps=output.steps)
+    if not voice.quiet:
+        if result.ungrounded is not None:
+            note(f"note: {result.ungrounded}: your documents do not give this answer")
+        if result.unchecked is not None:
+            note(f"note: the sentences were not checked: {result.unchecked}")
+        if result.stopped is not None:
+            note(f"note: the {result.stopped} budget ended the work early; this is the best answer so far")
+        if not (named or output.as_json) and (words := other_model()):
+            note(f"note: no model was named, so {options.model} answered; this machine has others: {words}")
     if result.ungrounded is not None:
         raise typer.Exit(EXIT_UNGROUNDED)
 
 
-def _leave_quietly(result: Result) -> None:
-    """Note on standard error, for scripts, that a budget ended the work or that the answer rests on no document."""
-    if os.environ.get("REGROUND_QUIET"):
-        return
-    from reground.app.cli.terminal import say
+def is_model_named(context: typer.Context) -> bool:
+    """Whether the command line or the configuration file names the model."""
+    source = context.get_parameter_source("model")
+    return source is not None and source.name != "DEFAULT"
 
-    if result.ungrounded is not None:
-        say(f"note: {result.ungrounded}: your documents do not give this answer", error=True)
-    if result.unchecked is not None:
-        say(f"note: the sentences were not checked: {result.unchecked}", error=True)
-    if result.stopped is not None:
-        say(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", error=True)
+
+def other_model() -> str | None:
+    """What to type for the first model of a server on this machine; None if none answers. Takes under a second."""
+    servers = asyncio.run(found_servers())
+    if not servers:
+        return None
+    more = f" ({len(servers) - 1} more: reground models)" if len(servers) > 1 else ""
+    return f"{servers[0].use}{more}"
+
+
+@contextmanager
+def other_models_offered(*, named: bool) -> Iterator[None]:
+    """Within the block, the error for a default model that cannot be had also names a model that answers here."""
+    try:
+        yield
+    except (MissingExtra, PullError) as error:
+        if not named and (words := other_model()) is not None:
+            error.args = (f"{error}; or take a model that answers on this machine: {words}",)
+        raise

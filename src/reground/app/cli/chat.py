@@ -7,31 +7,38 @@ import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from io import TextIOWrapper
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import typer
 
-from reground.app.cli import _common as common
-from reground.app.cli.codes import EXIT_UNGROUNDED
+from reground.app.cli import EXIT_UNGROUNDED
+from reground.app.cli.ask import is_model_named, other_models_offered
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import flattened
-from reground.app.cli.offering import is_model_named, offered_instead
-from reground.app.options import Json, Quiet
-from reground.app.options_talk import Chat
-
-if TYPE_CHECKING:
-    from reground.app.result import Result
-    from reground.app.serving.engine import Engine
-    from reground.app.serving.transcript import Transcript
-    from reground.core.run import Event, Observer
+from reground.app.cli.console import consoles, json_text, note, say
+from reground.app.cli.display import plain, show_answer_text, show_notes, show_read, show_support
+from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.progress import Progress, opened
+from reground.app.options import Chat, Json, Quiet
+from reground.app.result import Result
+from reground.app.serving.engine import Engine
+from reground.app.serving.responses import words_of
+from reground.app.serving.transcript import Transcript, open_transcript
+from reground.app.session import Session, setup_of
+from reground.core.errors import RegroundError
+from reground.core.language import Message
+from reground.core.run import Event
 
 _STEP = 400  # characters of a step that are shown while a question is in work
 
 
+@everyday(
+    *("corpus", "web", "method", "model", "form", "settings", "budget__tokens", "retrieval"),
+    *("conversation", "resume", "as_json", "quiet"),
+)
 @flattened
-def chat(context: typer.Context, order: Chat, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+def chat(context: typer.Context, options: Chat, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
     """Ask question after question; a follow-up may refer to what was said before. /quit ends, and so does Ctrl-D.
 
     Ctrl-C stops a question that is in work. The conversation is kept: --resume takes it up, also after the process was
@@ -42,21 +49,16 @@ def chat(context: typer.Context, order: Chat, output: Json, voice: Quiet, config
 
     Example:  reground chat --corpus docs/ --model gguf/smollm2
     """
-    from reground.app.cli.preparing import opened_session
-    from reground.app.serving.engine import Engine
-    from reground.app.serving.transcript import open_transcript
-    from reground.app.session import setup_of
-
-    with offered_instead(named=is_model_named(context)), asyncio.Runner() as runner:
-        setup = setup_of(order)  # wrong names are refused before a conversation's file is opened
-        transcript = open_transcript(order.conversation, resume=order.resume)
-        shown = not voice.quiet and not output.as_json
+    with other_models_offered(named=is_model_named(context)), asyncio.Runner() as runner:
+        setup = setup_of(options)  # wrong names are refused before a conversation's file is opened
+        transcript = open_transcript(options.conversation, resume=options.resume)
+        quiet = voice.quiet or output.as_json
         stack = AsyncExitStack()
         try:
-            opening = opened_session(setup, common.consoles()[1], shown=shown)
-            engine = Engine(runner.run(stack.enter_async_context(opening)), concurrency=1)
+            session = stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
+            engine = Engine(runner.run(session), concurrency=1)
             stack.push_async_callback(engine.aclose)
-            code = _Talk(order, engine, transcript, runner, output.as_json, shown).hold()
+            code = _Talk(options, engine, transcript, runner, output.as_json, quiet).hold()
         finally:
             runner.run(stack.aclose())
     if code:
@@ -75,21 +77,19 @@ def _typed() -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Talk:
-    """A conversation. shown: whether progress and remarks are."""
-
-    order: Chat
+    options: Chat
     engine: Engine
     transcript: Transcript
     runner: asyncio.Runner
     as_json: bool
-    shown: bool
+    quiet: bool
 
     def hold(self) -> int:
         """Go on with the question that was cut short, then ask what is typed or comes in a pipe, one question a line.
 
         Returns the exit code. Ctrl-C stops a question of a terminal; from a pipe it ends all.
         """
-        kept, in_terminal, codes = self.transcript, sys.stdin.isatty(), {0}
+        transcript, in_terminal, codes = self.transcript, sys.stdin.isatty(), {0}
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")
         if in_terminal:
@@ -102,45 +102,52 @@ class _Talk:
             except KeyboardInterrupt:
                 if not in_terminal:
                     raise
-                if kept.unanswered is not None:
-                    kept.write("stopped", "interrupted")
+                if transcript.unanswered is not None:
+                    transcript.write("stopped", "interrupted")
                 self._remark("stopped; Ctrl-C again ends")
-        if in_terminal and kept.path.exists():
-            self._remark(f"kept in {kept.path}; --resume takes it up")
+        if in_terminal and transcript.path.exists():
+            self._remark(f"kept in {transcript.path}; --resume takes it up")
         return 0 if in_terminal else 1 if 1 in codes else max(codes)
 
     def _taken_up(self) -> Iterator[str]:
         """Say what was kept; gives the question that was cut short, if there is one."""
-        from reground.app.cli.terminal import say
-
-        kept = self.transcript
-        for notice in kept.notices:
-            say(notice, error=True)
-        if kept.turns:
-            self._remark(f"taken up after {len(kept.turns) // 2} questions; the last: {kept.turns[-2].content}")
-            self._remark(kept.turns[-1].content)
-        if kept.unanswered is not None:
-            self._remark(f"going on with: {kept.unanswered}")
-            yield kept.unanswered
+        transcript = self.transcript
+        for notice in transcript.notices:
+            note(notice)
+        if turns := transcript.turns:
+            self._remark(f"taken up after {len(turns) // 2} questions; the last: {turns[-2].content}")
+            self._remark(turns[-1].content)
+        if transcript.unanswered is not None:
+            self._remark(f"going on with: {transcript.unanswered}")
+            yield transcript.unanswered
 
     def _ask(self, question: str) -> int:
-        """Ask, print and keep the answer, and return the exit code of a pipe. Raises KeyboardInterrupt."""
-        from reground.app.cli.progress import AskProgress
-        from reground.app.cli.terminal import json_text, say
-        from reground.core.errors import RegroundError
-        from reground.core.language import Message
+        """Ask, print and keep the answer, and return the exit code of a pipe. Raises KeyboardInterrupt.
 
+        A terminal shows each step when the next one begins, so the last one, the answer, is printed as that alone.
+        """
         self.transcript.write("question", question)
         turns = [*self.transcript.turns, Message(role="user", content=question)]
+        in_terminal = consoles()[1].is_terminal
+        ended: list[str] = []
+
+        def on_event(event: Event) -> None:
+            if event.type == "begin":
+                for words in ended if in_terminal else ():
+                    self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
+                ended.clear()
+            elif words := words_of(event).strip():
+                ended.append(words)
+            progress.on_event(event)
+
         try:
-            with AskProgress(common.consoles()[1], shown=self.shown) as progress:
-                observer = self._telling(progress.on_event)
-                work = self.engine.ask("", turns, observer=observer, seed=self.order.seed, form=self.order.form)
-                result = self.runner.run(work)
+            with Progress(shown=not self.quiet) as progress:
+                seed, form = self.options.seed, self.options.form
+                result = self.runner.run(self.engine.ask("", turns, observer=on_event, seed=seed, form=form))
         except RegroundError as error:
             why = " ".join(str(error).split())
             self.transcript.write("stopped", why)
-            say(f"error: {why}", error=True)
+            note(f"error: {why}")
             if self.as_json:
                 say(json_text({"question": question, "error": why}))
             return 1
@@ -151,42 +158,19 @@ class _Talk:
             _print(question, result)
         return 0 if result.answered else EXIT_UNGROUNDED
 
-    def _telling(self, observer: Observer) -> Observer:
-        """An observer that, on a terminal, also prints each step when the next one begins. So the last one, which is
-        the answer, is printed as the answer alone."""
-        from reground.app.serving.responses import words_of
-
-        ended: list[str] = []
-        in_terminal = common.consoles()[1].is_terminal
-
-        def see(event: Event) -> None:
-            if event.type == "begin":
-                for words in ended if in_terminal else ():
-                    self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
-                ended.clear()
-            elif words := words_of(event).strip():
-                ended.append(words)
-            observer(event)
-
-        return see
-
     def _remark(self, text: str) -> None:
-        from reground.app.cli.display import plain
-
-        if self.shown:
-            common.consoles()[1].print(plain(text, "dim"), soft_wrap=True)
+        if not self.quiet:
+            consoles()[1].print(plain(text, "dim"), soft_wrap=True)
 
 
 def _print(question: str, result: Result) -> None:
     """Print the answer with its evidence, and the question where a follow-up was made one of its own."""
-    from reground.app.cli.display import plain, show_notes, show_read, show_said, show_support
-
-    out, _ = common.consoles()
+    console, _ = consoles()
     if result.trajectory.question != question:
-        out.print(plain(f"asked: {result.trajectory.question}", "dim"), soft_wrap=True)
-    show_said(out, result)
-    show_support(out, result)
+        console.print(plain(f"asked: {result.trajectory.question}", "dim"), soft_wrap=True)
+    show_answer_text(console, result)
+    show_support(console, result)
     if not result.quotes:
-        show_read(out, result)
-    show_notes(out, result)
-    out.print()
+        show_read(console, result)
+    show_notes(console, result)
+    console.print()

@@ -1,50 +1,36 @@
-"""The commands: where each is, and in which panel of the help. A command's file is imported when it is asked for."""
+"""The commands: a file for each, imported when the command is asked for, and the panel of the help that lists it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 from reground import __version__
+from reground.app.cli.console import say
 from reground.app.cli.flags import Command
 
 _PANELS = {
-    "Ask": {"ask": "ask", "chat": "chat", "demo": "demo", "serve": "serving:serve", "mcp": "mcp"},
-    "Look": {
-        "index": "index",
-        "retrieve": "searching:retrieve",
-        "show": "show",
-        "view": "view",
-        "models": "models:models_app",
-        "methods": "methods",
-    },
-    "Measure and train": {
-        "eval": "eval:evaluate",
-        "compare": "compare",
-        "report": "report",
-        "judge": "judge",
-        "questions": "questions",
-        "freeze": "searching:freeze",
-        "train": "train:train_app",
-    },
+    "Ask": ("ask", "chat", "demo", "serve", "mcp"),
+    "Look": ("index", "retrieve", "show", "view", "models", "methods"),
+    "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
 }
-"""Module and function of each command, where they are not both called like it."""
+_FUNCTIONS = {"eval": "evaluate", "models": "models_app", "train": "train_app"}
+"""What a file calls its command, where it is not the name."""
 
 
 class _Commands(dict[str, Any]):
-    """Commands by name, each loaded when it is looked up."""
+    """Commands by name, each None until it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        if isinstance(place := super().__getitem__(name), tuple):
-            self[name] = _loaded(name, *place)
-        return super().__getitem__(name)
+        if (command := super().__getitem__(name)) is None:
+            command = self[name] = _loaded(name)
+        return command
 
     def get(self, name: str, default: Any = None) -> Any:
         """The command of a name."""
-        return self[name] if name in self else default  # noqa: SIM401  (dict.get would give the place)
+        return self[name] if name in self else default  # noqa: SIM401  (dict.get would give None)
 
     def values(self) -> Any:
         """All commands."""
@@ -55,25 +41,19 @@ class _Commands(dict[str, Any]):
         return zip(self, self.values(), strict=True)
 
 
-def _loaded(name: str, place: str, panel: str) -> Any:
-    module, _, attribute = place.partition(":")
-    command = getattr(import_module(f"reground.app.cli.{module}"), attribute or module)
+def _loaded(name: str) -> Any:
+    command = getattr(import_module(f"reground.app.cli.{name}"), _FUNCTIONS.get(name, name))
     if name == "train":
-        _add_trainers()
+        for trainer in ("critics", "rewriter", "agent"):
+            import_module(f"reground.app.cli.train_{trainer}").register(command)
     if not isinstance(command, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
         alone.command(name, cls=Command)(command)
         command = alone
-    loaded = typer.main.get_command(command)
-    loaded.name, loaded.rich_help_panel = name, panel  # type: ignore[attr-defined]
+    loaded: Any = typer.main.get_command(command)
+    loaded.name = name
+    loaded.rich_help_panel = next(panel for panel, names in _PANELS.items() if name in names)
     return loaded
-
-
-def _add_trainers() -> None:
-    from reground.app.cli import train, train_agent, train_critics, train_rewriter
-
-    for module in (train_critics, train_rewriter, train_agent):
-        module.register(train.train_app)
 
 
 app = typer.Typer(
@@ -88,8 +68,6 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from reground.app.cli.terminal import say
-
         say(f"reground {__version__}")
         raise typer.Exit()
 
@@ -106,9 +84,5 @@ def root(
     """
 
 
-def _places() -> Iterable[tuple[str, tuple[str, str]]]:
-    return ((name, (place, panel)) for panel, places in _PANELS.items() for name, place in places.items())
-
-
 cli: Any = typer.main.get_command(app)
-cli.commands = _Commands(_places())
+cli.commands = _Commands.fromkeys(name for names in _PANELS.values() for name in names)

@@ -16,8 +16,7 @@ from rich.rule import Rule
 from rich.style import Style
 from rich.text import Text
 
-from reground.app.cli._common import human_tokens, human_usd
-from reground.app.cli.terminal import harmless
+from reground.app.cli.console import harmless, human_tokens, human_usd
 from reground.core.answers import abstains
 from reground.core.trajectory import (
     Candidate,
@@ -126,7 +125,7 @@ def _tell(console: Console, text: Text, indent: int = 0) -> None:
 def show_result(console: Console, result: Result, *, steps: bool = False) -> None:
     """Print the answer, what supports it and its cost; on demand its steps."""
     console.print(Rule("Answer", style="green" if result.answered else "yellow", align="left"))
-    show_said(console, result)
+    show_answer_text(console, result)
     show_support(console, result)
     if steps:
         show_steps(console, result)
@@ -149,7 +148,7 @@ def show_notes(console: Console, result: Result) -> None:
         console.print(Text("the limit on a reply's length cut the answer", style="yellow"))
 
 
-def show_said(console: Console, result: Result) -> None:
+def show_answer_text(console: Console, result: Result) -> None:
     """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
     if not result.answered:
         alone = "" if abstains(result.text) else " From the model alone:"

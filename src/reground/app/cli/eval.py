@@ -8,41 +8,52 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from rich.table import Table
 
-from reground.app.cli import _common as common
-from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
+from reground.app.benchmark import Bench, open_benches, setup_of
+from reground.app.catalogue import named
+from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import consoles, human_time, human_tokens, note
 from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
-from reground.app.options import Quiet
-from reground.app.options_evaluation import Compare, Evaluate, Measuring
+from reground.app.cluster import opened_pool, placed
+from reground.app.cluster.pool import Pool
+from reground.app.options import Compare, Evaluate, Measuring, Quiet
+from reground.app.session import Session
+from reground.app.signature import field_names
+from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.language import Usage
+from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured, cells_of, planned, tune
+from reground.evaluation.compare import compare as compare_cells
+from reground.evaluation.questions import SUFFIX, Questions, without
+from reground.evaluation.results import read_run
+from reground.evaluation.runner import EvalSettings, choose
+from reground.evaluation.runner import Progress as RunProgress
+from reground.evaluation.runner import evaluate as evaluate_method
+from reground.evaluation.scaling import Estimate, estimate, total, usual
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks import load_task, load_training_task, task_names
 
-    from reground.app.benchmark import Bench
-    from reground.app.cluster.pool import Pool
-    from reground.core.language import Usage
-    from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured
-    from reground.evaluation.runner import EvalSettings, Progress
-    from reground.evaluation.scaling import Estimate
-    from reground.evaluation.task import Example, Task
-
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 
 DEFAULT_LIMIT = 100
-
-
+"""Questions of a benchmark, where nothing says how many."""
 CONFIRM_USD = 1.0
+"""What an evaluation may cost without being asked for."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """An evaluation to run. baseline: None if a single method is evaluated."""
+    """An evaluation to run. baseline: None if a single method is evaluated. tune: training questions to tune on."""
 
-    order: Measuring
+    options: Measuring
     cells: list[Cell]
     out: Path
     baseline: str | None = None
@@ -58,15 +69,17 @@ class Job:
     @property
     def base(self) -> EvalSettings:
         """The settings that the runs of all cells share."""
-        from reground.app.signature import field_names
-        from reground.evaluation.questions import Questions
-        from reground.evaluation.runner import EvalSettings
+        options = self.options
+        values = {name: getattr(options, name) for name in field_names(Questions)}
+        if options.limit is None:
+            values["limit"] = None if options.ids or options.questions is not None else DEFAULT_LIMIT
+        return EvalSettings(self.methods[0], options.model, **{**values, "limit": values["limit"] or None})
 
-        order = self.order
-        all_of_them = order.ids or order.questions is not None
-        limit = order.limit if order.limit is not None or all_of_them else DEFAULT_LIMIT
-        taken = {name: getattr(order, name) for name in field_names(Questions)}
-        return EvalSettings(self.methods[0], order.model, **{**taken, "limit": limit or None})
+    @property
+    def training_task(self) -> str:
+        """The split to tune on: the named one, else the task's own."""
+        own = self.options.task + SUFFIX
+        return self.tune_task or (own if own in task_names() else self.options.task)
 
 
 @everyday(
@@ -74,28 +87,23 @@ class Job:
     *("limit", "repeats", "seed", "out", "dry_run", "retry_failed"),
 )
 @flattened
-def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
+def evaluate(options: Evaluate, output: Quiet, config: ConfigFile = None) -> None:
     """Evaluate one method on a benchmark. The same command resumes an interrupted run and pays for no call twice.
 
     Exit code 3: finished, but some questions failed; --retry-failed runs them again.
 
     Example:  reground eval --task hotpotqa --method rar --limit 200 --repeats 3 --out runs/hotpotqa-rar
     """
-    from reground.app.catalogue import named
-    from reground.evaluation.compare import cells_of
-
-    check_task(order)
-    (cell,) = cells_of([named(order.method)], [order.budget.tokens])
-    out = order.out or Path("runs") / slug(order.task, cell.label, order.model)
-    go(Job(order, [cell], out, quiet=voice.quiet))
+    check_task(options)
+    (cell,) = cells_of([named(options.method)], [options.budget.tokens])
+    out = options.out or Path("runs") / slug(options.task, cell.label, options.model)
+    go(Job(options, [cell], out, quiet=output.quiet))
 
 
-def check_task(order: Measuring) -> None:
+def check_task(options: Measuring) -> None:
     """Raise ConfigurationError where nothing says what to measure on."""
-    from reground.core.errors import ConfigurationError
-
-    if not order.task:
-        presets = " (or --preset paper-claims for the papers' tables)" if isinstance(order, Compare) else ""
+    if not options.task:
+        presets = " (or --preset paper-claims for the papers' tables)" if isinstance(options, Compare) else ""
         raise ConfigurationError(f"name what to measure on: --task NAME, or --questions FILE of your own{presets}")
 
 
@@ -106,170 +114,129 @@ def slug(*names: str) -> str:
 
 def go(job: Job) -> None:
     """Estimate, ask, run and report. Raises typer.Exit if questions failed or a cell was not run."""
-    from reground.app.benchmark import setup_of
-    from reground.evaluation.tasks import load_task
-
-    order = job.order
-    console, err = common.consoles()
-    task = load_task(order.task, order.data)
-    tasks = [task, *_tuning_task(job, task)]
-    setup_of(order, job.methods, tasks)  # refuses what is wrong before the cost is estimated and asked for
-    found = estimates(task, job)
-    if order.dry_run:
-        console.print(estimate_table(found))
-        return
-    confirm(err, found, sure=order.yes)
-    _finish(console, err, job, asyncio.run(run_job(tasks, job, err)))
-
-
-def _tuning_task(job: Job, measured: Task) -> list[Task]:
-    """The training split for tuning: the named one, else the task's own, without the questions to be measured."""
-    from reground.evaluation.questions import without
-    from reground.evaluation.runner import choose
-    from reground.evaluation.tasks import load_training_task
-
-    if not job.tune:
-        return []
-    return [without(load_training_task(_training_name(job), job.order.data), choose(measured, job.base))]
+    options = job.options
+    task = load_task(options.task, options.data)
+    tasks = [task]
+    if job.tune:  # the questions to be measured are left out
+        tasks.append(without(load_training_task(job.training_task, options.data), choose(task, job.base)))
+    setup_of(options, job.methods, tasks)  # refuses what is wrong before the cost is estimated and asked for
+    costs = estimates(task, job)
+    if options.dry_run:
+        return consoles()[0].print(estimate_table(costs))
+    confirm(costs, sure=options.yes)
+    result = asyncio.run(run_job(tasks, job))
+    for notice in (notice for run in result.runs.values() for notice in run.notices):
+        note(f"note: {notice}")
+    if result.runs:
+        print_report([job.out], job.out, options.format, baseline=job.baseline)
+    if not tell_what_failed(result):
+        raise typer.Exit(EXIT_FAILED_QUESTIONS)
+    return None
 
 
-def _training_name(job: Job) -> str:
-    from reground.evaluation.questions import SUFFIX
-    from reground.evaluation.tasks import task_names
-
-    own = job.order.task + SUFFIX
-    return job.tune_task or (own if own in task_names() else job.order.task)
-
-
-async def run_job(tasks: Sequence[Task], job: Job, err: Console, observer: CellObserver | None = None) -> CompareResult:
+async def run_job(tasks: Sequence[Task], job: Job, observer: CellObserver | None = None) -> CompareResult:
     """Open what a job needs and run its cells.
 
     tasks: its own, and the one to tune on if it tunes. observer: is told the progress beside the user.
     """
-    from reground.app.cli.preparing import open_benches
-    from reground.app.cluster import opened_pool, placed
-
-    async with AsyncExitStack() as opened:
-        bench, *tuning = await open_benches(job.order, tasks, job.methods, job.out, err, opened, quiet=job.quiet)
-        pool = await opened.enter_async_context(opened_pool(job.order, job.methods, partial(common.say, err)))
+    options = job.options
+    async with AsyncExitStack() as stack:
+        context = partial(open_benches, options, job.methods, tasks, job.out)
+        bench, *tuning = await stack.enter_async_context(opened(context, quiet=job.quiet))
+        pool = await stack.enter_async_context(opened_pool(options, job.methods, note))
         for other in tuning:
-            bench = replace(bench, tuned=await _tune(other, job, err, pool))
+            bench = replace(bench, tuned=await _tune(other, job, pool))
         ready = {
-            cell: placed(bench.configure(cell, job.base, job.order.budget), pool, job.order.task, cell, bench.tuned)
+            cell: placed(bench.configure(cell, job.base, options.budget), pool, options.task, cell, bench.tuned)
             for cell in job.cells
         }
-        return await _run_cells(bench, ready, job, err, observer)
+        return await _run_cells(bench, ready, job, observer)
 
 
-async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict[Cell, int]:
+async def _tune(bench: Bench, job: Job, pool: Pool | None) -> dict[Cell, int]:
     """Find the size of each method that does best on the tuning questions, and show progress."""
-    from reground.app.cli.eval_progress import EvalProgress, Work
-    from reground.app.cluster import placed
-    from reground.evaluation.compare import planned, tune
-
-    name = _training_name(job)
     candidates = {
         cell: [
-            replace(each, configured=placed(each.configured, pool, name, cell, {cell: index}))
-            for index, each in enumerate(bench.candidates(cell, job.base, job.order.budget))
+            replace(each, configured=placed(each.configured, pool, job.training_task, cell, {cell: index}))
+            for index, each in enumerate(bench.candidates(cell, job.base, job.options.budget))
         ]
         for cell in job.cells
     }
-    plans = {cell: planned(cell, several) for cell, several in candidates.items() if len(several) > 1}
+    sizes = {cell: planned(cell, several) for cell, several in candidates.items() if len(several) > 1}
     questions = min(job.tune, len(bench.task.examples()))
 
     def works() -> dict[tuple[Cell, int], Work]:
         return {
             (cell, index): Work(cell, questions, candidates[cell][index].expected)
-            for cell, sizes in plans.items()
-            for index in sizes
+            for cell, indices in sizes.items()
+            for index in indices
         }
 
-    def on_plan(cell: Cell, sizes: Sequence[int]) -> None:
-        plans[cell] = [*sizes]
+    def on_plan(cell: Cell, indices: Sequence[int]) -> None:
+        sizes[cell] = [*indices]
         progress.plan(works())
 
-    with EvalProgress(err, works(), shown=not job.quiet) as progress:
+    with Progress(shown=not job.quiet) as progress:
+        progress.plan(works())
         return await tune(
             bench.task,
             candidates,
             job.out,
             questions=job.tune,
             sandbox=bench.sandbox,
-            observer=lambda cell, index, now: progress.on_progress((cell, index), now),
+            observer=lambda cell, index, now: progress.on_run((cell, index), now),
             on_plan=on_plan,
         )
 
 
 async def _run_cells(
-    bench: Bench, ready: Mapping[Cell, Configured], job: Job, err: Console, observer: CellObserver | None
+    bench: Bench, ready: Mapping[Cell, Configured], job: Job, observer: CellObserver | None
 ) -> CompareResult:
-    from reground.app.cli.eval_progress import EvalProgress, Work
-    from reground.evaluation.compare import CompareResult, compare
-    from reground.evaluation.runner import choose, evaluate
-
     runs = len(choose(bench.task, job.base)) * job.base.repeats
 
-    def tell(index: int, now: Progress) -> None:
-        progress.on_progress(index, now)
+    def on_run(index: int, now: RunProgress) -> None:
+        progress.on_run(index, now)
         if observer is not None:
             observer(index, now)
 
-    with EvalProgress(err, dict(enumerate(Work(cell, runs) for cell in ready)), shown=not job.quiet) as progress:
+    with Progress(shown=not job.quiet) as progress:
+        progress.plan(dict(enumerate(Work(cell, runs) for cell in ready)))
         if job.baseline is not None:
-            return await compare(
-                bench.task,
-                ready,
-                job.out,
-                baseline=job.baseline,
-                sandbox=bench.sandbox,
-                observer=tell,
+            return await compare_cells(
+                bench.task, ready, job.out, baseline=job.baseline, sandbox=bench.sandbox, observer=on_run
             )
         ((cell, one),) = ready.items()
-        run = await evaluate(
+        run = await evaluate_method(
             bench.task,
             one.method,
             one.settings,
             job.out,
             sandbox=bench.sandbox,
-            observer=partial(tell, 0),
+            observer=partial(on_run, 0),
             elsewhere=one.elsewhere,
         )
         return CompareResult({cell.label: run})
 
 
-def _finish(console: Console, err: Console, job: Job, result: CompareResult) -> None:
-    for notice in (notice for run in result.runs.values() for notice in run.notices):
-        common.say(err, f"note: {notice}")
-    if result.runs:
-        print_report(console, [job.out], job.out, job.order, baseline=job.baseline)
-    if not tell_what_failed(err, result):
-        raise typer.Exit(EXIT_FAILED_QUESTIONS)
-
-
-def tell_what_failed(err: Console, result: CompareResult) -> bool:
+def tell_what_failed(result: CompareResult) -> bool:
     """Print the cells that were refused and the number of failed questions. Returns whether there were none."""
     for refusal in result.refused:
-        common.say(err, f"{refusal.cell.label} was not run: {refusal.why}")
+        note(f"{refusal.cell.label} was not run: {refusal.why}")
     failed = sum(run.summary.failed for run in result.runs.values())
     if failed:
-        err.print(f"{failed} questions failed and are not in the means: --retry-failed runs them again", soft_wrap=True)
+        note(f"{failed} questions failed and are not in the means: --retry-failed runs them again")
     return not failed and not result.refused
 
 
 def estimates(task: Task, job: Job) -> list[Estimate]:
     """Estimate the remaining cost of each cell."""
-    from reground.evaluation.results import read_run
-    from reground.evaluation.runner import choose
-    from reground.evaluation.scaling import estimate
-
-    base, price, found = job.base, job.order.model_options.price, []
+    base, price, costs = job.base, job.options.model_options.price, []
     examples = choose(task, base)
     for cell in job.cells:
         folder = job.out if job.baseline is None else job.out / cell.label
-        kept = list(read_run(folder).records().values()) if (folder / "config.json").is_file() else []
-        done = [record for record in kept if record.failure is None or not base.retry_failed]
-        found.append(
+        records = list(read_run(folder).records().values()) if (folder / "config.json").is_file() else []
+        done = [record for record in records if record.failure is None or not base.retry_failed]
+        costs.append(
             estimate(
                 cell.label,
                 examples,
@@ -278,86 +245,60 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
                 done=done,
                 usual=None if done else _usual(task, job, cell, examples),
                 usd=None if price is None else price.usd,
-                speed=job.order.speed,
+                speed=job.options.speed,
                 concurrency=base.concurrency,
             )
         )
-    return found
+    return costs
 
 
 def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usage | None:
     """What a question of the middle length usually takes; None for a method that needs more than stand-ins."""
-    from reground.app.benchmark import Bench, setup_of
-    from reground.app.session import Session
-    from reground.core.errors import RegroundError
-    from reground.evaluation.scaling import usual
-    from reground.models.scripted import ScriptedModel
-    from reground.retrieval.scripted import ScriptedRetriever
-
     lengths = sorted((example.question for example in examples), key=len)
     if not lengths:
         return None
-    nobody, nothing = ScriptedModel([]), ScriptedRetriever([])
-    nowhere: Any = object()  # a dry run executes nothing
-    rewriter = nobody if job.order.rewriter else None
+    model, retriever = ScriptedModel([]), ScriptedRetriever([])
+    sandbox: Any = object()  # a dry run executes nothing
+    rewriter = model if job.options.rewriter else None
     try:
-        setup = setup_of(job.order, job.methods, [task])
-        session = Session(setup, {job.order.model: nobody}, {task.name: nothing}, rewriter=rewriter, sandbox=nowhere)
-        bench = Bench(task, session)
-        return usual(bench.method(cell), lengths[len(lengths) // 2])
+        setup = setup_of(job.options, job.methods, [task])
+        models, retrievers = {job.options.model: model}, {task.name: retriever}
+        session = Session(setup, models, retrievers, rewriter=rewriter, sandbox=sandbox)
+        return usual(Bench(task, session).method(cell), lengths[len(lengths) // 2])
     except RegroundError:
         return None
 
 
-def estimate_table(estimates: Sequence[Estimate]) -> Any:
+def estimate_table(costs: Sequence[Estimate]) -> Table:
     """The estimates as a table for the terminal."""
-    from rich.table import Table
-
-    from reground.evaluation.scaling import total
-
     table = Table(title="What is left to do; nothing was called", title_justify="left")
     for header in ("run", "runs", "tokens", "at most", "USD", "at most", "time", "from"):
         table.add_column(header, justify="left" if header in {"run", "from"} else "right", overflow="fold")
-    for one in [*estimates, *([total(estimates)] if len(estimates) > 1 else [])]:
-        table.add_row(
-            one.label,
-            str(one.runs),
-            _tokens(one.tokens),
-            _tokens(one.most_tokens),
-            _usd(one.usd),
-            _usd(one.most_usd),
-            "–" if one.seconds is None else common.human_time(one.seconds),
-            f"{one.measured} measured" if one.measured else "a dry run",
-        )
+    for one in [*costs, *([total(costs)] if len(costs) > 1 else [])]:
+        tokens = ("–" if count is None else human_tokens(count) for count in (one.tokens, one.most_tokens))
+        usd = ("–" if amount is None else f"{amount:.4f}" for amount in (one.usd, one.most_usd))
+        seconds = "–" if one.seconds is None else human_time(one.seconds)
+        source = f"{one.measured} measured" if one.measured else "a dry run"
+        table.add_row(one.label, str(one.runs), *tokens, *usd, seconds, source)
     table.caption = (
         "a dry run: replies and passages of usual length. at most: the whole budget. – is unknown: no budget, no "
-        "--price or no --speed."
+        "--price or no speed."
     )
     table.caption_justify = "left"
     return table
 
 
-def _tokens(tokens: int | None) -> str:
-    return "–" if tokens is None else common.human_tokens(tokens)
-
-
-def _usd(usd: float | None) -> str:
-    return "–" if usd is None else f"{usd:.4f}"
-
-
-def confirm(err: Console, found: Sequence[Estimate], *, sure: bool) -> None:
+def confirm(costs: Sequence[Estimate], *, sure: bool) -> None:
     """Ask before an evaluation spends more than CONFIRM_USD; without a price there is nothing to ask.
 
     Raises ConfigurationError if nobody can be asked, typer.Exit if the answer is no.
     """
-    from reground.core.errors import ConfigurationError
-    from reground.evaluation.scaling import total
-
-    whole = total(found)
+    whole = total(costs)
     usd = whole.most_usd if whole.most_usd is not None else whole.usd
     if sure or usd is None or usd <= CONFIRM_USD:
         return
-    err.print(estimate_table(found))
+    _, err = consoles()
+    err.print(estimate_table(costs))
     if not err.is_terminal:
         raise ConfigurationError(f"this may cost {usd:.2f} USD: give --yes to continue, or --dry-run to see why")
     if not typer.confirm(f"This may cost {usd:.2f} USD. Go on?", err=True):

@@ -10,31 +10,35 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace, UnionType
-from typing import TYPE_CHECKING, Annotated, Any
+from types import UnionType
+from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 from typer.core import TyperArgument, TyperCommand
 
-from reground.app.cli._common import consoles
+from reground.app import catalogue
 from reground.app.cli.config import SETTINGS, parse_settings
+from reground.app.cli.console import consoles, say
 from reground.app.signature import field_names, from_mapping, meanings
+from reground.core.answers import FORMS
 from reground.core.paths import expanded
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 INNER = "__"
 """Separates, in a parameter's name, the name of a field from the name of a field of its record."""
 _ALL = "help_all"
 _SIMPLE = (bool, int, float, Path, str)
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_SENTENCE = re.compile(r"(.+?)(?:[;:]\s|\.\s+(?=[A-Z-])|\.?$)", re.DOTALL)
+"""The first sentence of a description, or its part before a semicolon."""
+_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
+_METAVARS = {bool: None, int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 
 @dataclass(frozen=True)
@@ -81,18 +85,16 @@ class Part:
 
     def parameter(self) -> inspect.Parameter:
         """The parameter for typer."""
-        look, more = self.look, {}
-        metavar = look.metavar or (None if look.argument else _METAVARS.get(self.type))
-        if (parse := getattr(self.type, "parse", None)) is not None:
-            more["parser"] = parse
+        look = self.look
+        more: dict[str, Any] = {}
+        parse = getattr(self.type, "parse", path if self.type is Path else None)
         if self.nullable:
-            more["parser"] = _or_none(self.type)
-        if self.type is Path:
-            more["parser"] = path
-        hint = self.type if self.default is not None or self.type is bool else self.type | None
+            parse = _or_none(self.type)
+        if parse is not None:
+            more["parser"] = parse
+        if self.key in _COMPLETIONS:
+            more["autocompletion"] = _completion(_COMPLETIONS[self.key])
         text = self.help.replace("[", r"\[")
-        if (complete := _COMPLETIONS.get(self.key)) is not None:
-            more["autocompletion"] = complete
         if look.argument:
             info: Any = typer.Argument(help=text, show_default=False, **more)
         else:
@@ -102,120 +104,95 @@ class Part:
             info = typer.Option(
                 *filter(None, (name, look.short)),
                 help=text,
-                metavar=metavar,
+                metavar=look.metavar or _METAVARS.get(self.type),
                 rich_help_panel=look.panel,
                 hidden=look.file,
                 **more,
             )
+        hint = self.type if self.default is not None or self.type is bool else self.type | None
         default = self.default if self.optional else inspect.Parameter.empty
         return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
 
 
-def _complete_method(incomplete: str) -> list[str]:
-    from reground.app import catalogue
-
-    return _beginning(incomplete, catalogue.methods())
-
-
-def _complete_model(incomplete: str) -> list[str]:
-    from reground.app import catalogue
-    from reground.models.pull import ALIASES
-
-    return _beginning(incomplete, [f"gguf/{name}" for name in ALIASES] + [f"{name}/" for name in catalogue.providers()])
-
-
-def _complete_task(incomplete: str) -> list[str]:
-    from reground.evaluation.tasks import task_names
-
-    return _beginning(incomplete, task_names())
-
-
-def _complete_form(incomplete: str) -> list[str]:
-    from reground.core.answers import FORMS
-
-    return _beginning(incomplete, FORMS)
-
-
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    """The names that continue the last of several between commas, with those before it."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
-
-
-_COMPLETIONS = {
-    "method": _complete_method,
-    "methods": _complete_method,
-    "model": _complete_model,
-    "judge": _complete_model,
-    "judges": _complete_model,
-    "rewriter": _complete_model,
-    "task": _complete_task,
-    "form": _complete_form,
-}
-"""By key, what a shell offers for a value that has begun."""
-
-
 def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def parse(text: Any) -> Any:
-        return None if str(text).lower() == "none" else kind(text)
-
-    return parse
+    return lambda text: None if str(text).lower() == "none" else kind(text)
 
 
 def path(text: Any) -> Path:
-    """The value of an option that is a path. Refused is an empty one, as of "$DOCS" where DOCS is unset: pathlib takes
-    it for the current folder. A ~ that no shell expanded, as in --trace=~/t.jsonl and in a configuration file, is the
-    user's home. Raises typer.BadParameter, ConfigurationError."""
+    """The value of an option that is a path.
+
+    An empty one is refused, as "$DOCS" gives it where DOCS is unset: pathlib would take it for the current folder. A ~
+    that no shell expanded, as in --trace=~/t.jsonl, is the user's home. Raises typer.BadParameter, ConfigurationError.
+    """
     if not str(text).strip():
         raise typer.BadParameter("a path is empty; the current folder is .")
     return expanded(text)
 
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_SENTENCE = re.compile(r"(.+?)(?:[;:]\s|\.\s+(?=[A-Z-])|\.?$)", re.DOTALL)
-"""The first sentence of a description, or its part before a semicolon."""
-_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
-_METAVARS = {bool: None, int: "N", float: "X", str: "TEXT", Path: "PATH"}
+def _models() -> list[str]:
+    from reground.models.pull import ALIASES
+
+    return [f"gguf/{name}" for name in ALIASES] + [f"{name}/" for name in catalogue.providers()]
+
+
+def _tasks() -> list[str]:
+    from reground.evaluation.tasks import task_names
+
+    return [*task_names()]
+
+
+_COMPLETIONS: dict[str, Callable[[], Iterable[str]]] = {
+    **dict.fromkeys(("method", "methods"), catalogue.methods),
+    **dict.fromkeys(("model", "judge", "judges", "rewriter"), _models),
+    "task": _tasks,
+    "form": lambda: FORMS,
+}
+"""By key, what a shell offers for a value that has begun."""
+
+
+def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        """The names that continue the last of several between commas, with those before it."""
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(last)]
+
+    return complete
 
 
 class Command(TyperCommand):
     """A command with two helps, some of whose options only the configuration file has."""
 
+    @property
+    def in_file(self) -> set[str]:
+        """The options that only the configuration file has."""
+        keys = getattr(self.callback, "in_file", ())
+        return {option for each in self.params if each.name in keys for option in each.opts}
+
     def make_parser(self, ctx: Any) -> Any:
         """The parser of the command line, which does not know the options of the configuration file alone."""
-        hidden = getattr(self.callback, "in_file", ())
-        with self._showing([each for each in self.params if each.name not in hidden]):
+        params, in_file = self.params, self.in_file
+        self.params = [each for each in params if in_file.isdisjoint(each.opts)]
+        try:
             return super().make_parser(ctx)
+        finally:
+            self.params = params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the everyday help, or all of it where `show_all` asked for it."""
-        everyday: Sequence[str] = getattr(self.callback, "everyday", ())
-        if not everyday or ctx.meta.get(_ALL):
+        """Print the everyday help, or all of it where `_show_all` asked for it."""
+        names = getattr(self.callback, "everyday", ())
+        if not names or ctx.meta.get(_ALL):
             super().format_help(ctx, formatter)
             return
-        from rich.table import Table
-        from rich.text import Text
-
-        console, _ = consoles()
-        named = {each.name: each for each in self.params}
+        parameters = {each.name: each for each in self.params}
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        for name in (*everyday, _ALL):
-            table.add_row(_usage(named[name]), _short(named[name]))
-        console.print(Text(ctx.get_usage()), Text(f"\n{inspect.cleandoc(self.help or '')}\n"), table, sep="\n")
-
-    @contextmanager
-    def _showing(self, parameters: list[Any]) -> Iterator[None]:
-        everything, self.params = self.params, parameters
-        try:
-            yield
-        finally:
-            self.params = everything
+        for name in (*names, _ALL):
+            table.add_row(_usage(parameters[name]), _short(parameters[name]))
+        text = inspect.cleandoc(self.help or "")
+        consoles()[0].print(Text(ctx.get_usage()), Text(f"\n{text}\n"), table, sep="\n")
 
 
 def _usage(parameter: Any) -> Text:
     """An option's names and the placeholder of its value."""
-    from rich.text import Text
-
     if isinstance(parameter, TyperArgument):
         return Text(str(parameter.name).upper(), style="bold cyan")
     names = Text(", ".join(reversed(parameter.opts)), style="bold cyan")
@@ -224,8 +201,6 @@ def _usage(parameter: Any) -> Text:
 
 def _short(parameter: Any) -> Text:
     """The first sentence of an option's description, and its default."""
-    from rich.text import Text
-
     sentence = _SENTENCE.match(parameter.help or "")
     default = "" if parameter.default in (None, False, "", [], ...) else f" [{parameter.default}]"
     return Text(f"{sentence.group(1) if sentence else ''}{default}".replace(r"\[", "["))
@@ -234,104 +209,98 @@ def _short(parameter: Any) -> Text:
 def everyday(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Let --help show only these fields of a command, in this order; they are keys, such as "budget__tokens"."""
 
-    def marked(command: Callable[..., None]) -> Callable[..., None]:
-        command.everyday = names  # type: ignore[attr-defined]
-        option = typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options, in full.")
-        signature: Any = command.__signature__  # type: ignore[attr-defined]
+    def marked(command: Any) -> Callable[..., None]:
+        option = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options, in full.")
         more = inspect.Parameter(_ALL, _KEYWORD, default=False, annotation=Annotated[bool, option])
-        command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])  # type: ignore[attr-defined]
+        signature = command.__signature__
+        command.everyday = names
+        command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])
         command.__annotations__[_ALL] = more.annotation
-        return command
+        return command  # type: ignore[no-any-return]
 
     return marked
 
 
-def show_all(context: typer.Context, wanted: bool) -> None:
-    """Print the whole help and end."""
+def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         context.meta[_ALL] = True
-        typer.echo(context.get_help(), color=context.color)
+        say(context.get_help())
         context.exit()
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """Replace the dataclass parameters of a command by their fields, each an option or an argument."""
     hints = typing.get_type_hints(command, include_extras=True)
-    orders = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    classes = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     own = inspect.signature(command).parameters
     parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
     in_file: set[str] = set()
     for name, parameter in own.items():
-        if name in orders:
-            fields = sorted(parts(orders[name]), key=lambda part: part.optional)
+        if name in classes:
+            fields = sorted(parts(classes[name]), key=lambda part: part.optional)
             parameters += [part.parameter() for part in fields]
             in_file |= {part.key for part in fields if part.look.file}
         elif name != "context":
             parameters.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
 
-    def filled(context: typer.Context, **given: Any) -> None:
-        given.pop(_ALL, None)
-        made = {name: _made(order, given, context.meta.get(SETTINGS, {})) for name, order in orders.items()}
+    def filled(context: typer.Context, **values: Any) -> None:
+        values.pop(_ALL, None)
+        made = {name: _made(cls, values, context.meta.get(SETTINGS, {})) for name, cls in classes.items()}
         made |= {"context": context} if "context" in own else {}
-        command(**made, **given)
+        command(**made, **values)
 
-    filled.__name__, filled.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
-    filled.__annotations__ = {each.name: each.annotation for each in parameters}
-    filled.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    filled.in_file = frozenset(in_file)  # type: ignore[attr-defined]
-    return filled
+    result: Any = filled
+    result.__name__, result.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
+    result.__annotations__ = {each.name: each.annotation for each in parameters}
+    result.__signature__ = inspect.Signature(parameters)
+    result.in_file = frozenset(in_file)
+    return result  # type: ignore[no-any-return]
 
 
-def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[Part]:
-    """The options of a dataclass or a pydantic model."""
-    outer, words = outer or Look(), meanings(order)
-    for name in field_names(order):
-        look = _look(order, name)
+def parts(cls: Any, prefix: str = "", outer: Look | None = None) -> Iterator[Part]:
+    """The options of a dataclass or a pydantic model. outer: the look of the field that holds it as a record."""
+    outer, texts, hints = outer or Look(), meanings(cls), _hints(cls)
+    for name in field_names(cls):
+        look, hint = _look(cls, name), hints[name]
         if look.python_only or (outer.only and name not in outer.only):
             continue
-        hint = _hint(order, name)
-        inner, kind = record_in(hint), _kind(hint)
-        if inner is not None:
-            yield from parts(inner, name + INNER, look)
+        record, kind = record_in(hint), _kind(hint)
+        if record is not None:
+            yield from parts(record, name + INNER, look)
         elif kind is not None:
-            panel, file = look.panel or outer.panel, look.file or outer.file
-            look = dataclasses.replace(look, prefix=outer.prefix, panel=panel, file=file)
-            if outer.min is not None and kind is int:
-                look = dataclasses.replace(look, min=outer.min)
-            default = _default(order, name, kind)
+            least = outer.min if outer.min is not None and kind is int else look.min
+            look = dataclasses.replace(
+                look, prefix=outer.prefix, panel=look.panel or outer.panel, file=look.file or outer.file, min=least
+            )
+            default = _default(cls, name, kind)
             nullable = kind in (int, float, str) and type(None) in _members(hint) and default is not None
-            yield Part(prefix + name, kind, default, words[name], look, nullable)
+            yield Part(prefix + name, kind, default, texts[name], look, nullable)
 
 
 def _look(cls: Any, name: str) -> Look:
     """A field's metadata, merged with the metadata of the fields that it overrides; for pydantic, its lower bound."""
-    limits = cls.model_fields[name].metadata if hasattr(cls, "model_fields") else ()
-    merged: dict[str, Any] = {"min": next((limit.ge for limit in limits if hasattr(limit, "ge")), None)}
     if hasattr(cls, "model_fields"):
-        merged |= cls.model_fields[name].json_schema_extra or {}
+        info = cls.model_fields[name]
+        least = next((limit.ge for limit in info.metadata if hasattr(limit, "ge")), None)
+        return Look(**{"min": least, **(info.json_schema_extra or {})})
+    merged: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        if (found := base.__dict__.get("__dataclass_fields__", {}).get(name)) is not None:
-            merged |= found.metadata
+        if (field := base.__dict__.get("__dataclass_fields__", {}).get(name)) is not None:
+            merged |= field.metadata
     return Look(**merged)
 
 
 def _default(cls: Any, name: str, kind: Any) -> Any:
-    if not dataclasses.is_dataclass(cls):
+    if hasattr(cls, "model_fields"):
         return cls.model_fields[name].default
-    found = cls.__dataclass_fields__[name]
-    default = found.default if found.default_factory is dataclasses.MISSING else found.default_factory()
+    field = cls.__dataclass_fields__[name]
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     return default or None if kind == list[str] else default
 
 
-def _hint(cls: type, name: str) -> Any:
-    """A field's type. It resolves only the names in this field, so that help needs no import for the others."""
-    return _own_hint(next(base for base in cls.__mro__ if name in inspect.get_annotations(base)), name)
-
-
 @cache
-def _own_hint(cls: type, name: str) -> Any:
-    only = SimpleNamespace(__annotations__={name: inspect.get_annotations(cls)[name]})
-    return typing.get_type_hints(only, vars(sys.modules[cls.__module__]))[name]
+def _hints(cls: type) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -349,24 +318,21 @@ def record_in(hint: Any) -> Any:
 def _kind(hint: Any) -> Any:
     """The first member of a type that the command line can read; None if only Python can give a value."""
     for each in _members(hint):
-        if each in _SIMPLE or typing.get_origin(each) is typing.Literal or hasattr(each, "parse"):
+        if each in _SIMPLE or typing.get_origin(each) in (typing.Literal, list) or hasattr(each, "parse"):
             return each
         if typing.get_origin(each) is Mapping:
             return list[str]
-        if typing.get_origin(each) is list:
-            return each
     return None
 
 
-def _made(order: Any, given: dict[str, Any], settings: Mapping[str, object]) -> Any:
-    """Build the order from the given values, and remove these from `given`."""
+def _made(cls: Any, values: dict[str, Any], settings: Mapping[str, object]) -> Any:
+    """Build the dataclass from the values of its options, and remove these from `values`."""
     made: dict[str, Any] = {}
-    for name in field_names(order):
-        inner = {key: given.pop(key) for key in list(given) if key.startswith(name + INNER)}
+    for name in field_names(cls):
+        inner = {key.partition(INNER)[2]: values.pop(key) for key in list(values) if key.startswith(name + INNER)}
         if inner:
-            values = {key.partition(INNER)[2]: value for key, value in inner.items()}
-            made[name] = from_mapping(record_in(_hint(order, name)), values, name)
-        elif name in given:
-            value = given.pop(name)
+            made[name] = from_mapping(record_in(_hints(cls)[name]), inner, name)
+        elif name in values:
+            value = values.pop(name)
             made[name] = parse_settings(settings, value) if name == SETTINGS else value
-    return order(**made)
+    return cls(**made)

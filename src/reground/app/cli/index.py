@@ -6,126 +6,105 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import flattened
-from reground.app.options import Index, Json
-
-if TYPE_CHECKING:
-    from reground.retrieval.decontaminate import Decontaminator
-    from reground.retrieval.settings import IndexReport, IndexSettings
+from reground.app.cli.console import consoles, print_json
+from reground.app.cli.display import plain
+from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.progress import Progress
+from reground.app.documents import cached_index_path, default_settings, is_index, stoppable
+from reground.app.options import Index, Json, Quiet
+from reground.core.errors import ConfigurationError
+from reground.core.paths import expanded
+from reground.evaluation.tasks import load_task
+from reground.retrieval.decontaminate import Decontaminator
+from reground.retrieval.index import build_index
+from reground.retrieval.scan import counted, line
+from reground.retrieval.settings import IndexReport, IndexSettings, preset
+from reground.retrieval.settings import Progress as IndexProgress
 
 _OWN = ("kind", "embedder", "chunk_tokens", "overlap")
 """Options of an index that `ask` does not keep."""
 
 
+@everyday("source", "out", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
 @flattened
-def index(order: Index, output: Json, config: ConfigFile = None) -> None:
+def index(options: Index, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
-    from reground.app.cli.progress import AskProgress
-    from reground.app.documents import stoppable
-    from reground.retrieval.index import build_index
-    from reground.retrieval.settings import Progress
+    settings, out = _settings(options)
+    cleaner = None
+    if options.decontaminate:
+        tasks = (load_task(name, options.data) for name in options.decontaminate)
+        cleaner = Decontaminator([text for task in tasks for text in task.solutions()])
 
-    settings, out = _settings(order)
-    cleaner = _decontaminator(order.decontaminate, order.data) if order.decontaminate else None
-    console, err = common.consoles()
+    def work(on_index: Callable[[IndexProgress], None]) -> IndexReport:
+        return build_index(options.source, out, settings, progress=on_index, decontaminate=cleaner)
 
-    def work(watch: Callable[[Progress], None]) -> IndexReport:
-        return build_index(order.source, out, settings, progress=watch, decontaminate=cleaner)
-
-    with AskProgress(err, shown=True) as progress:
+    with Progress(shown=not voice.quiet) as progress:
         report = asyncio.run(stoppable(work, progress.on_index))
     if output.as_json:
-        common.print_json(report.model_dump(mode="json"))
+        print_json(report.model_dump(mode="json"))
     else:
-        _show_report(console, report, whole=order.report)
+        _show(report, whole=options.report)
 
 
-def _settings(order: Index) -> tuple[IndexSettings, Path]:
+def _settings(options: Index) -> tuple[IndexSettings, Path]:
     """How the index is made and where: as the options say, or without a place the one that `ask` keeps."""
-    from reground.app.documents import cached_index_path, default_settings, is_index
-    from reground.core.errors import ConfigurationError
-    from reground.core.paths import expanded
-    from reground.retrieval.settings import IndexSettings
-
-    language = order.language or IndexSettings.language
-    if is_index(order.source):  # its own files would be read as documents
-        raise ConfigurationError(f"{order.source} is an index: give the documents that it was made of")
-    if order.out is None:
-        if not order.report:
+    language = options.language or IndexSettings.language
+    if is_index(options.source):  # its own files would be read as documents
+        raise ConfigurationError(f"{options.source} is an index: give the documents that it was made of")
+    if options.out is None:
+        if not options.report:
             raise ConfigurationError("give a folder for the index: --out INDEX (or --report, to list what is not read)")
-        if any(getattr(order, name) != getattr(Index, name) for name in _OWN):
+        if any(getattr(options, name) != getattr(Index, name) for name in _OWN):
             raise ConfigurationError("--kind, --embedder and --chunk-tokens need an index of its own: --out")
-        settings = replace(default_settings(order.retrieval), language=language)
-        return settings, cached_index_path(expanded(order.source), settings)
-    kind, embedder = order.kind, order.embedder
-    if order.retrieval is not None:
-        from reground.retrieval.settings import preset
-
-        chosen = preset(order.retrieval)
+        settings = replace(default_settings(options.retrieval), language=language)
+        return settings, cached_index_path(expanded(options.source), settings)
+    kind, embedder = options.kind, options.embedder
+    if options.retrieval is not None:
+        chosen = preset(options.retrieval)
         if kind not in ("bm25", chosen.kind):
-            raise ConfigurationError(f"--retrieval {order.retrieval} makes a {chosen.kind} index: leave out --kind")
+            raise ConfigurationError(f"--retrieval {options.retrieval} makes a {chosen.kind} index: leave out --kind")
         kind, embedder = chosen.kind, embedder or chosen.embedder
     settings = IndexSettings(
         kind=cast(Any, kind),
         language=language,
-        chunk_tokens=order.chunk_tokens,
-        overlap=min(order.overlap, order.chunk_tokens // 4),
+        chunk_tokens=options.chunk_tokens,
+        overlap=min(options.overlap, options.chunk_tokens // 4),
         embedder=embedder,
-        embedder_url=order.model_options.base_url,
+        embedder_url=options.model_options.base_url,
     )
-    return settings, order.out
+    return settings, options.out
 
 
-def _show_unread(console: Any, report: IndexReport, *, whole: bool) -> None:
-    from reground.app.cli.display import plain
-    from reground.retrieval.scan import counted, line
-
-    if not whole:
-        if said := line(report):
-            console.print(plain(said, "yellow"), soft_wrap=True)
-        return
-    for skipped in report.skipped:
-        console.print(plain(f"not read  {skipped.path}: {skipped.why}"), soft_wrap=True)
-    for part in report.partly:
-        console.print(plain(f"in part   {part.path}: {part.why}"), soft_wrap=True)
-    console.print(plain(f"not read: {counted(report.skipped)}" if report.skipped else "every file was read"))
-
-
-def _show_report(console: Any, report: IndexReport, *, whole: bool) -> None:
-    from reground.app.cli.display import plain
-
-    console.print(
-        plain(f"{report.passages} passages from {report.documents} documents in {report.path}"),
-        plain(
+def _show(report: IndexReport, *, whole: bool) -> None:
+    """Print what was indexed, and what was not read: every file with its reason, or only their number."""
+    lines = [
+        (f"{report.passages} passages from {report.documents} documents in {report.path}", ""),
+        (
             f"({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
             f"{report.seconds:.1f} s, at most {report.memory / 1e6:.0f} MB of memory)",
             "dim",
         ),
-    )
-    _show_unread(console, report, whole=whole)
-    for note in report.notes:
-        console.print(plain(note, "yellow"))
+    ]
+    if whole:
+        lines += [(f"not read  {skipped.path}: {skipped.why}", "") for skipped in report.skipped]
+        lines += [(f"in part   {part.path}: {part.why}", "") for part in report.partly]
+        lines.append((f"not read: {counted(report.skipped)}" if report.skipped else "every file was read", ""))
+    elif unread := line(report):
+        lines.append((unread, "yellow"))
+    lines += [(text, "yellow") for text in report.notes]
     if report.duplicate_count:
-        console.print(
-            plain(f"{report.duplicate_count} documents had an id that was taken: {report.duplicates[0]}, ...", "yellow")
-        )
+        example = f"{report.duplicates[0]}, ..."
+        lines.append((f"{report.duplicate_count} documents had an id that was taken: {example}", "yellow"))
     if report.dropped_count:
-        console.print(f"dropped {report.dropped_count} passages that overlap a benchmark's solutions:")
-        for dropped in report.dropped[:20]:
-            console.print(plain(f"  {dropped.id}: {dropped.ngram}", "dim"))
+        lines.append((f"dropped {report.dropped_count} passages that overlap a benchmark's solutions:", ""))
+        lines += [(f"  {dropped.id}: {dropped.ngram}", "dim") for dropped in report.dropped[:20]]
         if report.dropped_count > 20:
-            console.print(f"  ... and {report.dropped_count - 20} more; --json lists a thousand")
-
-
-def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
-    from reground.evaluation.tasks import load_task
-    from reground.retrieval.decontaminate import Decontaminator
-
-    return Decontaminator([text for name in tasks for text in load_task(name, data).solutions()])
+            lines.append((f"  ... and {report.dropped_count - 20} more; --json lists a thousand", ""))
+    for text, style in lines:
+        consoles()[0].print(plain(text, style), soft_wrap=True)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from functools import partial
 
-from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import flattened
-from reground.app.options import Quiet
-from reground.app.options_talk import Mcp
+from reground.app.cli.console import note
+from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.progress import opened
+from reground.app.options import Mcp, Quiet
+from reground.app.serving.engine import open_engine, setup_of
+from reground.app.serving.tools import Tools
+from reground.app.session import Session
+from reground.core.errors import MissingExtra
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-    from reground.app.serving.tools import Tools
-    from reground.app.session import Setup
-
-
+@everyday("corpus", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
 @flattened
-def mcp(order: Mcp, voice: Quiet, config: ConfigFile = None) -> None:
+def mcp(options: Mcp, output: Quiet, config: ConfigFile = None) -> None:
     """Offer ask, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 
     The client starts the command and speaks with it over standard input and output; logs go to standard error. --http
@@ -28,30 +28,29 @@ def mcp(order: Mcp, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground mcp --corpus docs/ --method rag --model openai/gpt-4o-mini
     """
-    import importlib.util
-
-    from reground.core.errors import MissingExtra
-
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtra("reground mcp", "mcp")
-    _, err = common.consoles()
-    asyncio.run(_serve(order, err, quiet=voice.quiet))
+    asyncio.run(_serve(options, quiet=output.quiet))
 
 
-async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
+async def _serve(options: Mcp, *, quiet: bool) -> None:
     """Serve at once, and open the documents beside it: clients wait a few seconds only for the first reply."""
-    from reground.app.serving.engine import setup_of
     from reground.app.serving.mcp import over_http, over_stdio, server
 
-    setup = setup_of(order, located=True)
-    async with AsyncExitStack() as opened:
-        opening = asyncio.create_task(_open(order, setup, opened, err, quiet=quiet))
+    setup = setup_of(options, located=True)
+    async with AsyncExitStack() as stack:
+
+        async def open_tools() -> Tools:
+            session = await stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
+            return Tools(await stack.enter_async_context(open_engine(session, options)), options.result_tokens)
+
+        opening = asyncio.create_task(open_tools())
         serving = server(lambda: asyncio.shield(opening), [*setup.offers], [*setup.sources])
 
-        def say(address: str) -> None:
-            err.print(f"serving {', '.join(setup.offers)} at {address}; Ctrl-C ends it", soft_wrap=True)
+        def on_ready(address: str) -> None:
+            note(f"serving {', '.join(setup.offers)} at {address}; Ctrl-C ends it")
 
-        work = over_http(serving, order.port, say) if order.http else over_stdio(serving)
+        work = over_http(serving, options.port, on_ready) if options.http else over_stdio(serving)
         working = asyncio.create_task(work)
         try:
             await asyncio.wait([opening, working], return_when=asyncio.FIRST_COMPLETED)
@@ -62,12 +61,3 @@ async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
             for task in (working, opening):
                 task.cancel()
             await asyncio.gather(working, opening, return_exceptions=True)
-
-
-async def _open(order: Mcp, setup: Setup, opened: AsyncExitStack, err: Console, *, quiet: bool) -> Tools:
-    from reground.app.cli.preparing import opened_session
-    from reground.app.serving.engine import open_engine
-    from reground.app.serving.tools import Tools
-
-    session = await opened.enter_async_context(opened_session(setup, err, shown=not quiet))
-    return Tools(await opened.enter_async_context(open_engine(session, order)), order.result_tokens)

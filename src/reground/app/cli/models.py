@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from reground.app.cli import _common as common
+from reground.app import catalogue
+from reground.app.cli.console import consoles, print_json, say
 from reground.app.cli.flags import flattened
-from reground.app.options import Json, Served
-
-if TYPE_CHECKING:
-    from reground.models.options import Listing
+from reground.app.cli.progress import Progress
+from reground.app.options import Json, Quiet, Served
+from reground.models.options import Listing
+from reground.models.pull import pull
 
 _MOST_LINES = 20
 """The most models of one provider that are printed."""
@@ -28,7 +29,7 @@ models_app = typer.Typer(
 
 @models_app.callback(invoke_without_command=True)
 @flattened
-def models(context: typer.Context, order: Served, output: Json) -> None:
+def models(context: typer.Context, options: Served, output: Json) -> None:
     """List the models that can be used here, with the words that choose them, and why the others cannot.
 
     Servers on their usual ports are found: Ollama (11434, or OLLAMA_HOST), LM Studio (1234), llama.cpp (8080), vLLM
@@ -38,18 +39,28 @@ def models(context: typer.Context, order: Served, output: Json) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    from reground.app.catalogue import model_listings
-
-    listings = asyncio.run(model_listings(order.model_options))
+    listings = asyncio.run(catalogue.model_listings(options.model_options))
     if output.as_json:
-        common.print_json([_row(entry) for found in listings.values() for entry in found])
-        return
-    _show_models(listings)
-
-
-def _row(entry: Listing) -> dict[str, object]:
-    use = _words(entry) if entry.usable else None
-    return {"name": entry.name, "usable": entry.usable, "why": entry.why, "use": use, "server": entry.server}
+        return print_json([
+            {
+                "name": entry.name,
+                "usable": entry.usable,
+                "why": entry.why,
+                "use": _words(entry) if entry.usable else None,
+                "server": entry.server,
+            }
+            for entries in listings.values()
+            for entry in entries
+        ])  # fmt: skip
+    console, _ = consoles()
+    for provider, entries in listings.items():
+        console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
+        for entry in entries[:_MOST_LINES]:
+            mark, what = (("yes ", "green"), _words(entry)) if entry.usable else (("no  ", "red"), entry.name)
+            console.print(Text.assemble("  ", mark, what, "  ", (entry.why, "dim")), soft_wrap=True)
+        if len(entries) > _MOST_LINES:
+            console.print(f"      ... and {len(entries) - _MOST_LINES} more; --json lists them all")
+    return None
 
 
 def _words(entry: Listing) -> str:
@@ -57,33 +68,16 @@ def _words(entry: Listing) -> str:
     return entry.use if entry.use is not None else shlex.join(["--model", entry.name])
 
 
-def _show_models(listings: Mapping[str, Sequence[Listing]]) -> None:
-    from rich.text import Text
-
-    from reground.app import catalogue
-
-    console, _ = common.consoles()
-    for provider, found in listings.items():
-        console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
-        for entry in found[:_MOST_LINES]:
-            mark, what = (("yes ", "green"), _words(entry)) if entry.usable else (("no  ", "red"), entry.name)
-            console.print(Text.assemble("  ", mark, what, "  ", (entry.why, "dim")), soft_wrap=True)
-        if len(found) > _MOST_LINES:
-            console.print(f"      ... and {len(found) - _MOST_LINES} more; --json lists them all")
-
-
 @models_app.command("pull")
+@flattened
 def pull_model(
+    output: Quiet,
     alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-0.5b, or org/repo:file.gguf on a model hub.")],
 ) -> None:
     """Download a model once, show progress and verify its checksum.
 
     Example:  reground models pull smollm2
     """
-    from reground.app.cli.progress import AskProgress
-    from reground.models.pull import pull
-
-    console, err = common.consoles()
-    with AskProgress(err, shown=True) as progress:
+    with Progress(shown=not output.quiet) as progress:
         path = pull(alias, progress=progress.on_pull)
-    common.say(console, f"{alias} is at {path}")
+    say(f"{alias} is at {path}")

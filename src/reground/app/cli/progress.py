@@ -1,107 +1,243 @@
-"""Progress of a question and of what is prepared for it; without a terminal one plain line per step."""
+"""How far the work is, in one line for all commands; and the opening of sessions and models under such a line."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
-from reground.app.cli._common import human_time, human_tokens
-from reground.app.cli.display import plain
-from reground.app.cli.live import LiveLine
+from reground.app import catalogue
+from reground.app.cli.console import consoles, harmless, human_time, human_tokens, human_usd
+from reground.app.documents import close
+from reground.app.session import bring_models, spare_the_collector
+from reground.core.concurrency import in_daemon
+from reground.core.language import LanguageModel, Usage
 from reground.core.run import Event
+from reground.models.options import ModelOptions
+from reground.retrieval.scan import line
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import Progress as RunProgress
+    from reground.retrieval.settings import IndexReport
+    from reground.retrieval.settings import Progress as IndexProgress
+    from reground.training.fitting import Step
 
-    from reground.retrieval.settings import IndexReport, Progress
+Opened = TypeVar("Opened")
+
+_FIRST_SECONDS, _LINE_SECONDS = 2.0, 10.0
+"""Where no terminal shows the live line: until its first plain line, and between two."""
+_LARGE = 1_000_000
+"""Bytes of a file that is named while it is indexed."""
+_WIDE = 110
+"""The columns of a terminal that has room for a bar beside the line."""
 
 
-_FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # for indexing, without a live line
-_LARGE = 1_000_000  # bytes of a file that is named
+@dataclass(frozen=True)
+class Work:
+    """A cell of an evaluation and its number of runs (questions x repeats).
+
+    expected: the tokens of a run, the cell's limit by default. The time of a run is taken to grow with them.
+    """
+
+    cell: Cell
+    runs: int
+    expected: int | None = None
+
+    @property
+    def weight(self) -> float:
+        """The weight of one run in the estimated end."""
+        return float(self.expected or self.cell.tokens or 1)
 
 
-def _of(done: int, size: int) -> str:
-    return f"{done / 1e6:.0f} of {size / 1e6:.0f} MB"
+class Progress:
+    """One live line on a terminal, elsewhere a plain line from time to time. A context manager.
 
+    title: stands before each line. shown: whether lines are; what was not read and notes are printed anyway.
+    """
 
-class AskProgress(LiveLine):
-    """Shows the current step, the calls and tokens so far, and the seconds."""
-
-    _per_second = 8.0
-
-    def __init__(self, console: Console, *, shown: bool) -> None:
-        super().__init__(console, shown=shown)
-        self._started = time.monotonic()
-        self._next_line = self._started + _FIRST_LINE_SECONDS
-        self._doing = "starting"
+    def __init__(self, title: str = "", *, shown: bool = True, console: Console | None = None) -> None:
+        self._console = console if console is not None else consoles()[1]
+        self._title = f"{title}: " if title else ""
+        self._text = "starting"
         self._counts = ""
+        self._began = time.monotonic()
+        self._next_line = self._began + _FIRST_SECONDS
         self._reading: float | None = None  # since when files are read
+        self._works: Mapping[Any, Work] = {}
+        self._runs: dict[Hashable, RunProgress] = {}
         self._spinner = Spinner("dots")
+        terminal = self._console.is_terminal
+        self._plain = shown and not terminal
+        self._live = (
+            Live(self, console=self._console, transient=True, refresh_per_second=8) if shown and terminal else None
+        )
 
-    def __rich__(self) -> Spinner:
-        seconds = time.monotonic() - self._started
-        self._spinner.update(text=Text(f"{self._doing}  {self._counts}  {seconds:.0f} s"))
-        return self._spinner
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        return harmless(f"{self._title}{self._text}{self._counts}")
+
+    def __rich__(self) -> Table:
+        parts: list[Any] = [self._spinner]
+        if self._works and self._console.width >= _WIDE:
+            total = sum(work.runs for work in self._works.values())
+            parts.append(ProgressBar(total=total, completed=sum(run.done for run in self._runs.values()), width=24))
+        seconds = f"  {time.monotonic() - self._began:.0f} s"
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(*parts, Text(f"{self.text}{seconds}", no_wrap=True, overflow="ellipsis"))
+        return grid
+
+    def show(self, text: str, *, now: bool = False) -> None:
+        """Replace the line. now: print it also where a plain line has only just been printed."""
+        self._text = text
+        if self._plain and (now or time.monotonic() >= self._next_line):
+            self._next_line = time.monotonic() + _LINE_SECONDS
+            self._print(self.text, "dim")
+
+    def count(self, done: int, total: int, unit: str) -> None:
+        """Show how many of all are done, and the time left."""
+        left = (time.monotonic() - self._began) / max(1, done) * (total - done)
+        self.show(f"{done} of {total} {unit}, {human_time(left)} left", now=done == total)
 
     def on_event(self, event: Event) -> None:
         """Show the step that a method begins, or has finished."""
-        usage = event.usage
-        self._counts = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens"
+        counts = f"{event.usage.calls} calls, {human_tokens(event.usage.tokens)} tokens"
         if event.type == "begin":
-            self._doing = f"{event.span.rpartition('/')[2]} {event.name}".strip()
+            self._text, self._counts = f"{event.span.rpartition('/')[2]} {event.name}".strip(), f"  {counts}"
         elif event.step is not None and self._plain:
-            self._print(f"{event.span or '/'} {event.name}: {self._counts}")
-
-    def show(self, doing: str) -> None:
-        """Show what is done; without a terminal as a line."""
-        self._doing = doing
-        if self._plain:
-            self._print(doing)
-
-    def on_index(self, progress: Progress) -> None:
-        """Show the progress of the indexing."""
-        if progress.waiting:
-            self._doing = "waiting for another process that builds this index"
-            return
-        self._doing = self._indexing(progress)
-        if self._plain and time.monotonic() >= self._next_line:
-            self._print(plain(self._doing).plain)
-            self._next_line = time.monotonic() + _LINE_SECONDS
-
-    def _indexing(self, progress: Progress) -> str:
-        """How far it is, in words; the file only where it is large enough to be waited for."""
-        if not progress.total:
-            return f"listing files: {progress.listed}"
-        if self._reading is None:
-            self._reading = time.monotonic()
-        said = f"indexing: {progress.files}/{progress.total} files, {_of(progress.all_done, progress.all_size)}"
-        if progress.writing:
-            return f"{said}, writing the index of {progress.passages} passages"
-        elapsed = time.monotonic() - self._reading
-        if progress.share > 0 and elapsed >= _FIRST_LINE_SECONDS:
-            said += f", about {human_time(elapsed * (1 / progress.share - 1))} left"
-        said += f", {progress.documents} documents, {progress.passages} passages"
-        return f"{said}, {progress.file} {_of(progress.done, progress.size)}" if progress.size >= _LARGE else said
-
-    def on_report(self, report: IndexReport) -> None:
-        """Print what was not read and the notes of an indexing, even if no progress is shown."""
-        from reground.retrieval.scan import line
-
-        if unread := line(report):
-            self._console.print(plain(unread, "yellow"), soft_wrap=True)
-        for note in report.notes:
-            self._console.print(plain(note, "yellow"), soft_wrap=True)
+            self._print(f"{event.span or '/'} {event.name}: {counts}", "dim")
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:
         """Show the progress of a download."""
         size = f"{done / 1e6:.0f}" + (f" of {total / 1e6:.0f}" if total else "") + " MB"
-        if self._plain and not self._doing.startswith(what):
-            self._print(f"{what} ...")
-            self._next_line = time.monotonic() + _LINE_SECONDS
-        elif self._plain and time.monotonic() >= self._next_line:
-            self._print(f"{what}: {size}")
-            self._next_line = time.monotonic() + _LINE_SECONDS
-        self._doing = f"{what}: {size}"
+        self.show(f"{what}: {size}", now=not self._text.startswith(what))
+
+    def on_index(self, index: IndexProgress) -> None:
+        """Show the progress of the indexing."""
+        if index.waiting:
+            self.show("waiting for another process that builds this index")
+        elif not index.total:
+            self.show(f"listing files: {index.listed}")
+        else:
+            self.show(self._indexing(index))
+
+    def _indexing(self, index: IndexProgress) -> str:
+        """How many files, megabytes and seconds; the file only where it is large enough to be waited for."""
+        if self._reading is None:
+            self._reading = time.monotonic()
+        text = f"indexing: {index.files}/{index.total} files, {_megabytes(index.all_done, index.all_size)}"
+        if index.writing:
+            return f"{text}, writing the index of {index.passages} passages"
+        elapsed = time.monotonic() - self._reading
+        if index.share > 0 and elapsed >= _FIRST_SECONDS:
+            text += f", about {human_time(elapsed * (1 / index.share - 1))} left"
+        text += f", {index.documents} documents, {index.passages} passages"
+        return f"{text}, {index.file} {_megabytes(index.done, index.size)}" if index.size >= _LARGE else text
+
+    def on_report(self, report: IndexReport) -> None:
+        """Print what was not read and the notes of an indexing."""
+        for text in filter(None, (line(report), *report.notes)):
+            self._print(text, "yellow")
+
+    def on_step(self, step: Step) -> None:
+        """Show a step of a fit."""
+        left = "" if step.seconds_left is None else f", {human_time(step.seconds_left)} left"
+        self.show(
+            f"step {step.number} of {step.total}, loss {step.loss:.4f}, learning rate {step.learning_rate:.1e}, "
+            f"{step.examples_per_second:.1f} examples/s{left}",
+            now=step.number == step.total,
+        )
+
+    def on_note(self, text: str) -> None:
+        """Print what is worth knowing."""
+        self._print(f"note: {text}")
+
+    def plan(self, works: Mapping[Any, Work]) -> None:
+        """Set what an evaluation has to do, each under its key. Progress of what is not among it is forgotten."""
+        self._works = works
+        self._runs = {key: run for key, run in self._runs.items() if key in works}
+
+    def on_run(self, key: Hashable, run: RunProgress) -> None:
+        """Show the progress of a work, with the tokens, USD and estimated end of all of them."""
+        self._runs[key] = run
+        works, runs = self._works, self._runs.values()
+        usage, paid = (sum((getattr(each, name) for each in runs), Usage()) for name in ("usage", "paid"))
+        parts = [works[key].cell.label]
+        if len(works) > 1:
+            parts.append(f"run {len(runs)} of {len(works)}")
+        parts.append(f"{run.done}/{run.total} done")
+        troubles = {name: sum(getattr(each, name) for each in runs) for name in ("failed", "unscored")}
+        parts += [f"{count} {name}" for name, count in troubles.items() if count]
+        parts.append(f"{human_tokens(usage.tokens)} tokens ({human_tokens(paid.tokens)} now)")
+        if usage.usd != 0:
+            parts.append("USD unknown" if usage.usd is None else human_usd(usage.usd))
+        left = self.seconds_left
+        parts.append("end unknown" if left is None else f"about {human_time(left)} left")
+        self.show("  ".join(parts), now=run.done == run.total)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds until all works are done, from the pace of this attempt; None until a run has finished."""
+        runs = self._runs
+        left = sum(
+            (work.runs - (runs[key].done if key in runs else 0)) * work.weight for key, work in self._works.items()
+        )
+        done = sum((run.done - run.resumed) * self._works[key].weight for key, run in runs.items())
+        if not left:
+            return 0.0
+        return sum(run.elapsed for run in runs.values()) / done * left if done else None
+
+    def _print(self, text: str, style: str = "") -> None:
+        self._console.print(Text(harmless(text), style=style), soft_wrap=True)
+
+
+def _megabytes(done: int, size: int) -> str:
+    return f"{done / 1e6:.0f} of {size / 1e6:.0f} MB"
+
+
+@asynccontextmanager
+async def opened(
+    context: Callable[[Progress], AbstractAsyncContextManager[Opened]], *, quiet: bool
+) -> AsyncIterator[Opened]:
+    """What a context gives, such as a session for many questions; its opening is told a `Progress` of its own."""
+    async with AsyncExitStack() as stack:
+        with Progress(shown=not quiet) as progress:
+            result = await stack.enter_async_context(context(progress))
+        spare_the_collector()
+        yield result
+
+
+@asynccontextmanager
+async def opened_model(name: str, options: ModelOptions, *, quiet: bool) -> AsyncIterator[LanguageModel]:
+    """A model by its name, downloaded with progress if need be, and closed at the end of the block."""
+    catalogue.provider_module(name)
+    with Progress(shown=not quiet) as progress:
+        await in_daemon(partial(bring_models, [name], progress.on_pull), name="download")
+    model = catalogue.load_model(name, options)
+    try:
+        yield model
+    finally:
+        await close(model)

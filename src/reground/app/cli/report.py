@@ -4,60 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from reground.app.cli import _common as common
+from reground.app.cli.console import consoles, print_json, say
 from reground.app.cli.flags import flattened
-from reground.app.options_evaluation import Report as Options
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from reground.app.options_evaluation import Results
-    from reground.evaluation.report import Report
+from reground.app.options import Report
+from reground.evaluation.report import as_data, as_markdown, build_reports, write_report
 
 
 @flattened
-def report(order: Options) -> None:
+def report(options: Report) -> None:
     """Write the report on finished or unfinished runs again, even of several models. This calls no model.
 
     Example:  reground report runs/small-model runs/large-model --out runs/both
     """
-    console, _ = common.consoles()
-    out = order.out or order.folders[0]
-    print_report(console, order.folders, out, order, baseline=order.baseline, by=order.by)
+    out = options.out or options.folders[0]
+    print_report(options.folders, out, options.format, baseline=options.baseline, by=options.by)
 
 
 def print_report(
-    console: Console,
-    folders: Sequence[Path],
-    out: Path,
-    order: Results,
-    *,
-    baseline: str | None = None,
-    by: str | None = None,
+    folders: Sequence[Path], out: Path, form: str, *, baseline: str | None = None, by: str | None = None
 ) -> None:
-    """Write the report and print it in the format of the options."""
-    from reground.app.cli.terminal import json_text, say
-    from reground.evaluation.report import as_data, as_markdown, build_reports, write_report
-
+    """Write the report of run folders, and print it as text, md or json."""
     reports = build_reports(folders, baseline=baseline, by=by)
     files = write_report(reports, out)
-    if order.format == "json":
-        say(json_text(as_data(reports), indent=2))
-    elif order.format == "md":
-        say("\n\n".join(as_markdown(report) for report in reports))
-    else:
-        _print_tables(console, reports, files)
-
-
-def _print_tables(console: Console, reports: Sequence[Report], files: Sequence[Path]) -> None:
-    for one in reports:
-        for table in one.tables:
+    if form == "json":
+        return print_json(as_data(reports), indent=2)
+    if form == "md":
+        return say("\n\n".join(as_markdown(each) for each in reports))
+    console, _ = consoles()
+    for each in reports:
+        for table in each.tables:
             console.print(table.terminal())
-        for note in one.notes:
-            console.print(f"- {note}", style="dim", soft_wrap=True, markup=False)
-    console.print(f"written: {', '.join(str(file) for file in files)}", soft_wrap=True, markup=False)
-    for one in reports:
-        if one.verdict is not None:
-            console.print(f"\n{one.verdict.text}", style="bold", markup=False, soft_wrap=not console.is_terminal)
+        for text in each.notes:
+            console.print(f"- {text}", style="dim", soft_wrap=True, markup=False)
+    say(f"written: {', '.join(map(str, files))}")
+    for each in reports:
+        if each.verdict is not None:
+            console.print(f"\n{each.verdict.text}", style="bold", markup=False, soft_wrap=not console.is_terminal)
+    return None

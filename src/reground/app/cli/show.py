@@ -1,22 +1,42 @@
-"""`reground show`: prints trajectories and trees for a person to read."""
+"""`reground show`: prints trajectories and trees for a person to read.
+
+A tree is printed a node a line, and the branch that UCB1 would try next comes first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote
 
 import typer
+from rich.cells import set_cell_size
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
-from reground.app.cli import _common as common
-from reground.app.cli.codes import EXIT_SURROUNDINGS
+from reground.app.cli import EXIT_SURROUNDINGS
+from reground.app.cli.console import consoles, note
+from reground.app.cli.display import plain, show_line, show_trajectory
+from reground.core.errors import DataError, did_you_mean
+from reground.core.trajectory import read_trajectories
+from reground.treesearch.files import FORMAT, TreeFileError, read_tree
+from reground.treesearch.mcts import ucb1
+from reground.treesearch.tree import Node, Tree
+from reground.view.contents import TRACES
 
-if TYPE_CHECKING:
-    from rich.console import Console
+T = TypeVar("T")
 
-    from reground.core.trajectory import Trajectory
-    from reground.treesearch.tree import Tree
+DEPTH = 6
+"""Levels below the root that are shown: three sub-goals of a plan and their executions."""
+_DEEPEST = 20
+"""Levels that are indented further than the one above."""
+_LEAST = 20
+"""Columns of a text, however deep it stands."""
+_HEAD = 64
+"""Bytes, in which a tree's file says what it is."""
 
 
 def show(
@@ -32,10 +52,7 @@ def show(
     number: Annotated[
         int | None, typer.Option("--number", "-n", min=1, help="Only the n-th trajectory or tree, in full.")
     ] = None,
-    depth: Annotated[
-        int | None, typer.Option(min=0, help="The levels of a tree that are shown; 6 by default, all with --full.")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show the texts of a tree whole.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show a tree whole: all levels, and all of each text.")] = False,
 ) -> None:
     """Show trajectories or trees: one line each, or one of them step by step or node by node.
 
@@ -44,122 +61,139 @@ def show(
 
     Example:  reground show trace.jsonl -n 1   ·   reground show runs/rar q12~0   ·   reground show runs/critics q7
     """
-    from reground.app.cli.display import show_line, show_trajectory
-    from reground.app.cli.tree_display import tree_files
-
-    console, _ = common.consoles()
-    if trees := tree_files(place):
-        _show_trees(console, place, trees, id, number, depth=depth, full=full)
-        return
-    seen: list[str] = []
+    console, _ = consoles()
+    unreadable: list[Path] = []
+    listed = id is None and number is None
+    names: list[str] = []
     shown = 0
-    files = _Files()
-    for count, trajectory in enumerate(chain.from_iterable(map(files.trajectories, _files(place))), start=1):
-        seen.append(trajectory.id)
-        if id is None and number is None:
-            show_line(console, count, trajectory)
-        elif count == number or (id is not None and id in (trajectory.id, trajectory.metadata.get("example"))):
-            show_trajectory(console, trajectory)
-            shown += 1
-    if (not seen and not files.unreadable) or (seen and not shown and not (id is None and number is None)):
-        raise _absent(place, seen, id)
-    files.end()
+    if files := tree_files(place):
+        names = [unquote(file.stem) for file in files]
+        alone = not place.is_dir() and id is None
+        for count, (name, file) in enumerate(zip(names, files, strict=True), start=1):
+            whole = alone or name == id or count == number
+            for tree in _readable(file, _trees, unreadable) if whole or listed else ():
+                if whole:
+                    show_tree(console, tree, full=full)
+                else:
+                    tree_line(console, name, tree)
+            shown += whole
+    else:
+        read = (_readable(file, read_trajectories, unreadable) for file in trajectory_files(place))
+        for count, trajectory in enumerate(chain.from_iterable(read), start=1):
+            names.append(trajectory.id)
+            if listed:
+                show_line(console, count, trajectory)
+            elif count == number or (id is not None and id in (trajectory.id, trajectory.metadata.get("example"))):
+                show_trajectory(console, trajectory)
+                shown += 1
+    if (not names and not unreadable) or (names and not shown and not listed):
+        near = f"of {id!r}; {did_you_mean(id, names)[:300]}" if id is not None and names else None
+        raise DataError(f"holds nothing {near}" if near else f"holds {len(names)} trajectories or trees", path=place)
+    if unreadable:
+        raise typer.Exit(EXIT_SURROUNDINGS)
 
 
-class _Files:
-    """Reads files one by one, and says which cannot be read."""
-
-    def __init__(self) -> None:
-        self.unreadable = 0
-
-    def trajectories(self, file: Path) -> Iterator[Trajectory]:
-        """Those of a file, up to the first line that cannot be read."""
-        from reground.core.errors import DataError
-        from reground.core.trajectory import read_trajectories
-
-        try:
-            yield from read_trajectories(file)
-        except DataError as error:
-            self._say(error)
-
-    def tree(self, file: Path) -> Tree[object] | None:
-        """The tree in a file; None if it cannot be read."""
-        from reground.treesearch.files import TreeFileError, read_tree
-
-        try:
-            return read_tree(file)
-        except TreeFileError as error:
-            self._say(error)
-            return None
-
-    def end(self) -> None:
-        """Raise typer.Exit if a file could not be read."""
-        if self.unreadable:
-            raise typer.Exit(EXIT_SURROUNDINGS)
-
-    def _say(self, error: Exception) -> None:
-        from reground.app.cli.terminal import say
-
-        say(f"error: {' '.join(str(error).split())}", error=True)
-        self.unreadable += 1
+def _readable(file: Path, read: Callable[[Path], Iterable[T]], unreadable: list[Path]) -> Iterator[T]:
+    """What a file holds, up to the first part that cannot be read; such a file is named and added to `unreadable`."""
+    try:
+        yield from read(file)
+    except (DataError, TreeFileError) as error:
+        note(f"error: {' '.join(str(error).split())}")
+        unreadable.append(file)
 
 
-def _show_trees(
-    console: Console,
-    place: Path,
-    files: list[Path],
-    id: str | None,
-    number: int | None,
-    *,
-    depth: int | None,
-    full: bool,
-) -> None:
-    from urllib.parse import unquote
-
-    from reground.app.cli.tree_display import DEPTH, show_tree, tree_line
-
-    names = [unquote(file.stem) for file in files]
-    alone = not place.is_dir()
-    listed = not alone and id is None and number is None
-    wanted = [i for i, name in enumerate(names, start=1) if (alone and id is None) or name == id or i == number]
-    if not wanted and not listed:
-        raise _absent(place, names, id)
-    reading = _Files()
-    for i in range(1, len(files) + 1) if listed else wanted:
-        if (tree := reading.tree(files[i - 1])) is None:
-            continue
-        if listed:
-            tree_line(console, names[i - 1], tree)
-        else:
-            show_tree(console, tree, depth=depth if depth is not None or full else DEPTH, full=full)
-    reading.end()
+def _trees(file: Path) -> Sequence[Tree[object]]:
+    return [read_tree(file)]
 
 
-def trajectories(place: Path) -> Iterator[Trajectory]:
-    """Those of a file, a run folder or the runs of a comparison. Raises DataError."""
-    from reground.core.trajectory import read_trajectories
-
-    for file in _files(place):
-        yield from read_trajectories(file)
-
-
-def _files(place: Path) -> list[Path]:
+def trajectory_files(place: Path) -> list[Path]:
     """The trajectory files of a path: the file itself, the file of a run folder, or those of a comparison's runs."""
-    from reground.core.errors import DataError
-    from reground.view.contents import TRACES
-
     if not place.is_dir():
         return [place]
     own = [place / name for name in TRACES if (place / name).is_file()]
-    found = own[:1] or sorted(file for name in TRACES for file in place.glob(f"*/{name}"))
-    if not found:
+    files = own[:1] or sorted(file for name in TRACES for file in place.glob(f"*/{name}"))
+    if not files:
         raise DataError("not a run folder: it has no trajectories", path=place)
-    return found
+    return files
 
 
-def _absent(place: Path, seen: list[str], id: str | None) -> Exception:
-    from reground.core.errors import DataError, did_you_mean
+def tree_files(place: Path) -> list[Path]:
+    """The tree files of a path: the file itself, or those of a training's folder."""
+    if place.is_dir():
+        return sorted((place if place.name == "trees" else place / "trees").glob("*.json"))
+    if place.suffix != ".json" or not place.is_file():
+        return []
+    with place.open("rb") as file:
+        return [place] if FORMAT.encode() in file.read(_HEAD) else []
 
-    if id is None or not seen:
-        return DataError(f"holds {len(seen)} trajectories or trees", path=place)
-    return DataError(f"holds nothing of {id!r}; {did_you_mean(id, seen)[:300]}", path=place)
+
+def show_tree(console: Console, tree: Tree[Any], *, full: bool = False) -> None:
+    """Print a tree. full: all levels and whole texts, over several lines."""
+    about = [f"{name} {value}" for name, value in tree.metadata.items() if isinstance(value, str | int)]
+    stopped = [f"stopped by {tree.stopped}"] if tree.stopped else []
+    console.print(plain(", ".join([*about, *stopped]), "dim"), soft_wrap=True)
+    waiting = [(0, tree.root)]
+    while waiting:
+        level, node = waiting.pop()
+        _show_node(console, level, node, full=full)
+        if not full and level >= DEPTH and node.children:
+            console.print(Text(f"{_indent(level + 1)}... {_below(node)} nodes below", style="dim"), soft_wrap=True)
+            continue
+        ordered = sorted(node.children, key=lambda child: -priority(child, node.visits, tree.settings.c))
+        waiting += [(level + 1, child) for child in reversed(ordered)]
+
+
+def tree_line(console: Console, name: str, tree: Tree[Any]) -> None:
+    """Print one tree in one line."""
+    root = tree.root
+    head = f"{name}  {root.visits} visits, mean {root.mean or 0.0:.3f}  "
+    console.print(plain(head + _cut(node_text(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
+
+
+def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> None:
+    mean = "not tried" if node.mean is None else f"{node.mean:.3f}"
+    times = f" x{node.copies}" if node.copies > 1 else ""
+    head = f"{_indent(level)}{mean}  {node.visits:>3}  {node.label or 'ROOT'}{times}  "
+    style = "dim" if node.mean is None else ""
+    if full:
+        console.print(plain(head.rstrip(), "bold"), soft_wrap=True)
+        console.print(Padding(plain(node_text(node), style), (0, 0, 0, len(_indent(level)) + 2), expand=False))
+        return
+    text = _cut(node_text(node), max(_LEAST, console.width - len(head)))
+    console.print(Text.assemble(plain(head, "cyan" if node.children else ""), plain(text, style)), soft_wrap=True)
+
+
+def _indent(level: int) -> str:
+    return "  " * min(level, _DEEPEST)
+
+
+def _below(node: Node[Any]) -> int:
+    count, waiting = 0, list(node.children)
+    while waiting:
+        count += 1
+        waiting += waiting.pop().children
+    return count
+
+
+def _cut(text: str, width: int) -> str:
+    """One line of at most `width` columns."""
+    line = " ".join(text.split())
+    fits = Text(line).cell_len <= width
+    return line if fits else set_cell_size(line, width - 3).rstrip() + "..."
+
+
+def priority(node: Node[Any], above: int, c: float) -> float:
+    """UCB1 among its siblings: which branch would be tried next. above: the parent's visits. Those never tried are
+    last."""
+    return ucb1(node.value, node.visits, max(above, 1), c) if node.visits else -1e300
+
+
+def node_text(node: Node[Any]) -> str:
+    """What a state says: an observation's text with a document's title, or the question at the root."""
+    state = node.state
+    if not isinstance(state, dict):
+        return str(state)
+    passage = state.get("passage")
+    title = passage.get("title") if isinstance(passage, dict) else None
+    texts = (title, state.get("question") or state.get("text"))
+    return ": ".join(str(text) for text in texts if text)

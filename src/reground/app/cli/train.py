@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
 
 import typer
 
-from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.flags import Command, flattened
-from reground.app.options import Data, Fresh, Quiet
-from reground.app.options_documents import Documents
+from reground.app.options import Data, Documents, Fresh, Quiet
 from reground.core.concurrency import in_daemon
 from reground.training.settings import FILE, Fitting, ReaderLessons, part_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from reground.app.benchmark import Bench
     from reground.app.options import Benchmark
     from reground.core.evidence import Pages, Retriever
@@ -134,15 +131,17 @@ async def in_background(work: Callable[[], T]) -> T:
 
 @asynccontextmanager
 async def opened_bench(
-    order: Benchmark, task: Task, methods: Sequence[str], out: Path, err: Console, *, quiet: bool
+    order: Benchmark, task: Task, methods: Sequence[str], out: Path, *, quiet: bool
 ) -> AsyncIterator[tuple[Bench, Callable[..., Any]]]:
     """The model, documents and methods of a benchmark's options; and what configures a cell, here or at workers."""
-    from reground.app.cli.preparing import open_benches
+    from reground.app.benchmark import open_benches
+    from reground.app.cli.progress import opened
     from reground.app.cluster import opened_pool, placed
 
-    async with AsyncExitStack() as opened:
-        (bench,) = await open_benches(order, [task], methods, out, err, opened, quiet=quiet)
-        pool = await opened.enter_async_context(opened_pool(order, methods, partial(common.say, err)))
+    async with AsyncExitStack() as stack:
+        context = partial(open_benches, order, methods, [task], out)
+        (bench,) = await stack.enter_async_context(opened(context, quiet=quiet))
+        pool = await stack.enter_async_context(opened_pool(order, methods, note))
 
         def configured(cell: Any, base: Any, searching: Any = None) -> Any:
             return placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned, searching)
@@ -154,11 +153,10 @@ def fit_rows(
     order: Fitting, rows: Sequence[Demonstration], *, out: Path, name: str, base: str, quiet: bool, **more: Any
 ) -> Path:
     """Fine-tune a base on rows with progress; the result is OUT/NAME. more: as in `sft.fit_named`."""
-    from reground.app.cli.live import TrainingProgress
+    from reground.app.cli.progress import Progress
     from reground.training.sft import fit_named
 
-    _, err = common.consoles()
-    with TrainingProgress(err, name, shown=not quiet) as progress:
+    with Progress(name, shown=not quiet) as progress:
         work = partial(fit_named, out, name, rows, base, part_of(order, Fitting), **more)
         return asyncio.run(in_background(partial(work, on_step=progress.on_step, on_note=progress.on_note)))
 
@@ -170,8 +168,7 @@ def fit_named(order: FitNamed, rows_file: str, what: str, *, quiet: bool, cut: b
 
     rows = read_rows(order.out / "data" / f"{rows_file}.jsonl", Demonstration)
     if order.dry_run:
-        console, _ = common.consoles()
-        common.say(console, f"fit: {len(rows)} {what}, {order.epochs:g} passes over them")
+        say(f"fit: {len(rows)} {what}, {order.epochs:g} passes over them")
         return None
     require_training()
     return fit_rows(
@@ -206,42 +203,38 @@ def demonstrate(order: Any, oracle: Oracle, *, method: str, name: str, questions
     from reground.training.report import write_section
     from reground.training.rows import record_questions, write_demonstrations
 
-    console, err = common.consoles()
     drawing = EvalSettings(method, "oracle", limit=order.limit or None, seed=order.seed)
-    tasks = [load_training_task(each, order.data) for each in common.listed(order.tasks)]
+    tasks = [load_training_task(each, order.data) for each in listed(order.tasks)]
     drawn = [(task, choose(task, drawing)) for task in tasks]
     if order.dry_run:
         for task, examples in drawn:
-            common.say(console, f"would search for {len(examples)} questions of {task.name}")
+            say(f"would search for {len(examples)} questions of {task.name}")
         return
     rows: list[Demonstration] = []
     lines = []
     for task, examples in drawn:
-        lessons = asyncio.run(_lessons(order, oracle, task, examples, err, quiet=quiet))
+        lessons = asyncio.run(_lessons(order, oracle, task, examples, quiet=quiet))
         rows += lessons.rows
         lines.append(f"{task.name}: {lessons.describe()}")
-        common.say(console, lines[-1])
+        say(lines[-1])
     asked = [example for _, examples in drawn for example in examples]
     record_questions(order.out, ",".join(task.name for task in tasks), asked, file=questions)
     write_demonstrations(order.out / "data" / f"{name}.jsonl", rows)
     write_section(order.out, "data", "\n".join(f"- {line}" for line in lines))
 
 
-async def _lessons(
-    order: Any, oracle: Oracle, task: Task, examples: list[Example], err: Console, *, quiet: bool
-) -> Lessons:
+async def _lessons(order: Any, oracle: Oracle, task: Task, examples: list[Example], *, quiet: bool) -> Lessons:
     from reground.app.benchmark import corpus_of
-    from reground.app.cli.live import TrainingProgress
-    from reground.app.cli.progress import AskProgress
+    from reground.app.cli.progress import Progress
     from reground.app.documents import check_reranker, close, corpus_retriever, reranked
 
     check_reranker(order)
-    with AskProgress(err, shown=not quiet) as preparing:
+    with Progress(shown=not quiet) as preparing:
         corpus = corpus_of(task, order.corpus)
         pages = await corpus_retriever(corpus, preparing.on_index, language=order.language, retrieval=order.retrieval)
     retriever = reranked(pages, order)
     try:
-        with TrainingProgress(err, task.name, shown=not quiet) as progress:
+        with Progress(task.name, shown=not quiet) as progress:
             return await oracle(
                 task, examples, retriever, cast("Pages", pages),
                 on_question=lambda done: progress.count(done, len(examples), "questions"),
@@ -265,7 +258,7 @@ def export(order: Export, config: ConfigFile = None) -> None:
     from reground.models import pull
     from reground.training.export import export_adapter, export_folder, export_gguf
 
-    console, err = common.consoles()
+    _, err = consoles()
     if order.out.exists():
         raise ConfigurationError(f"{order.out} exists already: name another --out, or delete it")
     if order.out.suffix == ".gguf":
@@ -282,7 +275,7 @@ def export(order: Export, config: ConfigFile = None) -> None:
     else:
         with err.status("merging the weights"):
             export_folder(order.source, order.out)
-    common.say(console, str(order.out))
+    say(str(order.out))
 
 
 reader_app = typer.Typer(
@@ -320,5 +313,4 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     Example:  reground train reader fit --base smollm2 --out runs/reader
     """
     if (place := fit_named(order, "reader", "demonstrations", quiet=voice.quiet)) is not None:
-        console, _ = common.consoles()
-        common.say(console, f"the reader is in {place}: --method grounded+reader --model hf/{place}")
+        say(f"the reader is in {place}: --method grounded+reader --model hf/{place}")

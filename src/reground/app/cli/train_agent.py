@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import end_if_failed, listed, say
 from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import FitNamed, TrainingFolder, TrainingSplits, demonstrate, fit_named, opened_bench
-from reground.app.options import DEFAULT_MODEL, Benchmark, ModelName, Quiet
-from reground.app.options_cluster import Cluster
+from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName, Quiet
 from reground.models.options import ModelOptions
 from reground.training.settings import FILE, AgentLessons, Fitting
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from reground.evaluation.results import Summary
     from reground.evaluation.task import Example, Task
     from reground.training.agent.mixture import Mixture
@@ -84,7 +81,7 @@ class AgentMix(AgentFolder):
     by: Literal["perplexity", "ranking", "chance"] = "perplexity"
     """What chooses a step's sample: the lowest perplexity, the ranking, or chance, as a control."""
 
-    most: int | None = field(default=None, metadata={"min": 1})
+    most: int | None = field(default=None, metadata={"min": 1, **FILE})
     """The most rows of what was grown; all by default."""
 
     add: str = ""
@@ -109,7 +106,7 @@ class AgentLoop(AgentGrow, Fitting):
     generations: int = field(default=2, metadata={"min": 1})
     """How often the agent learns from its own trajectories."""
 
-    bases: str = "smollm2"
+    bases: str = field(default="smollm2", metadata=FILE)
     """The weights to fit in every generation, separated by commas. The first base's model grows the next generation;
     the others are its students."""
 
@@ -119,7 +116,7 @@ class AgentLoop(AgentGrow, Fitting):
     by: Literal["perplexity", "ranking"] = "ranking"
     """What chooses a step's sample: the lowest perplexity, or a ranking."""
 
-    ranker: str | None = None
+    ranker: str | None = field(default=None, metadata=FILE)
     """provider/model of the judge of the samples; --model by default."""
 
     style: Style = field(default="rank", metadata=FILE)
@@ -134,7 +131,7 @@ class AgentLoop(AgentGrow, Fitting):
     validation_limit: int = field(default=40, metadata={"min": 1, **FILE})
     """Its questions, drawn by the seed."""
 
-    test_task: str | None = None
+    test_task: str | None = field(default=None, metadata=FILE)
     """A benchmark that chooses nothing and is measured at the end of each fit."""
 
     test_limit: int = field(default=100, metadata={"min": 1, **FILE})
@@ -169,14 +166,13 @@ def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
     from reground.evaluation.tasks import load_training_task
     from reground.training.agent.rank import GROWN, usable
 
-    console, err = common.consoles()
     task = load_training_task(order.task, order.data)
     if order.dry_run:
-        common.say(console, f"grow: {len(questions_of(order, task)) * order.repeats} trajectories")
+        say(f"grow: {len(questions_of(order, task)) * order.repeats} trajectories")
         return
-    summary = asyncio.run(grown_by(order, task, order.out, err, quiet=voice.quiet))
-    common.say(console, f"trajectories in {order.out / GROWN}: {usable(order.out / GROWN).describe()}")
-    common.end_if_failed(err, summary.failed)
+    summary = asyncio.run(grown_by(order, task, order.out, quiet=voice.quiet))
+    say(f"trajectories in {order.out / GROWN}: {usable(order.out / GROWN).describe()}")
+    end_if_failed(summary.failed)
 
 
 @agent_app.command(name="demonstrate", cls=Command)
@@ -208,12 +204,11 @@ def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
     """
     from reground.training.agent.rank import RANKING, rankable
 
-    console, err = common.consoles()
     if order.dry_run:
-        common.say(console, f"rank: {len(rankable(order.out))} steps")
+        say(f"rank: {len(rankable(order.out))} steps")
         return
-    ranked, unread = asyncio.run(ranked_by(order, err, quiet=voice.quiet))
-    common.say(console, f"{ranked} steps in {order.out / RANKING}; {unread} rankings could not be read")
+    ranked, unread = asyncio.run(ranked_by(order, quiet=voice.quiet))
+    say(f"{ranked} steps in {order.out / RANKING}; {unread} rankings could not be read")
 
 
 @agent_app.command(cls=Command)
@@ -227,9 +222,8 @@ def mix(order: AgentMix, voice: Quiet, config: ConfigFile = None) -> None:
     """
     from reground.training.agent.rank import MIXTURE, write_mixture
 
-    console, _ = common.consoles()
     made = mixed_by(order)
-    common.say(console, made.describe())
+    say(made.describe())
     if not order.dry_run:
         write_mixture(order.out, MIXTURE, made)
 
@@ -248,8 +242,7 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
 
     # without the beginning of its prompt, a step is another one
     if (place := fit_named(order, MIXTURE, "steps", quiet=voice.quiet, cut=False)) is not None:
-        console, _ = common.consoles()
-        common.say(console, f"the agent is in {place}: --model hf/{place} --set shots=0")
+        say(f"the agent is in {place}: --model hf/{place} --set shots=0")
 
 
 @agent_app.command(cls=Command)
@@ -265,21 +258,20 @@ def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
     """
     from reground.app.cli.train_agent_loop import run_loop
 
-    console, err = common.consoles()
-    failed = run_loop(order, console, err, quiet=voice.quiet)
+    failed = run_loop(order, quiet=voice.quiet)
     if not order.dry_run:
-        common.say(console, f"written: {order.out / 'report.md'}")
-    common.end_if_failed(err, failed, "the same command tries those again on which nothing was built yet")
+        say(f"written: {order.out / 'report.md'}")
+    end_if_failed(failed, "the same command tries those again on which nothing was built yet")
 
 
-async def grown_by(order: AgentGrow, task: Task, out: Path, err: Console, *, quiet: bool) -> Summary:
+async def grown_by(order: AgentGrow, task: Task, out: Path, *, quiet: bool) -> Summary:
     """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
     from reground.training.agent.rank import GROWN
     from reground.training.rows import record_questions
 
     rotated = replace(order, settings={"exemplars": "rotated", **order.settings})
     record_questions(out, task.name, questions_of(order, task))
-    return await answered_by(rotated, task, out / GROWN, err, quiet=quiet)
+    return await answered_by(rotated, task, out / GROWN, quiet=quiet)
 
 
 def questions_of(order: AgentGrow, task: Task) -> list[Example]:
@@ -289,9 +281,9 @@ def questions_of(order: AgentGrow, task: Task) -> list[Example]:
     return choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
 
 
-async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, quiet: bool) -> Summary:
+async def answered_by(order: AgentGrow, task: Task, run: Path, *, quiet: bool) -> Summary:
     """Let the agent answer the task's questions, in the run folder `run`; those that failed before, once more."""
-    from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.app.cli.progress import Progress, Work
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings, evaluate
 
@@ -301,25 +293,25 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
         repeats=order.repeats, retry_failed=True,
     )  # fmt: skip
     total = len(questions_of(order, task)) * order.repeats
-    async with opened_bench(order, task, [METHOD], run, err, quiet=quiet) as (bench, configured):
+    async with opened_bench(order, task, [METHOD], run, quiet=quiet) as (bench, configured):
         ready = configured(cell, base)
-        with EvalProgress(err, {run.name: Work(cell, total)}, shown=not quiet) as progress:
+        with Progress(shown=not quiet) as progress:
+            progress.plan({run.name: Work(cell, total)})
             done = await evaluate(
-                bench.task, ready.method, ready.settings, run, observer=partial(progress.on_progress, run.name),
+                bench.task, ready.method, ready.settings, run, observer=partial(progress.on_run, run.name),
                 elsewhere=ready.elsewhere,
             )  # fmt: skip
     return done.summary
 
 
-async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int, int]:
+async def ranked_by(order: AgentRank, *, quiet: bool) -> tuple[int, int]:
     """Rank the samples of each step. Returns the number ranked, and that of unread rankings."""
-    from reground.app.cli.live import TrainingProgress
-    from reground.app.cli.preparing import opened_model
+    from reground.app.cli.progress import Progress, opened_model
     from reground.training.agent.rank import Ranker
     from reground.training.agent.rank import rank as rank_steps
 
-    async with opened_model(order.model, order.model_options, err, quiet=quiet) as model:
-        with TrainingProgress(err, "ranking", shown=not quiet) as progress:
+    async with opened_model(order.model, order.model_options, quiet=quiet) as model:
+        with Progress("ranking", shown=not quiet) as progress:
             ranker = Ranker(model=model, style=order.style)
             on_turn = partial(progress.count, unit="steps")
             return await rank_steps(order.out, ranker, concurrency=order.concurrency, on_turn=on_turn)
@@ -331,7 +323,7 @@ def mixed_by(order: AgentMix) -> Mixture:
     from reground.training.agent.rank import GROWN, failed_steps, grown, read_ranking_file, stated
     from reground.training.rows import Demonstration, read_rows
 
-    added = [row for file in common.listed(order.add) for row in read_rows(Path(file), Demonstration)]
+    added = [row for file in listed(order.add) for row in read_rows(Path(file), Demonstration)]
     if added and not (order.out / GROWN).is_dir():
         return Mixture([]).adding(added)
     ranking = read_ranking_file(order.out) if order.by == "ranking" else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reground.app.cli import _common as common
+from reground.app.cli.console import end_if_failed, say
 from reground.app.cli.train import fit_rows
 from reground.app.cli.train_agent import (
     AgentLoop,
@@ -46,21 +46,19 @@ from reground.training.report import write_section
 from reground.training.sft import epochs_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from reground.models.options import ModelOptions
 
 _MAY_CHANGE = frozenset({"out", "dry_run", "concurrency", "model_options", "generations", "bases"})
 """Options that a resumed loop may be given another value of: what is finished stays as it is."""
 
 
-def run_loop(order: AgentLoop, console: Console, err: Console, *, quiet: bool) -> int:
+def run_loop(order: AgentLoop, *, quiet: bool) -> int:
     """Run all stages, or in a dry run name them. Returns the number of failed questions.
 
     Raises ConfigurationError for a plan that cannot be carried out, and typer.Exit where growing goes on only after the
     same command has tried failed questions again.
     """
-    loop = Loop(order, console, err, quiet)
+    loop = Loop(order, quiet)
     if not order.dry_run:
         loop.tasks = tasks_of(order)
         settings = {each.name: str(getattr(order, each.name)) for each in dataclasses.fields(order)}
@@ -91,8 +89,6 @@ class Loop:
     """The stages. passes: the pass that was chosen of each fitted agent."""
 
     order: AgentLoop
-    console: Console
-    err: Console
     quiet: bool
     tasks: dict[str, Task] = field(default_factory=dict)
     measured: list[Measured] = field(default_factory=list)
@@ -109,7 +105,7 @@ class Loop:
         if len(set(map(size_of, self.bases))) < len(self.bases):
             raise ConfigurationError(f"two bases have the same name: {', '.join(self.bases)}")
         if not self.splits:
-            raise ConfigurationError("nothing would be measured: give --validation or --test-task")
+            raise ConfigurationError("nothing would be measured: give --validation, or test_task in reground.toml")
 
     def run(self) -> None:
         """All stages, in order."""
@@ -156,16 +152,16 @@ class Loop:
             summary = before
         else:
             order = self.using(agent, run, repeats)
-            summary = asyncio.run(grown_by(order, self.tasks["train"], folder, self.err, quiet=self.quiet))
+            summary = asyncio.run(grown_by(order, self.tasks["train"], folder, quiet=self.quiet))
             if before is None or summary.failed < before.failed:  # else trying them again changes nothing
-                common.end_if_failed(self.err, summary.failed)
+                end_if_failed(summary.failed)
         self.failed += summary.failed
         self._say(usable(run).describe() + (f"; {summary.failed} questions failed" if summary.failed else ""))
 
     def rank(self, folder: Path) -> None:
         """Rank the samples of each step."""
         if self._begins(f"{folder.name}: rank the samples of each step") and not (folder / RANKING).exists():
-            ranked, unread = asyncio.run(ranked_by(self.ranking(folder), self.err, quiet=self.quiet))
+            ranked, unread = asyncio.run(ranked_by(self.ranking(folder), quiet=self.quiet))
             self._say(f"{ranked} steps; {unread} rankings could not be read")
 
     def mix(self, folder: Path, name: str, by: By, like: str | None = None) -> None:
@@ -212,7 +208,7 @@ class Loop:
         summary = _ended(run)
         if summary is None or (summary.failed and not chosen):
             order = self.measuring(measure, run)
-            summary = asyncio.run(answered_by(order, self.tasks[measure.split], run, self.err, quiet=self.quiet))
+            summary = asyncio.run(answered_by(order, self.tasks[measure.split], run, quiet=self.quiet))
         if not measure.generation:
             return Measured(measure, summary, usable(run).share)
         folder = self._folder(measure.generation)
@@ -261,11 +257,11 @@ class Loop:
 
     def _begins(self, text: str) -> bool:
         """Say what a stage does. Returns whether to do it."""
-        common.say(self.console, text)
+        say(text)
         return not self.order.dry_run
 
     def _say(self, text: str) -> None:
-        common.say(self.console, f"  {text}")
+        say(f"  {text}")
 
     def _report(self, measured: Measured, prefix: str = "") -> None:
         """Add a measurement to the tables and the page."""

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from reground.app.cli import _common as common
-from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
+from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import consoles, human_tokens, note, say
 from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import TrainingFolder, opened_bench
-from reground.app.options import Data, Fresh, Quiet, Trees
-from reground.app.options_cluster import Cluster
+from reground.app.options import Cluster, Data, Fresh, Quiet, Trees
 from reground.training.settings import FILE, CriticFit, PairSettings, part_of
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from reground.evaluation.task import Task
     from reground.training.critics.collect import Collected, Grown
 
@@ -92,13 +89,12 @@ def critics(context: typer.Context, order: TrainCritics, voice: Quiet, config: C
         _refuse_options(context)
         return
     whole = order.task is None or _collect(order, quiet=voice.quiet)
-    console, _ = common.consoles()
     if order.dry_run and not (order.out / "trees").is_dir():
-        common.say(console, "the other stages can tell what they would do when there are trees")
+        say("the other stages can tell what they would do when there are trees")
         return
     _make_pairs(order)
     if order.dry_run and not (order.out / "data" / "report.json").is_file():
-        common.say(console, "the fit can tell what it would do when there are pairs")
+        say("the fit can tell what it would do when there are pairs")
         return
     _fit(order, quiet=voice.quiet)
     if not order.dry_run:
@@ -140,7 +136,7 @@ def data(order: CriticsData, config: ConfigFile = None) -> None:
     A share of the questions is held out to measure with. A table says how many pairs were kept, and why others were
     dropped.
 
-    Example:  reground train critics data --min-visits 3 --min-margin 0.1
+    Example:  reground train critics data --out runs/critics
     """
     _make_pairs(order)
 
@@ -170,22 +166,21 @@ def _collect(order: CriticsCollect, *, quiet: bool) -> bool:
     from reground.evaluation.tasks import load_training_task
 
     task = load_training_task(order.task, order.data)
-    console, err = common.consoles()
     if order.dry_run:
-        common.say(console, asyncio.run(_cost(order, task)))
+        say(asyncio.run(_cost(order, task)))
         return True
-    collected = asyncio.run(_collected(order, task, err, quiet=quiet))
+    collected = asyncio.run(_collected(order, task, quiet=quiet))
     trees = [grown.tree for grown in collected.grown]
     mean = sum(tree.root.mean or 0.0 for tree in trees) / max(1, len(trees))
-    common.say(console, f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}")
+    say(f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}")
     for example, why in collected.failed.items():
-        common.say(err, f"{example} has no tree: {why}")
+        note(f"{example} has no tree: {why}")
     return not collected.failed
 
 
-async def _collected(order: CriticsCollect, task: Task, err: Console, *, quiet: bool) -> Collected:
+async def _collected(order: CriticsCollect, task: Task, *, quiet: bool) -> Collected:
     from reground.app import catalogue
-    from reground.app.cli.live import TrainingProgress
+    from reground.app.cli.progress import Progress
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
     from reground.methods.cr_planner import CRPlanner
@@ -197,11 +192,11 @@ async def _collected(order: CriticsCollect, task: Task, err: Console, *, quiet: 
     search = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
     searching = Searching(search, order.rollout)
     catalogue.check_price(order.model, order.model_options, order.budget)
-    async with opened_bench(order, task, [cell.method], order.out, err, quiet=quiet) as (bench, configured):
+    async with opened_bench(order, task, [cell.method], order.out, quiet=quiet) as (bench, configured):
         ready = configured(cell, base, searching)
         assert isinstance(ready.method, CRPlanner)
         settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
-        with TrainingProgress(err, "collecting trees", shown=not quiet) as progress:
+        with Progress("collecting trees", shown=not quiet) as progress:
             done = 0
 
             def on_simulation(trees: int) -> None:
@@ -211,7 +206,7 @@ async def _collected(order: CriticsCollect, task: Task, err: Console, *, quiet: 
 
             def on_tree(grown: Grown, total: int) -> None:
                 if not quiet:
-                    common.say(err, _line(grown, total))
+                    note(_line(grown, total))
 
             return await collect_trees(
                 task, ready.method, settings, searching, order.out, sandbox=bench.sandbox, elsewhere=ready.elsewhere,
@@ -221,7 +216,7 @@ async def _collected(order: CriticsCollect, task: Task, err: Console, *, quiet: 
 
 def _line(grown: Grown, total: int) -> str:
     root, usage = grown.tree.root, grown.usage
-    cost = f"{usage.calls} calls, {common.human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
+    cost = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
     stopped = f", stopped by {grown.tree.stopped}" if grown.tree.stopped else ""
     return f"{grown.example} (of {total}): {root.visits} visits, mean reward {root.mean or 0.0:.3f}, {cost}{stopped}"
 
@@ -247,7 +242,7 @@ async def _cost(order: CriticsCollect, task: Task) -> str:
         return trees
     searching = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
     each = await tree_cost(planner, left, searching, order.rollout, most=order.budget.tokens)
-    tokens = common.human_tokens(round(len(left) * each.tokens))
+    tokens = human_tokens(round(len(left) * each.tokens))
     return f"{trees}: about {len(left) * each.calls:.0f} calls, {tokens} tokens"
 
 
@@ -258,7 +253,7 @@ def _make_pairs(order: Any) -> None:
     from reground.training.critics.pairs import make_pairs, sort_pairs
     from reground.training.report import write_section
 
-    console, _ = common.consoles()
+    console, _ = consoles()
     settings = part_of(order, PairSettings)
     gold = _gold(order) if order.gold_documents else None
     if order.dry_run:
@@ -288,32 +283,31 @@ def _gold(order: Any) -> dict[str, frozenset[str]]:
 
 
 def _fit(order: CriticsFit, *, quiet: bool) -> None:
-    from reground.app.cli.live import TrainingProgress
+    from reground.app.cli.progress import Progress
     from reground.training.critics.fit import fit_critics, planned
     from reground.training.fitting import Step
 
-    console, err = common.consoles()
     settings = part_of(order, CriticFit)
     if order.dry_run:
         for name, rows in planned(order.out, settings).items():
-            common.say(console, f"fit: {name} on {len(rows)} pairs, {settings.epochs:g} passes over them")
+            say(f"fit: {name} on {len(rows)} pairs, {settings.epochs:g} passes over them")
         return
-    shown: dict[str, TrainingProgress] = {}
+    shown: dict[str, Progress] = {}
     with ExitStack() as lines:
 
         def on_step(name: str, step: Step) -> None:
             if name not in shown:
                 lines.close()
-                shown[name] = lines.enter_context(TrainingProgress(err, f"fitting {name}", shown=not quiet))
+                shown[name] = lines.enter_context(Progress(f"fitting {name}", shown=not quiet))
             shown[name].on_step(step)
 
         def on_mix() -> None:
             lines.close()
             if not quiet:
-                lines.enter_context(err.status("scoring held-out pairs"))
+                lines.enter_context(consoles()[1].status("scoring held-out pairs"))
 
         critic = fit_critics(order.out, settings, fresh=order.fresh, on_step=on_step, on_mix=on_mix)
-    common.say(console, f"the critics are in {critic}: --set critic=trained:{order.out}")
+    say(f"the critics are in {critic}: --set critic=trained:{order.out}")
 
 
 def _evaluate(order: CriticsFolder, *, quiet: bool) -> None:
@@ -321,15 +315,15 @@ def _evaluate(order: CriticsFolder, *, quiet: bool) -> None:
     from reground.training.critics.evaluate import held_out_texts, report_tables
     from reground.training.report import write_section
 
-    console, err = common.consoles()
+    console, _ = consoles()
     if order.dry_run:
         counts = held_out_texts(order.out)
-        common.say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
+        say(", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
         return
 
     def on_kind(kind: str, pairs: int) -> None:
         if not quiet:
-            common.say(err, f"measuring {kind} on {pairs} held-out pairs")
+            note(f"measuring {kind} on {pairs} held-out pairs")
 
     report = measure(order.out, on_kind=on_kind)
     tables = report_tables(report)
@@ -338,7 +332,7 @@ def _evaluate(order: CriticsFolder, *, quiet: bool) -> None:
     for table in tables:
         console.print(table.terminal())
     for line in constant:
-        common.say(console, line.replace("`", ""))
+        say(line.replace("`", ""))
 
 
 def register(train: typer.Typer) -> None:

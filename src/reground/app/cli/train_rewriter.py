@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import consoles, end_if_failed, human_time, listed, note, say
 from reground.app.cli.eval import slug
 from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import Base, TrainingFolder, fit_rows, in_background, opened_bench
-from reground.app.options import Benchmark, Quiet
-from reground.app.options_cluster import Cluster
+from reground.app.options import Benchmark, Cluster, Quiet
 from reground.training.settings import FILE, Fitting, Optimising, WarmUp, part_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
-    from rich.console import Console
 
     from reground.evaluation.task import Example, Task
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
@@ -143,22 +141,21 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
     from reground.core.errors import ConfigurationError
     from reground.evaluation.tasks import load_training_task
 
-    console, err = common.consoles()
     task = load_training_task(order.task, order.data)
     if order.passages_only and order.ray is not None:
         raise ConfigurationError("--passages-only asks one short call a question, here: leave out --ray")
     if order.dry_run:
         total = min(order.limit or len(task.examples()), len(task.examples()))
-        common.say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
+        say(f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
         return
-    failed = asyncio.run(_collect(order, task, err, quiet=voice.quiet))
-    common.say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
-    common.end_if_failed(err, failed)
+    failed = asyncio.run(_collect(order, task, quiet=voice.quiet))
+    say(f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
+    end_if_failed(failed)
 
 
-async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> int:
+async def _collect(order: RewriterCollect, task: Task, *, quiet: bool) -> int:
     """Carry out both runs. Returns the number of failed questions."""
-    from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.app.cli.progress import Progress, Work
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings, choose, evaluate
     from reground.training.rewriter.reward import without_reader
@@ -172,8 +169,9 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
     methods = [cell.method for cell in cells.values()]
     works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
     failed = 0
-    async with opened_bench(order, task, methods, order.out, err, quiet=quiet) as (bench, configured):
-        with EvalProgress(err, works, shown=not quiet) as progress:
+    async with opened_bench(order, task, methods, order.out, quiet=quiet) as (bench, configured):
+        with Progress(shown=not quiet) as progress:
+            progress.plan(works)
             for name, cell in cells.items():
                 ready = configured(cell, base)
                 method, settings = ready.method, ready.settings
@@ -181,7 +179,7 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
                     method = without_reader(replace(method, rewriter=bench.model, rewriter_style="prompted"))
                     settings = replace(settings, method_settings={**settings.method_settings, "reader": "none"})
                 done = await evaluate(
-                    task, method, settings, order.out / name, observer=partial(progress.on_progress, name),
+                    task, method, settings, order.out / name, observer=partial(progress.on_run, name),
                     elsewhere=ready.elsewhere,
                 )  # fmt: skip
                 failed += done.summary.failed
@@ -205,9 +203,8 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     from reground.training.rewriter.warmup import warmup_rows
     from reground.training.rows import write_demonstrations
 
-    console, _ = common.consoles()
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
-    common.say(console, kept.describe())
+    say(kept.describe())
     if order.dry_run:
         return
     write_demonstrations(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
@@ -215,7 +212,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     place = fit_rows(
         order, kept.rows, out=order.out, name=WARMUP, base=order.base, quiet=voice.quiet, fresh=order.fresh
     )
-    common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
+    say(f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
 @rewriter_app.command(cls=Command)
@@ -234,18 +231,17 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     from reground.evaluation.tasks import load_training_task
     from reground.training.rewriter.reward import reward_weights
 
-    console, err = common.consoles()
     task = load_training_task(order.task, order.data)
     weights = reward_weights(order.reward, task)
     parts = _divided(order, task, weights)
     if parts.known and order.control is None:
-        common.say(err, str(parts))
+        note(str(parts))
     if order.dry_run:
         replies, questions = order.iterations * order.episodes, len(parts.learning)
-        common.say(console, f"ppo: {replies} replies to {questions} questions, {len(parts.validation)} for validation")
+        say(f"ppo: {replies} replies to {questions} questions, {len(parts.validation)} for validation")
         return
-    place = asyncio.run(_optimised(order, task, weights, parts, err, quiet=voice.quiet))
-    common.say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
+    place = asyncio.run(_optimised(order, task, weights, parts, quiet=voice.quiet))
+    say(f"the rewriter is in {place}: --rewriter hf/{place}")
 
 
 def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divided:
@@ -266,17 +262,15 @@ def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divid
     return divided(useful, validation=order.validation, limit=order.limit or None, known=known)
 
 
-async def _optimised(
-    order: RewriterPpo, task: Task, weights: dict[str, float], parts: Divided, err: Console, *, quiet: bool
-) -> Path:
-    from reground.app.cli.live import TrainingProgress
+async def _optimised(order: RewriterPpo, task: Task, weights: dict[str, float], parts: Divided, *, quiet: bool) -> Path:
+    from reground.app.cli.progress import Progress
     from reground.training.report import write_report, write_section
     from reground.training.rewriter.reward import PipelineReward, retriever_only
     from reground.training.rewriter.train import WARMUP, fit_control, optimise_rewriter
 
     settings = part_of(order, Optimising)
     async with AsyncExitStack() as opened:
-        method = await _pipeline(order, task, err, opened, reader=not retriever_only(weights), quiet=quiet)
+        method = await _pipeline(order, task, opened, reader=not retriever_only(weights), quiet=quiet)
         judge = _here(PipelineReward(method, task, weights))
         begin = order.base or str(order.out / WARMUP)
         same: dict[str, Any] = {
@@ -284,7 +278,7 @@ async def _optimised(
             "reward": {"reward": weights, **_recorded(method, task)},
             "fresh": order.fresh,
         }
-        with TrainingProgress(err, order.control or "ppo", shown=not quiet) as progress:
+        with Progress(order.control or "ppo", shown=not quiet) as progress:
             if order.control is not None:
                 fit = partial(fit_control, order.out, begin, order.control, settings, judge, **same)
                 place = await in_background(partial(fit, on_step=progress.on_step))
@@ -311,7 +305,7 @@ def _here(reward: PipelineReward) -> Judge[Example]:
 
 
 async def _pipeline(
-    order: Searching, task: Task, err: Console, opened: AsyncExitStack, *, reader: bool, quiet: bool
+    order: Searching, task: Task, opened: AsyncExitStack, *, reader: bool, quiet: bool
 ) -> RewriteRetrieveRead:
     """The method whose queries are rewarded and measured. reader: whether the model reads, or nobody.
 
@@ -319,7 +313,7 @@ async def _pipeline(
     """
     from reground.app.benchmark import corpus_of, settings_by_method
     from reground.app.catalogue import build_method
-    from reground.app.cli.progress import AskProgress
+    from reground.app.cli.progress import Progress
     from reground.app.documents import Source, check_reranker, open_source
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
@@ -329,14 +323,12 @@ async def _pipeline(
     chosen = {"total": order.passages, **order.settings}
     if reader:
         order = replace(order, settings=chosen)
-        _, configured = await opened.enter_async_context(
-            opened_bench(order, task, [METHOD], order.out, err, quiet=quiet)
-        )
+        _, configured = await opened.enter_async_context(opened_bench(order, task, [METHOD], order.out, quiet=quiet))
         method = configured(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model)).method
     else:
         check_reranker(order)
         settings = settings_by_method(chosen, [METHOD])[METHOD]
-        with AskProgress(err, shown=not quiet) as preparing:
+        with Progress(shown=not quiet) as preparing:
             retriever = await open_source(
                 Source(corpus_of(task, order.corpus), usual=None), order, opened, on_index=preparing.on_index,
                 on_report=preparing.on_report,
@@ -366,7 +358,7 @@ def _line(number: int, total: int, metrics: Metrics, rewarded: Iterable[str]) ->
         f"{metrics['kl']:.2f}, entropy {metrics['entropy']:.2f}, {metrics['length']:.0f} tokens, "
         f"{metrics['ended']:.0%} ended, {metrics['empty']:.0%} empty, {metrics['invalid']:.0%} unusable{used}, "
         f"value loss {metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, "
-        f"{metrics['seconds']:.0f} s, {common.human_time((total - number) * metrics['seconds'])} left{back}"
+        f"{metrics['seconds']:.0f} s, {human_time((total - number) * metrics['seconds'])} left{back}"
     )
 
 
@@ -390,15 +382,15 @@ def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> No
     from reground.training.report import write_section
     from reground.training.rewriter.evaluate import difference_table, measurable, record, rewritings_table, table
 
-    console, err = common.consoles()
+    console, _ = consoles()
     task = load_task(order.task, order.data)
     examples = choose(task, EvalSettings(METHOD, "", limit=order.limit or None, seed=order.seed))
     if order.dry_run:
         calls = order.prompted * len(examples)
-        common.say(console, f"eval: {len(examples)} questions, {order.answered} answered, {calls} prompted rewritings")
+        say(f"eval: {len(examples)} questions, {order.answered} answered, {calls} prompted rewritings")
         return
     parts = []
-    groups = asyncio.run(_measured(order, task, examples, err, quiet=voice.quiet))
+    groups = asyncio.run(_measured(order, task, examples, quiet=voice.quiet))
     for (title, suffix, wanted), rewriters in groups:
         if not (metrics := measurable(rewriters, wanted)):
             continue
@@ -414,13 +406,13 @@ def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> No
 
 
 async def _measured(
-    order: RewriterEval, task: Task, examples: Sequence[Example], err: Console, *, quiet: bool
+    order: RewriterEval, task: Task, examples: Sequence[Example], *, quiet: bool
 ) -> list[tuple[tuple[str, str, list[str]], list[Rewriter]]]:
     """What each rewriter finds, and with --answered what the reader makes of it.
 
     Each with its title, the end of its file's name, and the metrics that count.
     """
-    from reground.app.cli.live import TrainingProgress
+    from reground.app.cli.progress import Progress
     from reground.training.rewriter.evaluate import FOUND, PROMPTED, QUESTION, measure_rewriter, prompted
     from reground.training.rewriter.reward import PipelineReward, metrics_of, without_reader
     from reground.training.rewriter.train import MODEL, WARMUP
@@ -428,17 +420,17 @@ async def _measured(
     own = [str(order.out / name) for name in (WARMUP, "rloo", "grpo", MODEL) if (order.out / name).is_dir()]
     async with AsyncExitStack() as opened:
         reader = bool(order.answered or order.prompted)
-        method = await _pipeline(order, task, err, opened, reader=reader, quiet=quiet)
+        method = await _pipeline(order, task, opened, reader=reader, quiet=quiet)
         writers: dict[str, Write | None] = {QUESTION: None}
         if order.prompted:
             writers[f"{PROMPTED} {order.model}"] = prompted(method, method.model, task)
-        writers |= {name: _writer(name) for name in (own if order.models is None else common.listed(order.models))}
+        writers |= {name: _writer(name) for name in (own if order.models is None else listed(order.models))}
 
         async def measured(method: RewriteRetrieveRead, some: Sequence[Example], what: str) -> list[Rewriter]:
             reward = PipelineReward(method, task, {})
             made = []
             for name, write in writers.items():
-                with TrainingProgress(err, f"{what}: {name}", shown=not quiet) as progress:
+                with Progress(f"{what}: {name}", shown=not quiet) as progress:
                     on_question = partial(progress.count, total=len(some), unit="questions")
                     rows = _rows(order, task, method, name)
                     made.append(await measure_rewriter(name, some, write, reward, rows, on_question=on_question))

@@ -3,52 +3,60 @@
 from __future__ import annotations
 
 import asyncio
+import webbrowser
+from functools import partial
 from typing import TYPE_CHECKING
 
-from reground.app.cli import _common as common
+from reground.app.cli.console import consoles, note
 from reground.app.cli.flags import flattened
-from reground.app.options_serving import View
+from reground.app.options import View
+from reground.core.concurrency import in_daemon
+from reground.core.files import replace_lines
+from reground.core.http import cannot_listen
+from reground.core.paths import expanded
+from reground.view.contents import Contents
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from aiohttp import web
 
-    from rich.console import Console
-
-    from reground.view.contents import Contents
+_SHUTDOWN = 0.1
+"""Seconds that open connections have at the end."""
 
 
 @flattened
-def view(order: View) -> None:
+def view(options: View) -> None:
     """Read runs and trajectories in the browser, question by question, also while a run goes on.
 
     Example:  reground view runs/rar   ·   reground view trace.jsonl --no-open   ·   reground view runs --export r.html
     """
-    from reground.core.paths import expanded
-    from reground.view.contents import Contents
+    from reground.view.server import exported, service
 
-    _, err = common.consoles()
-    contents = Contents(expanded(order.place))
-    if order.export is not None:
-        _export(contents, expanded(order.export), err)
-    else:
-        asyncio.run(_serve(contents, order, err))
-
-
-def _export(contents: Contents, out: Path, err: Console) -> None:
-    from reground.core.files import replace_lines
-    from reground.view.server import exported
-
-    with err.status(f"writing {out}"):
+    contents = Contents(expanded(options.place))
+    if options.export is None:
+        asyncio.run(_serve(service(contents, host=options.host), options))
+        return
+    out = expanded(options.export)
+    with consoles()[1].status(f"writing {out}"):
         replace_lines(out, exported(contents))
     size = out.stat().st_size / 1e6
-    err.print(f"{len(contents)} questions in {out} ({size:.1f} MB); it opens in a browser without a server")
+    note(f"{len(contents)} questions in {out} ({size:.1f} MB); it opens in a browser without a server")
 
 
-async def _serve(contents: Contents, order: View, err: Console) -> None:
-    from reground.app.cli.local_pages import serve_until_interrupted
-    from reground.view.server import service
+async def _serve(app: web.Application, options: View) -> None:
+    """Serve until Ctrl-C. Raises ConfigurationError where the address cannot be listened at."""
+    from aiohttp import web
 
-    def ready(url: str) -> None:
-        common.say(err, f"{order.place} is at {url}/; Ctrl-C ends it")
-
-    await serve_until_interrupted(service(contents, host=order.host), order.host, order.port, ready, opens=order.open)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, options.host, options.port).start()
+        host, port = runner.addresses[0][:2]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        note(f"{options.place} is at {url}; Ctrl-C ends it")
+        if options.open:
+            await in_daemon(partial(webbrowser.open, url), name="browser")
+        await asyncio.Event().wait()
+    except (OSError, OverflowError) as error:
+        raise cannot_listen(options.host, options.port, error) from None
+    finally:
+        await runner.cleanup()

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reground.app.options_cluster import Cluster
+from reground.app.options import Cluster
 
 if TYPE_CHECKING:
     from reground.app.cluster.pool import Pool

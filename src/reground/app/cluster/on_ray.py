@@ -14,7 +14,7 @@ from typing import Any
 
 from reground.app.cluster.pool import Lost, Remote, Spec
 from reground.app.cluster.worker import Worker
-from reground.app.options_cluster import Cluster
+from reground.app.options import Cluster
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
 
 HERE, FOUND = "local", "auto"

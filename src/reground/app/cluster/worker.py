@@ -193,7 +193,7 @@ class Worker:
 
     async def _open_bench(self, task: str) -> Bench:
         from reground.app.benchmark import open_benches
-        from reground.app.options_evaluation import Measuring
+        from reground.app.options import Measuring
         from reground.app.session import Quietly
         from reground.evaluation.tasks import load_task
 

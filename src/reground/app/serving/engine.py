@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
-from reground.app.options_serving import Offering, Serve
+from reground.app.options import Offering, Serve
 from reground.app.run_folder import GONE, in_use, removed
 from reground.app.session import Offer, Session, Setup
 from reground.core.budget import Budget
@@ -343,7 +343,7 @@ class Keeping:
                 count = await in_daemon(self.sweep, name="sweep")
                 if count:
                     runs = "1 run" if count == 1 else f"{count} runs"
-                    _log.info("removed %s that nobody asked for in %g days (--keep)", runs, self._days)
+                    _log.info("removed %s that nobody asked for in %g days (keep)", runs, self._days)
             except OSError as error:
                 _log.warning("old runs in %s cannot be removed: %s", self._home, error.strerror)
             await asyncio.sleep(min(_SELDOM, max(_OFTEN, self._days * _DAY / 10)))

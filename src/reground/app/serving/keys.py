@@ -17,7 +17,7 @@ from reground.core.http import is_loopback
 from reground.core.paths import expanded, keys_file
 
 if TYPE_CHECKING:
-    from reground.app.options_serving import Serve
+    from reground.app.options import Serve
 
 
 def new_key(path: Path, name: str) -> str:

@@ -30,7 +30,7 @@ log = logging.getLogger("reground.serve")
 SEEN = "reground.seen"
 """The key in a request's scope under which `Seen` lies."""
 _OPEN = frozenset(("/healthz", "/openapi.json"))
-_WRONG_HOST = "without keys this server is asked by its address, or by a name that --allow-origin http://NAME lets in"
+_WRONG_HOST = "without keys this server is asked by its address, or by a name in its allow_origin, such as http://NAME"
 _GONE = 499
 """The status in the log of a request whose client went away, as other servers write it."""
 
@@ -123,6 +123,4 @@ class Door:
             raise Refusal(403, _WRONG_HOST, code="wrong_host")
         if origin is None or origin in self._origins or origin.partition("://")[2] == host:
             return
-        raise Refusal(
-            403, "pages of this origin may not ask; the server's --allow-origin lets them", code="wrong_origin"
-        )
+        raise Refusal(403, "pages of this origin may not ask; the server's allow_origin lets them", code="wrong_origin")

@@ -29,7 +29,7 @@ from reground.core.http import MIB, cannot_listen, is_loopback
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from reground.app.options_serving import Serve
+    from reground.app.options import Serve
     from reground.app.serving.engine import Engine
     from reground.app.session import Offer
 

@@ -21,7 +21,7 @@ from reground.core.http import MIB
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from reground.app.options_serving import Serve
+    from reground.app.options import Serve
     from reground.app.result import Result
     from reground.app.serving.engine import Engine
     from reground.app.serving.telemetry import Metrics

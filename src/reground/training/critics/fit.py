@@ -83,7 +83,7 @@ def planned(out: Path, settings: CriticFit) -> dict[str, list[Preference]]:
     """The models to fit and the pairs of each. Raises DataError where there is none, or the data is not whole."""
     found = {kind: pairs_of(out, kind) for kind in settings.chosen}
     if not any(found.values()):
-        raise DataError("there are no pairs to fit to: more trees, or a smaller --min-visits", path=out / "data")
+        raise DataError("there are no pairs to fit to: more trees, or a smaller min_visits", path=out / "data")
     passage_tokens(out)
     if settings.models == "shared":
         return {"shared": [row for rows in found.values() for row in rows]}

@@ -318,7 +318,7 @@ class Policy(nn.Module):  # type: ignore[misc]
         if needed > room:
             raise ConfigurationError(
                 f"the base has room for {room} tokens, and a prompt of {prompt} and a reply of {reply} need {needed}: "
-                "choose another base, or fewer --prompt-tokens or --reply-tokens"
+                "choose another base, or fewer prompt_tokens or reply_tokens"
             )
 
     def in_bfloat16(self) -> Any:

@@ -1,0 +1,65 @@
+"""`reground serve`: methods over models and documents, behind OpenAI's interface."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from reground.app.cli.config import ConfigFile
+from reground.app.cli.console import note, say
+from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.progress import opened
+from reground.app.options import Quiet, Serve
+from reground.app.serving.engine import open_engine, setup_of
+from reground.app.serving.keys import Keys, checked_keys, new_key, place_of_keys
+from reground.app.session import Session
+from reground.core.errors import MissingExtra
+
+
+@everyday("corpus", "method", "model", "settings", "budget__tokens", "host", "port", "keys", "new_key_name", "quiet")
+@flattened
+def serve(
+    options: Serve,
+    output: Quiet,
+    new_key_name: Annotated[
+        str | None,
+        typer.Option("--new-key", metavar="NAME", help="Make a key of this name, print it once, and end."),
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Serve methods over models and documents behind OpenAI's interface: chat completions, responses, models.
+
+    Example:  reground serve --corpus docs/ --model openai/gpt-4o-mini --method rar --method rag
+    """
+    if new_key_name is not None:
+        path = place_of_keys(options)
+        say(new_key(path, new_key_name))
+        note(f"shown this once; its hash is in {path}, and without its line there the key ends")
+        return
+    keys = checked_keys(options)
+    # a line for each request, and why one failed
+    logging.getLogger("reground.serve").setLevel(logging.WARNING if output.quiet else logging.INFO)
+    asyncio.run(_serve(options, keys, quiet=output.quiet))
+
+
+async def _serve(options: Serve, keys: Keys | None, *, quiet: bool) -> None:
+    try:
+        from reground.app.serving.server import serve as serve_engine
+    except ModuleNotFoundError as error:
+        raise MissingExtra("reground serve", "serve") from error
+
+    async with (
+        opened(partial(Session.open, setup_of(options)), quiet=quiet) as session,
+        open_engine(session, options) as engine,
+    ):
+
+        def on_ready(address: str) -> None:
+            asked = f"{len(keys)} keys" if keys is not None else "no keys"
+            what = f"{len(engine.offers)} models at {address}/v1" if engine.offers else f"{address}/retrieve"
+            note(f"serving {what}, {asked}; Ctrl-C ends it")
+
+        await serve_engine(engine, options, keys, on_ready)
