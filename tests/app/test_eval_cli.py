@@ -306,8 +306,6 @@ def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Pa
         "--dry-run",
         "--price",
         "1,2",
-        "--speed",
-        "10",
     ]
     assert call(server, data, "compare", *dry) == 0
     first = capfd.readouterr().out

@@ -21,7 +21,7 @@ main(["index", "docs", "--out", "idx"])
 
 
 @pytest.mark.parametrize(
-    "module", ["typer", "pydantic", "pydantic_core", "rich", "rich.console", "reground.app.cli.ask", "tantivy"]
+    "module", ["typer", "pydantic", "pydantic_core", "rich", "rich.console", "reground.app.cli.index", "tantivy"]
 )
 def test_ctrl_c_while_a_module_is_loaded(module, tmp_path):
     (tmp_path / "docs").mkdir()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import typer
 from rich.console import Console
@@ -16,11 +15,12 @@ from rich.text import Text
 from reground.app import catalogue
 from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.ask import is_model_named, other_model, other_models_offered
-from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json
+from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
 from reground.app.cli.display import plain, replayed, show_answer_text, show_read, show_steps, show_support
 from reground.app.cli.eval import Job, run_job, slug, tell_what_failed
 from reground.app.cli.flags import flattened
 from reground.app.cli.progress import Progress
+from reground.app.cli.report import print_report
 from reground.app.documents import ANSWERING
 from reground.app.options import DEFAULT_MODEL, Ask, Compare, Demo, Json, Quiet
 from reground.app.result import Result
@@ -31,11 +31,8 @@ from reground.core.paths import runs_dir
 from reground.demo import corpus_path, measured, questions_path
 from reground.evaluation.compare import cells_of
 from reground.evaluation.metrics.text import cover_exact_match
-from reground.evaluation.results import Record
-from reground.evaluation.runner import Progress as RunProgress
-from reground.evaluation.runner import RunResult
 from reground.evaluation.statistics import share_interval
-from reground.evaluation.task import Example, Task
+from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.evaluation.tasks.own import read_measured
 
@@ -81,19 +78,16 @@ def demo(context: typer.Context, options: Demo, output: Json, voice: Quiet) -> N
 def _list(examples: Sequence[Example], *, as_json: bool) -> None:
     """Print the questions, each with its number and the expected answer."""
     if as_json:
-        return print_json([_about(number, example) for number, example in enumerate(examples, 1)], indent=2)
+        return print_json([
+            {"number": number, "id": each.id, "question": each.question, "expected": [*each.golden_answers]}
+            for number, each in enumerate(examples, start=1)
+        ], indent=2)  # fmt: skip
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", style="bold")
     for number, example in enumerate(examples, start=1):
         expected = f"  {' or '.join(example.golden_answers)}"
         table.add_row(str(number), Text.assemble(plain(example.question), plain(expected, "green")))
     return consoles()[0].print(table)
-
-
-def _about(number: int, example: Example) -> dict[str, Any]:
-    return {
-        "number": number, "id": example.id, "question": example.question, "expected": [*example.golden_answers],
-    }  # fmt: skip
 
 
 def _settings(method: str) -> dict[str, object]:
@@ -167,7 +161,9 @@ def show_answer(console: Console, method: str, result: Result, golds: Sequence[s
         console.print(Rule("Answer", style="dim", align="left"))
     show_answer_text(console, result)
     if golds is not None:
-        mark = _mark(console, right=_right(result, golds), word=True)
+        # a sign where the terminal can show it, and always a word: no colour carries the meaning
+        sign, word, style = ("✓ ", "right", "green") if _right(result, golds) else ("✗ ", "wrong", "red")
+        mark = Text(word if console.options.ascii_only else f"{sign}{word}", style=f"bold {style}")
         console.print(Text.assemble(mark, "; expected: ", plain(" or ".join(golds))))
     if reads:
         show_support(console, result)
@@ -179,17 +175,8 @@ def _right(result: Result, golds: Sequence[str] | None) -> bool | None:
     return None if golds is None else cover_exact_match(PHRASE.extract(result.text), golds) == 1.0
 
 
-def _mark(console: Console, *, right: bool | None, word: bool = False) -> Text:
-    """A tick or a cross; a word too, or instead where the terminal cannot show them. No colour carries the meaning."""
-    if right is None:
-        return Text("-")
-    sign, name, style = ("✓", "right", "green") if right else ("✗", "wrong", "red")
-    signs = [] if console.options.ascii_only else [sign]
-    return Text(" ".join([*signs, *([name] if word or not signs else [])]), style=f"bold {style}")
-
-
 def _ask_all(options: Demo, methods: Sequence[str], *, quiet: bool, as_json: bool) -> None:
-    """All questions with each method, as `compare` runs them: durable, with progress and the time left."""
+    """All questions with each method, as `compare` runs and reports them: durable, with progress and the time left."""
     if options.question is not None:
         raise ConfigurationError("--all asks the 20 questions: leave out the question")
     measuring = Compare(
@@ -204,89 +191,20 @@ def _ask_all(options: Demo, methods: Sequence[str], *, quiet: bool, as_json: boo
     job = Job(measuring, cells_of(methods, [None]), runs_dir() / slug(*names), MEMORY, quiet)
     if options.fresh:
         shutil.rmtree(job.out, ignore_errors=True)
-    task = load_task(measuring.task, None)
-    progress: dict[str, RunProgress] = {}
     try:
-        result = asyncio.run(run_job([task], job, lambda index, now: progress.update({methods[index]: now})))
+        result = asyncio.run(run_job([load_task(measuring.task, None)], job))
     except ConfigurationError as error:
         if "contains another run" in str(error):  # of another version, or on another server
             raise ConfigurationError(f"{job.out} was begun with other settings: --fresh discards it") from error
         raise
-    runs = {run.config.method: run for run in result.runs.values()}
-    counts = {method: _counts(run, progress.get(method)) for method, run in runs.items()}
-    if as_json:
-        _print_json(options.model, task, runs, counts)
-    else:
-        _show_all(options.model, task, runs, counts)
+    print_report([job.out], job.out, "json" if as_json else "text", baseline=MEMORY)
+    for run in () if as_json else result.runs.values():
+        scores = [record.scores.get(_METRIC) for record in run.records]
+        right = sum(score is not None and score.value == 1.0 for score in scores)
+        share = share_interval(right, len(scores))
+        interval = "" if share.low is None else f"  (95 % interval {100 * share.low:.0f} to {100 * share.high:.0f} %)"
+        say(f"{run.config.method}: {right} of {len(scores)} right{interval}")
+    if not as_json:
+        say(_RIGHT)
     if not tell_what_failed(result):
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
-
-
-def _counts(run: RunResult, progress: RunProgress | None) -> dict[str, Any]:
-    """How many are right, with the interval of the share, and what it cost. A failed question is not right.
-
-    seconds: the time that passed, not the sum over questions that were in work at once. replayed: how many questions
-    an earlier command had answered, which is no part of that time.
-    """
-    right = sum(_scored(record) is True for record in run.records)
-    share = share_interval(right, len(run.records))
-    return {
-        "right": right,
-        "of": len(run.records),
-        "failed": run.summary.failed,
-        "low": share.low,
-        "high": share.high,
-        "tokens": run.summary.usage.tokens,
-        "seconds": round(progress.elapsed, 1) if progress is not None else 0.0,
-        "replayed": progress.resumed if progress is not None else 0,
-    }
-
-
-def _scored(record: Record | None) -> bool | None:
-    """Whether an answer is right; None if there is none."""
-    score = None if record is None else record.scores.get(_METRIC)
-    return None if score is None or score.value is None else score.value == 1.0
-
-
-def _show_all(model: str, task: Task, runs: Mapping[str, RunResult], counts: Mapping[str, dict[str, Any]]) -> None:
-    """Print a mark for every question and method, and how many were right."""
-    console, _ = consoles()
-    table = Table(box=None, padding=(0, 1, 0, 0), title=f"The demo's questions with {model}", title_justify="left")
-    table.add_column("", justify="right")
-    for method in runs:
-        table.add_column(method, justify="center")
-    table.add_column("expected", overflow="fold")
-    table.add_column(f"{[*runs][-1]} answered" if runs else "", overflow="fold")
-    records = [{record.example: record for record in run.records} for run in runs.values()]
-    for number, example in enumerate(task.examples(), start=1):
-        found = [by_id.get(example.id) for by_id in records]
-        marks = [_mark(console, right=_scored(record)) for record in found]
-        last = found[-1].answer if found and found[-1] is not None else ""
-        table.add_row(str(number), *marks, plain(example.golden_answers[0]), plain(last))
-    console.print(table)
-    console.print(Rule(style="dim"))
-    for method, count in counts.items():
-        text = Text.assemble((f"{method}: {count['right']} of {count['of']} right", "bold"))
-        if count["low"] is not None:
-            text.append(f"  (95 % interval {100 * count['low']:.0f} to {100 * count['high']:.0f} %)")
-        if count["failed"]:
-            text.append(f"  {count['failed']} failed", "yellow")
-        text.append(f"  {human_tokens(count['tokens'])} tokens, {human_time(count['seconds'])}", "dim")
-        text.append(f" ({count['replayed']} replayed)" if count["replayed"] else "", "dim")
-        console.print(text)
-    console.print(Text(_RIGHT, style="dim"))
-
-
-def _print_json(model: str, task: Task, runs: Mapping[str, RunResult], counts: Mapping[str, dict[str, Any]]) -> None:
-    """Print the marks of every question and method, and how many were right, as JSON."""
-    methods = [
-        {
-            "method": method,
-            **counts[method],
-            "answers": [{"id": each.example, "answer": each.answer, "right": _scored(each)} for each in run.records],
-            "folder": str(run.path),
-        }
-        for method, run in runs.items()
-    ]
-    questions = [_about(number, example) for number, example in enumerate(task.examples(), start=1)]
-    print_json({"model": model, "questions": questions, "methods": methods}, indent=2)
