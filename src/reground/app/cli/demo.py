@@ -202,7 +202,9 @@ def _ask_all(options: Demo, methods: Sequence[str], *, quiet: bool, as_json: boo
         scores = [record.scores.get(_METRIC) for record in run.records]
         right = sum(score is not None and score.value == 1.0 for score in scores)
         share = share_interval(right, len(scores))
-        interval = "" if share.low is None else f"  (95 % interval {100 * share.low:.0f} to {100 * share.high:.0f} %)"
+        interval = ""
+        if share.low is not None and share.high is not None:
+            interval = f"  (95 % interval {100 * share.low:.0f} to {100 * share.high:.0f} %)"
         say(f"{run.config.method}: {right} of {len(scores)} right{interval}")
     if not as_json:
         say(_RIGHT)

@@ -36,10 +36,8 @@ from reground.evaluation.runner import EvalSettings, choose
 from reground.evaluation.runner import Progress as RunProgress
 from reground.evaluation.runner import evaluate as evaluate_method
 from reground.evaluation.scaling import Estimate, estimate, total, usual
-
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_task, load_training_task, task_names
-
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 
