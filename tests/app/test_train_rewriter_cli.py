@@ -137,7 +137,7 @@ def test_questions_without_an_answer_teach_nothing(data: Path, training: Path, t
     given = ("--data", str(data), "--corpus", str(training), "--out", str(tmp_path / "out"))
     assert run(["train", "rewriter", "ppo", "--task", "nq_open_train", *given]) == 2
     err = capfd.readouterr().err
-    assert "train.jsonl:1: the question has no golden answer" in err
+    assert "train.jsonl:1: the field golden_answers is unusable" in err
     assert not (tmp_path / "out").exists()
 
 
