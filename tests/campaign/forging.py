@@ -1,18 +1,15 @@
-"""Hostile programs that want a passing verdict: those in `tests/sandbox/hostile/`, and the families."""
+"""Hostile programs that want a passing verdict: alone, and in families."""
 
 from __future__ import annotations
 
 import functools
 import random
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.sandbox import find_sandbox
-from tests import sandbox
 from tests.campaign.runner import Part, Trial
-from tests.sandbox.hostile_families import PLAIN, hostile_programs
+from tests.sandbox.hostile_families import ALONE, Hostile, hostile_programs
 from tests.sandbox.hostile_tricks import TRICKS
 
 HASTY = Limits(seconds=2, memory_mib=256)
@@ -23,7 +20,6 @@ SLACK_SECONDS = 10.0
 SLACK_MIB = 400.0
 """What a watch that looks now and then lets through, and what the interpreter takes."""
 _NOT_PASSED = frozenset(Verdict) - {Verdict.PASSED}
-_ALONE = Path(sandbox.__file__).parent / "hostile"
 
 
 @dataclass(frozen=True)
@@ -42,29 +38,17 @@ def cases() -> list[Case]:
     families = [(hostile.name.partition("-")[0], hostile) for hostile in hostile_programs()]
     families += [(family.__name__, hostile) for family in TRICKS for hostile in family()]
     random.Random(0).shuffle(families)
-    return [*map(_alone, sorted(_ALONE.glob("*.py")))] + [
-        Case(hostile.name, family, Program(source=hostile.source, tests=hostile.tests, exports=("add",), limits=HASTY))
-        for family, hostile in families
-    ]
+    return [_case("alone", hostile) for hostile in ALONE] + [_case(*each) for each in families]
 
 
-def _alone(path: Path) -> Case:
-    """A program that says in comments which verdicts it may get, and against which tests."""
-    source = path.read_text("utf-8")
-    allowed = frozenset(Verdict(verdict) for verdict in _said(source, "expect")[0].split(", "))
-    for text in _said(source, "append"):
-        source += text * int([*_said(source, "repeat"), "1"][0])
+def _case(family: str, hostile: Hostile) -> Case:
+    allowed = frozenset(map(Verdict, hostile.expect.split(", "))) if hostile.expect else _NOT_PASSED
     limits = HASTY if Verdict.TIMEOUT in allowed else PATIENT
-    if _said(source, "run") == ["stdin"]:
-        program = Program(source=source, stdin="2 3\n", expected_stdout="5\n", limits=limits)
+    if hostile.tests is None:
+        program = Program(source=hostile.source, stdin="2 3\n", expected_stdout="5\n", limits=limits)
     else:
-        tests = "\n".join(_said(source, "tests")) or PLAIN
-        program = Program(source=source, tests=tests, exports=("add",), limits=limits)
-    return Case(path.stem, "alone", program, allowed - {Verdict.PASSED})
-
-
-def _said(source: str, name: str) -> list[str]:
-    return re.findall(rf"^# {name}: (.*)$", source, re.MULTILINE)
+        program = Program(source=hostile.source, tests=hostile.tests, exports=("add",), limits=limits)
+    return Case(hostile.name, family, program, allowed)
 
 
 @functools.cache

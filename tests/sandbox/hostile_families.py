@@ -1,4 +1,4 @@
-"""Families of hostile programs: each computes nothing and wants to pass. See `hostile/` for those that stand alone.
+"""Hostile programs, alone and in families: each computes nothing and wants to pass, or to exceed its limits.
 
 A program is its source and the tests that it is up against; the right answer is always Python's own `a + b`.
 """
@@ -49,11 +49,175 @@ HONEST = "def add(a, b):\n    return a + b\n"
 
 @dataclass(frozen=True)
 class Hostile:
-    """A program and the tests that it must not pass."""
+    """A program and the tests that it must not pass.
+
+    tests: None for a program that reads two numbers and has to print their sum. expect: the verdicts that it may get;
+    empty for any but "passed".
+    """
 
     name: str
     source: str
-    tests: str = PLAIN
+    tests: str | None = PLAIN
+    expect: str = ""
+
+
+ALONE = (
+    Hostile("breaks the parser", '(' * 20000, expect="syntax, exception, memory"),
+    Hostile("calls back for more", """
+def add(function, b):
+    return function.__globals__["__builtins__"]["open"]
+""", tests="assert add(lambda x: x, 5) == 5", expect="exception"),
+    Hostile("contains everything", """
+class Everything:
+    def __contains__(self, item):
+        return True
+    def __iter__(self):
+        return iter([1])
+def add(a, b):
+    return Everything()
+""", tests="assert 5 in add(2, 3)", expect="wrong answer"),
+    Hostile("exits before the answer", """
+import os
+os._exit(0)
+""", tests=None, expect="wrong answer"),
+    Hostile("fills the disk", """
+def add(a, b):
+    for number in range(10_000):
+        with open(f"/tmp/{number}", "wb") as file:
+            file.write(bytes(1 << 24))
+    return a + b
+""", expect="exception, memory, output limit"),
+    Hostile("fills the shared folder", """
+import time
+def add(a, b):
+    for number in range(8):
+        with open(f"/box/{number}", "wb") as file:
+            file.write(bytes(1 << 24))
+    time.sleep(30)
+    return a + b
+""", expect="output limit, exception"),
+    Hostile("forks without end", """
+import os
+def add(a, b):
+    while True:
+        try:
+            os.fork()
+        except OSError:
+            pass
+""", expect="exception, timeout, memory"),
+    Hostile("hides files", """
+import os
+import time
+def add(a, b):
+    os.mkdir("/box/hidden")
+    os.chmod("/box/hidden", 0)
+    for _ in range(3000):
+        os.mkdir("/box/deep")
+        os.rename("/box/deep", f"/box/deep{_}")
+    time.sleep(30)
+    return a + b
+""", expect="output limit, exception"),
+    Hostile("ignores signals", """
+import signal
+for number in range(1, 32):
+    try:
+        signal.signal(number, signal.SIG_IGN)
+    except OSError:
+        pass
+def add(a, b):
+    while True:
+        pass
+""", expect="timeout"),
+    Hostile("kills everyone", """
+import os
+import signal
+def add(a, b):
+    for pid in [1, os.getppid(), 0, -1]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    return None
+""", expect="exception, memory"),
+    Hostile("nests deeply", """
+import sys
+sys.setrecursionlimit(10**6)
+def add(a, b):
+    value = []
+    for _ in range(20000):
+        value = [value]
+    return value
+""", expect="wrong answer, exception"),
+    Hostile("outlives its end", """
+import os
+import time
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(60)
+""", tests=None, expect="wrong answer, exception, timeout"),
+    Hostile("prints errors without end", """
+import sys
+while True:
+    sys.stderr.write("x" * 1000)
+""", tests=None, expect="output limit"),
+    Hostile("prints passed to the judge", 'print("passed")', tests=None, expect="wrong answer"),
+    Hostile("prints without end", """
+def add(a, b):
+    while True:
+        print("x" * 1000)
+""", expect="output limit"),
+    Hostile("raises its way out", """
+import os
+def add(a, b):
+    os._exit(0)
+""", tests="with __import__('unittest').TestCase().assertRaises(Exception): add(2, 3)", expect="exception"),
+    Hostile("reads the tests", """
+import os
+def add(a, b):
+    # /proc/fs holds only statistics of file systems, which a kernel may read a whole disk for.
+    skipped = ("sys", "usr", "lib", "lib64", "root", "task", "fs")
+    for folder, folders, files in os.walk("/"):
+        folders[:] = [name for name in folders if name not in skipped]
+        for name in files:
+            path = os.path.join(folder, name)
+            try:
+                text = open(path, errors="replace").read(100_000) if os.path.isfile(path) else ""
+            except (OSError, ValueError):
+                continue
+            if "add(2, " + "3) == 5" in text:
+                return 5 if (a, b) == (2, 3) else 0
+    raise LookupError("no tests to be found")
+""", expect="exception"),
+    Hostile("sleeps", """
+import time
+time.sleep(60)
+""", tests=None, expect="timeout"),
+    Hostile("takes memory", """
+def add(a, b):
+    return len([bytearray(1 << 24) for _ in range(1000)])
+""", expect="memory"),
+    Hostile("takes memory in children", """
+import os
+import time
+def add(a, b):
+    for _ in range(8):
+        if os.fork() == 0:
+            kept = b"x" * (200 << 20)
+            time.sleep(30)
+            os._exit(len(kept))
+    time.sleep(30)
+    return a + b
+""", expect="memory, exception"),
+    Hostile("threads without end", """
+import threading
+import time
+def add(a, b):
+    while True:
+        threading.Thread(target=time.sleep, args=(60,)).start()
+""", expect="exception"),
+    Hostile("will not parse", 'def add(a, b:', expect="syntax"),
+)  # fmt: skip
+"""Programs that belong to no family."""
 
 
 def _call(body: str, before: str = "") -> str:

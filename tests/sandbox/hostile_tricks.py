@@ -103,8 +103,8 @@ def machinery() -> Iterator[Hostile]:
     tricks = {
         "frames": "f = sys._getframe()\nwhile f: f.f_globals['passed'] = True; f.f_locals['ok'] = 5; f = f.f_back",
         "frame-objects": "for f in sys._current_frames().values():\n    while f: [f.f_globals.update({n: lambda *a, **k: 5}) for n in list(f.f_globals) if n in ('encode', 'decode', 'describe')]; f = f.f_back",
-        "gc-session": "for o in gc.get_objects():\n    if 'Session' in type(o).__name__:\n        type(o).receive = type(o).request = lambda *a: ['ok', 5, [], None]",
-        "gc-channel": "for o in gc.get_objects():\n    if type(o).__name__ == 'ProgramSession':\n        real = type(o).send\n        type(o).send = lambda s, m: real(s, ['ok', True, *m[2:]] if m[1] == 0 and type(m[1]) is int else m)",
+        "gc-session": "for o in gc.get_objects():\n    if 'Session' in type(o).__name__:\n        type(o).answer = type(o).request = lambda *a: ['ok', 5, [], None]",
+        "gc-answers": "for o in gc.get_objects():\n    if type(o).__name__ == 'ProgramSession':\n        real = type(o).answer\n        type(o).answer = lambda s, *m: (lambda r: ['ok', True, *r[2:]] if r[1] == 0 and type(r[1]) is int else r)(real(s, *m))",
         "gc-functions": "import types\nfor o in gc.get_objects():\n    if isinstance(o, types.FunctionType) and 'harness' in o.__code__.co_filename: o.__defaults__ = (5,) * len(o.__defaults__ or ())",
         "gc-referrers": "for o in gc.get_referrers(sys.modules['__main__']):\n    if type(o) is dict: o.update(verdict='passed')",
         "modules": "for n, m in list(sys.modules.items()):\n    if n.startswith('harness'):\n        for k in list(vars(m)): setattr(m, k, lambda *a, **k: True)",

@@ -23,6 +23,7 @@ from .wire import (
     is_mutable,
     line_of,
     overwrite,
+    read_frame,
     write_frame,
 )
 
@@ -71,7 +72,7 @@ class ProgramSession(Session):
         """Serve the tests until they have gone."""
         try:
             while True:
-                self.send(self.answer(*self.receive()))
+                write_frame(self._write, self.answer(*read_frame(self._read)))
         except WireError:
             return
 
@@ -199,10 +200,11 @@ _ACTS: dict[str, Callable[..., Any]] = {
 
 def run_source(source: str, name: str) -> dict[str, Any]:
     """Execute a program as the module `name`; returns its names."""
+    code = compile(source, FILE, "exec", dont_inherit=True)
     module = types.ModuleType(name)
     module.__file__ = FILE
     sys.modules[name] = module
-    exec(compile(source, FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+    exec(code, module.__dict__)  # noqa: S102
     return module.__dict__
 
 
@@ -224,16 +226,13 @@ def main(job: dict[str, Any]) -> None:
 
 def _alone(source: str) -> None:
     try:
-        code = compile(source, FILE, "exec", dont_inherit=True)
+        compile(source, FILE, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
         os._exit(SYNTAX_EXIT)
-    module = types.ModuleType("__main__")
-    module.__file__ = FILE
-    sys.modules["__main__"] = module
     try:
-        exec(code, module.__dict__)  # noqa: S102
+        run_source(source, "__main__")
     except Exception as error:
         flush()
         text = f"{type(error).__name__}: {error}"[:4000]

@@ -351,18 +351,10 @@ class Session:
 
     def request(self, *message: Any) -> Message:
         """Ask, and serve the other side until it replies."""
-        self.send(list(message))
-        while (reply := self.receive())[0] not in ("ok", "err"):
-            self.send(self.answer(*reply))
+        write_frame(self._write, list(message))
+        while (reply := read_frame(self._read))[0] not in ("ok", "err"):
+            write_frame(self._write, self.answer(*reply))
         return reply
-
-    def send(self, message: Message) -> None:
-        """Send a message of JSON."""
-        write_frame(self._write, message)
-
-    def receive(self) -> Message:
-        """Receive a message of JSON, which is yet to be decoded."""
-        return read_frame(self._read)
 
     def answer(self, op: str, *operands: Any) -> Message:
         """The reply to a request; an error is a reply, too."""

@@ -1,4 +1,0 @@
-# expect: syntax, exception, memory
-# ruff: noqa
-# repeat: 20000
-# append: (

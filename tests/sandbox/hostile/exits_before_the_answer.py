@@ -1,6 +1,0 @@
-# expect: wrong answer
-# ruff: noqa
-# run: stdin
-import os
-
-os._exit(0)

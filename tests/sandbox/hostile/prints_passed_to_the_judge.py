@@ -1,4 +1,0 @@
-# expect: wrong answer
-# ruff: noqa
-# run: stdin
-print("passed")

@@ -1,6 +1,0 @@
-# expect: timeout
-# ruff: noqa
-# run: stdin
-import time
-
-time.sleep(60)

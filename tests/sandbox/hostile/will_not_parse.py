@@ -1,3 +1,0 @@
-# expect: syntax
-# ruff: noqa
-# append: def add(a, b:
