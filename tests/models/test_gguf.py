@@ -106,13 +106,6 @@ async def test_every_token_has_its_log_probability(model):
     assert len({entry.logprob for entry in reply.token_logprobs}) > 6
 
 
-async def test_log_probabilities_are_the_models_whatever_the_temperature(model):
-    (cold,) = await model.generate(QUESTION, sampling(logprobs=True, max_tokens=1))
-    (hot,) = await model.generate(QUESTION, sampling(logprobs=True, max_tokens=1, temperature=3.0, top_p=1e-6))
-    assert hot.token_logprobs[0].token == cold.token_logprobs[0].token
-    assert hot.token_logprobs[0].logprob == pytest.approx(cold.token_logprobs[0].logprob, abs=1e-3)
-
-
 async def test_lookup_writes_the_same_text_and_tells_no_log_probabilities(path, model):
     quick = create(str(path), replace(OPTIONS, lookup=True))
     repeat = [Message(role="user", content="Repeat this sentence three times: The cat sat on the mat by the door.")]
@@ -167,18 +160,6 @@ async def test_calls_at_once_all_get_their_own_answer(model):
     said = [{word for word in words if word in text.lower()} for text in texts]
     assert all(found <= {word} for word, found in zip(words, said, strict=True)), "no call gets another's answer"
     assert any(said), "how many a small model repeats differs with what is decoded together"
-
-
-async def test_models_of_one_file_share_an_engine_until_the_last_lets_go(path, model):
-    await model.generate(QUESTION, sampling(max_tokens=1))
-    twin = create(str(path), OPTIONS)
-    await twin.generate(QUESTION, sampling(max_tokens=1))
-    assert twin._engine is model._engine
-    await twin.aclose()
-    await twin.aclose()
-    (reply,) = await twin.generate(QUESTION, sampling(max_tokens=2))
-    assert reply.text
-    await twin.aclose()
 
 
 class SlowToEnd:
@@ -256,12 +237,6 @@ async def test_a_damaged_file_is_named(path, tmp_path):
         cut.write_bytes(whole.read(30_000_000))
     with pytest.raises(ModelError, match=r"could not load .*cut\.gguf"):
         await create(str(cut), OPTIONS).generate(QUESTION, sampling())
-
-
-def test_the_header_is_read(path):
-    header = read_header(path)
-    assert header.context == 8192
-    assert {"<|im_start|>", "<|im_end|>", "<|endoftext|>"} <= set(header.special)
 
 
 def string(text):

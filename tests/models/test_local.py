@@ -205,15 +205,6 @@ def test_what_is_no_address_is_said(host: str, monkeypatch: pytest.MonkeyPatch) 
         OLLAMA.create("llama3.2", ModelOptions())
 
 
-async def test_a_model_that_is_not_there_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with MockOpenAI(models=("llama3.2:latest",)) as server:
-        monkeypatch.setenv("OLLAMA_HOST", server.url)
-        model = OLLAMA.create("qwen3", ModelOptions())
-        with pytest.raises(ModelError, match="ollama pull qwen3"):
-            await model.generate(ASK, Sampling())
-        await model.aclose()
-
-
 async def test_a_server_that_never_answered_is_not_waited_for_and_one_that_did_is() -> None:
     async with MockOpenAI() as server:
         url = server.url

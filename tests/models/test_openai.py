@@ -6,7 +6,6 @@ import pytest
 
 from reground.core.budget import Budget
 from reground.core.errors import (
-    AuthenticationError,
     CapabilityError,
     ConfigurationError,
     ContextLengthExceeded,
@@ -153,8 +152,11 @@ async def test_a_server_that_cannot_keep_to_a_grammar_is_named():
 
 
 async def test_usage_is_estimated_where_a_server_does_not_count():
-    async with adapter(with_usage=False) as (_, model):
+    async with adapter(with_usage=False) as (mock, model):
         (reply,) = await model.generate(ASK, Sampling())
+        thought = {"choices": [{"message": {"content": "Four", "reasoning": "x" * 400}}]}
+        mock.misbehave(f"malformed:{json.dumps(thought)}")
+        assert (await model.generate(ASK, Sampling()))[0].usage.completion >= 100
     assert reply.usage.calls == 1
     assert reply.usage.prompt == sum(4 + len(m.content) // 4 for m in ASK)
     assert reply.usage.completion == len("one two three") // 4
@@ -172,13 +174,6 @@ async def test_content_in_parts_and_refusals_are_text():
 
 
 class TestSamples:
-    async def test_all_in_one_request(self):
-        async with adapter(script=lambda body: ["a", "b", "c"]) as (mock, model):
-            replies = await model.generate(ASK, Sampling(n=3, temperature=1))
-        assert [reply.text for reply in replies] == ["a", "b", "c"]
-        assert [reply.usage.calls for reply in replies] == [1, 0, 0]
-        assert len(mock.received) == 1
-
     @pytest.mark.parametrize(("granted", "requests"), [(1, [7, 1, 1, 1, 1, 1, 1]), (3, [7, 3, 1]), (4, [7, 3])])
     async def test_the_missing_are_asked_for_with_seeds_of_their_own(self, granted, requests):
         async with adapter(max_samples=granted) as (mock, model):
@@ -302,13 +297,6 @@ class TestFailures:
             with pytest.raises(TransientModelError, match=r"no reply within 0\.1 s"):
                 await model.generate(ASK, Sampling())
 
-    async def test_an_empty_account_is_not_transient(self):
-        async with adapter() as (mock, model):
-            mock.misbehave("quota")
-            with pytest.raises(ModelError, match="OPENAI_API_KEY has no quota left") as caught:
-                await model.generate(ASK, Sampling())
-        assert not isinstance(caught.value, TransientModelError)
-
     async def test_an_error_under_a_200(self):
         async with adapter() as (mock, model):
             mock.misbehave('malformed:{"error": {"message": "upstream is busy", "code": 429}}')
@@ -317,24 +305,6 @@ class TestFailures:
                 await model.generate(ASK, Sampling())
             with pytest.raises(TransientModelError, match="answered 500: odd"):
                 await model.generate(ASK, Sampling())
-
-    async def test_a_wrong_key_names_the_variable_and_not_the_key(self, monkeypatch):
-        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
-        async with adapter(key="another") as (_, model):
-            with pytest.raises(AuthenticationError) as caught:
-                await model.generate(ASK, Sampling())
-        assert "refused the key in OPENAI_API_KEY" in str(caught.value)
-        assert SECRET not in str(caught.value)
-
-    @pytest.mark.parametrize("fault", ["400", "403", "500"])
-    async def test_a_key_in_a_servers_words_is_blotted_out(self, monkeypatch, fault):
-        monkeypatch.setenv("OPENAI_API_KEY", "plainsecret")
-        async with adapter() as (mock, model):
-            mock.misbehave(f"{fault}:not with plainsecret nor with sk-other-5678 please")
-            with pytest.raises(ModelError) as caught:
-                await model.generate(ASK, Sampling())
-        assert "not with [key] nor with [key] please" in str(caught.value)
-        assert caught.value.__cause__ is None
 
     @pytest.mark.parametrize(
         "fault",
@@ -412,10 +382,6 @@ class TestSettings:
         with pytest.raises(ConfigurationError, match=r"OPENAI_BASE_URL.*--api-key-env") as refused:
             OpenAIModel("m")
         assert "hidden" not in str(refused.value)
-
-    def test_a_model_has_a_name(self):
-        with pytest.raises(ConfigurationError, match="openai/<model>"):
-            create("", ModelOptions())
 
     async def test_a_query_of_the_base_url_goes_with_every_request(self):
         async with MockOpenAI() as mock:
@@ -611,14 +577,6 @@ async def test_a_reply_that_the_server_broke_off_is_asked_for_again(finish):
         mock.misbehave(completion({"content": "The first half of"}, finish=finish))
         (reply,) = await Retry(model, base=0.0).generate(ASK, Sampling())
     assert reply.text == "one two three"
-
-
-async def test_usage_counts_the_thought_where_a_server_does_not_count():
-    async with adapter() as (mock, model):
-        reply = {"choices": [{"message": {"content": "Four", "reasoning": "x" * 400}}]}
-        mock.misbehave(f"malformed:{json.dumps(reply)}")
-        (reply,) = await model.generate(ASK, Sampling())
-    assert reply.usage.completion >= 100
 
 
 async def test_half_a_surrogate_pair_that_a_token_limit_left_is_a_reply_all_the_same():

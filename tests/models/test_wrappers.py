@@ -24,29 +24,30 @@ from tests.models.clocks import Clock
 ASK = (Message(role="user", content="q"),)
 
 
-class Slow:
-    """A model that counts who is inside and lets them out when told."""
+class Gated:
+    """A model that waits for a gate and numbers its calls; counts who is inside."""
 
-    name = "slow/model"
+    name = "gated"
 
     def __init__(self):
-        self.inside = self.most = 0
+        self.calls = self.inside = self.most = 0
         self.order = []
-        self.open = asyncio.Event()
-        self.closed = False
+        self.gate = asyncio.Event()
+        self.error = None
 
     async def generate(self, messages, sampling):
+        self.calls += 1
+        number = self.calls
         self.order.append(messages[-1].content)
         self.inside += 1
         self.most = max(self.most, self.inside)
         try:
-            await self.open.wait()
+            await self.gate.wait()
         finally:
             self.inside -= 1
-        return [Reply(text=messages[-1].content)]
-
-    async def aclose(self):
-        self.closed = True
+        if self.error is not None:
+            raise self.error
+        return [Reply(text=f"reply {number}", usage=Usage(calls=1, prompt=5, completion=2, usd=0.1))]
 
 
 def ask(limit, text):
@@ -59,20 +60,20 @@ async def turns(count=20):
 
 
 async def test_no_more_at_once_than_connections_and_first_come_first_served():
-    model = Slow()
+    model = Gated()
     limit = Limit(model, connections=3)
     tasks = [asyncio.create_task(ask(limit, str(number))) for number in range(10)]
     await turns()
     assert model.inside == 3
-    model.open.set()
+    model.gate.set()
     replies = await asyncio.gather(*tasks)
     assert model.most == 3
     assert model.order == [str(number) for number in range(10)]
-    assert [reply.text for (reply,) in replies] == model.order
+    assert [reply.text for (reply,) in replies] == [f"reply {number}" for number in range(1, 11)]
 
 
 async def test_a_cancelled_call_gives_its_slot_back():
-    model = Slow()
+    model = Gated()
     limit = Limit(model, connections=1)
     first, second, third = (asyncio.create_task(ask(limit, text)) for text in "abc")
     await turns()
@@ -80,8 +81,8 @@ async def test_a_cancelled_call_gives_its_slot_back():
     second.cancel()
     await turns()
     assert model.order[-1] == "c"
-    model.open.set()
-    assert (await third)[0].text == "c"
+    model.gate.set()
+    assert (await third)[0].text == "reply 2"
 
 
 async def test_requests_a_minute():
@@ -93,15 +94,12 @@ async def test_requests_a_minute():
     assert clock.time - began == pytest.approx(120)  # 5 at once, and 60 at one in two seconds
 
 
-async def test_tokens_a_minute_are_corrected_by_usage():
-    used = Usage(calls=1, prompt=10, completion=10)
-    model = ScriptedModel(lambda *_: Reply(text="x", usage=used))
-
+async def test_tokens_and_requests_are_corrected_by_usage():
     class Reporting:
-        name = model.name
+        name = "m"
 
         async def generate(self, messages, sampling):
-            return [Reply(text="x", usage=used)]
+            return [Reply(text="x", usage=Usage(calls=3, prompt=10, completion=10))]
 
     clock = Clock()
     limit = Limit(Reporting(), tokens_per_minute=600, clock=clock.now, sleep=clock.sleep)
@@ -110,18 +108,7 @@ async def test_tokens_a_minute_are_corrected_by_usage():
         await limit.generate(ASK, Sampling(max_tokens=90))  # estimated at 94, spends 20
     spent, elapsed = 100 * 20, clock.time - began
     assert spent - 100 <= elapsed * 10 <= spent + 100
-
-
-async def test_requests_beyond_the_first_are_charged():
-    class Topping:
-        name = "m"
-
-        async def generate(self, messages, sampling):
-            return [Reply(text="x", usage=Usage(calls=3))]
-
-    clock = Clock()
-    limit = Limit(Topping(), requests_per_minute=60, clock=clock.now, sleep=clock.sleep)
-    began = clock.time
+    limit, began = Limit(Reporting(), requests_per_minute=60, clock=clock.now, sleep=clock.sleep), clock.time
     for _ in range(10):
         await ask(limit, "q")
     assert clock.time - began == pytest.approx(3 * 9 + 1 - 10)  # 28 requests before the last call, 10 of them at once
@@ -176,11 +163,13 @@ def retrying(script, clock, **settings):
     return model, Retry(model, clock=clock.now, sleep=clock.sleep, **settings)
 
 
-async def test_waits_double_up_to_the_cap():
+async def test_waits_double_up_to_the_cap_and_the_last_failure_tells_the_attempts():
     clock = Clock()
-    _, retry = retrying([TransientModelError("busy")] * 5 + ["fine"], clock, base=1.0, cap=5.0)
-    assert (await retry.generate(ASK, Sampling()))[0].text == "fine"
+    model, retry = retrying(lambda *_: TransientModelError("busy"), clock, base=1.0, cap=5.0)
+    with pytest.raises(TransientModelError, match=r"^busy \(gave up after 6 attempts and 21 s\)$"):
+        await retry.generate(ASK, Sampling())
     assert clock.slept == [2.0, 4.0, 5.0, 5.0, 5.0]
+    assert len(model.calls) == 6
 
 
 @given(st.floats(0, 200))
@@ -199,14 +188,6 @@ async def test_what_is_not_transient_is_not_tried_again(error):
         await retry.generate(ASK, Sampling())
     assert caught.value is error
     assert len(model.calls) == 1
-
-
-async def test_attempts_are_counted_and_told():
-    clock = Clock()
-    model, retry = retrying(lambda *_: TransientModelError("busy"), clock, attempts=3, base=1.0)
-    with pytest.raises(TransientModelError, match=r"^busy \(gave up after 3 attempts and 6 s\)$"):
-        await retry.generate(ASK, Sampling())
-    assert len(model.calls) == 3
 
 
 async def test_the_deadline_ends_it_before_a_wait_that_would_pass_it():
@@ -243,25 +224,6 @@ async def test_what_arrived_is_told_when_the_rest_fails_for_good(last):
 CONVERSATION = (Message(role="system", content="s"), Message(role="user", content="q"))
 
 
-class Gated:
-    """A model that waits for a gate and numbers its calls."""
-
-    name = "gated"
-
-    def __init__(self):
-        self.calls = 0
-        self.gate = asyncio.Event()
-        self.error = None
-
-    async def generate(self, messages, sampling):
-        self.calls += 1
-        number = self.calls
-        await self.gate.wait()
-        if self.error is not None:
-            raise self.error
-        return [Reply(text=f"reply {number}", usage=Usage(calls=1, prompt=5, completion=2, usd=0.1))]
-
-
 async def test_a_call_is_paid_once_across_runs(tmp_path):
     scored = Reply(text="a", finish_reason="length", token_logprobs=(TokenLogprob(token="a", logprob=-0.5),))
     first = Cache(ScriptedModel([scored]), tmp_path / "c.db")
@@ -285,21 +247,16 @@ async def test_a_call_is_paid_once_across_runs(tmp_path):
         (CONVERSATION, Sampling(max_tokens=3)),
         (CONVERSATION, Sampling(stop=("x",))),
         (CONVERSATION, Sampling(n=2)),
+        (CONVERSATION, Sampling(temperature=0.1)),  # sampled calls are never recorded
     ],
 )
 async def test_calls_that_differ_are_told_apart(tmp_path, messages, sampling):
-    model = ScriptedModel(["a", "b", "c"])
+    model = ScriptedModel(["a", "b", "c", "d"])
     cache = Cache(model, tmp_path / "c.db")
     await cache.generate(CONVERSATION, Sampling())
     await cache.generate(messages, sampling)
-    assert len(model.calls) == 2
-    await cache.aclose()
-
-
-async def test_sampled_calls_are_never_cached(tmp_path):
-    cache = Cache(ScriptedModel(["a", "b"]), tmp_path / "c.db")
-    texts = [(await cache.generate(CONVERSATION, Sampling(temperature=0.1)))[0].text for _ in range(2)]
-    assert texts == ["a", "b"]
+    await cache.generate(messages, sampling)
+    assert len(model.calls) == 2 + (sampling.temperature > 0)
     await cache.aclose()
 
 
@@ -376,8 +333,6 @@ async def test_a_file_that_cannot_be_written_costs_only_the_saving(tmp_path, cap
 
 
 async def test_a_call_that_waits_to_be_tried_again_holds_no_slot():
-    from reground.core.errors import TransientModelError
-
     model = wrap(
         ScriptedModel([TransientModelError("busy", retry_after=0.05), "other", "again"]), ModelOptions(connections=1)
     )

@@ -489,9 +489,8 @@ def _close_all() -> None:
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
 _CONTROL, _USER_DEFINED = 3, 4  # token types
-_WHOLE = "BbHhIiQq"
-_CONTEXT_KEY = ".context_length"  # behind the name of the architecture
 _TOKENS, _TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
+_CONTEXT = ".context_length"  # behind the name of the architecture
 # Several times today's largest, so that a damaged file cannot use up memory or time.
 _MOST_BYTES = 64 << 20
 _MOST_ITEMS = 4 << 20
@@ -521,18 +520,6 @@ def read_header(path: Path) -> Header:
         raise DataError(f"not a GGUF file, or a damaged one: {error}", path=path) from error
 
 
-def _special(tokens: tuple[str, ...], types: tuple[int, ...]) -> tuple[str, ...]:
-    """Control tokens, and user-defined tokens that look like markup.
-
-    Other user-defined tokens (runs of newlines or spaces in some vocabularies) are ordinary text.
-    """
-    return tuple(
-        token
-        for token, kind in zip(tokens, types, strict=False)
-        if kind == _CONTROL or (kind == _USER_DEFINED and token[:1] in "<[" and token[-1:] in ">]" and len(token) > 2)
-    )
-
-
 class _HeaderReader:
     """Reads a header once, from its beginning. Raises ValueError or struct.error if it is damaged."""
 
@@ -549,21 +536,25 @@ class _HeaderReader:
         if version not in (2, 3):
             raise ValueError(f"version {version} of the format is unknown")
         _tensors, count = self._scalar("Q"), self._scalar("Q")
-        context = 0
-        lists: dict[str, tuple[Any, ...]] = {_TOKENS: (), _TYPES: ()}
+        values: dict[str, Any] = {_CONTEXT: 0, _TOKENS: (), _TYPES: ()}
         for _ in range(count):
-            key, kind = self._string(), self._scalar("I")
-            if key.endswith(_CONTEXT_KEY):
-                code = _SCALARS.get(kind, "")
-                context = self._scalar(code) if code and code in _WHOLE else self._wrong(key)
-            elif key in lists:
-                lists[key] = self._list(key) if kind == _ARRAY else self._wrong(key)
-            else:
-                self._pass(kind)
-        return Header(context, _special(lists[_TOKENS], lists[_TYPES]))
-
-    def _wrong(self, key: str) -> Any:
-        raise ValueError(f"the value of {key} has the wrong type")
+            key = self._string()
+            name = _CONTEXT if key.endswith(_CONTEXT) else key
+            value = self._value(keep=name in values)
+            if name in values:
+                values[name] = value
+        context, tokens, types = values.values()
+        strange = not isinstance(context, int) or not isinstance(tokens, tuple) or not isinstance(types, tuple)
+        if strange or not all(isinstance(each, str) for each in tokens) or not all(isinstance(n, int) for n in types):
+            raise ValueError("its context, its tokens or their types are of the wrong type")
+        # User-defined tokens that do not look like markup (runs of newlines or spaces) are ordinary text.
+        special = tuple(
+            token
+            for token, kind in zip(tokens, types, strict=False)
+            if kind == _CONTROL
+            or (kind == _USER_DEFINED and token[:1] in "<[" and token[-1:] in ">]" and len(token) > 2)
+        )
+        return Header(context, special)
 
     def _step(self, size: int) -> int:
         """Skip this many bytes. Returns their start."""
@@ -579,32 +570,27 @@ class _HeaderReader:
         start = self._step(self._scalar("Q"))
         return self._data[start : self._at].decode("utf-8", errors="replace")
 
-    def _items(self) -> tuple[int, int]:
-        """The type of an array's items and their number."""
-        of, length = self._scalar("I"), self._scalar("Q")
+    def _value(self, *, keep: bool) -> Any:
+        """The next value, an array as a tuple; None if it is not to be kept. Arrays of arrays, which no model has, are
+        refused."""
+        kind, length = self._scalar("I"), 1
+        is_array = kind == _ARRAY
+        if is_array:
+            kind, length = self._scalar("I"), self._scalar("Q")
         if length > _MOST_ITEMS:
             raise ValueError(f"an array of {length} items")
-        return of, length
-
-    def _list(self, key: str) -> tuple[str | int, ...]:
-        of, length = self._items()
-        if key == _TOKENS and of == _STRING:
-            return tuple(self._string() for _ in range(length))
-        code = _SCALARS.get(of, "")
-        if key == _TOKENS or not code or code not in _WHOLE:
-            self._wrong(key)
-        layout = f"<{length}{code}"
-        return struct.unpack_from(layout, self._data, self._step(struct.calcsize(layout)))
-
-    def _pass(self, kind: int) -> None:
-        """Skip an unneeded value. Arrays of arrays, which no model has, are refused."""
-        length = 1
-        if kind == _ARRAY:
-            kind, length = self._items()
-        if kind == _STRING:
+        values: tuple[Any, ...] = ()
+        if kind == _STRING and keep:
+            values = tuple(self._string() for _ in range(length))
+        elif kind == _STRING:
             for _ in range(length):
                 self._step(self._scalar("Q"))
         elif kind in _SCALARS:
-            self._step(length * struct.calcsize("<" + _SCALARS[kind]))
+            layout = f"<{length}{_SCALARS[kind]}"
+            start = self._step(struct.calcsize(layout))
+            values = struct.unpack_from(layout, self._data, start) if keep else ()
         else:
             raise ValueError(f"a value of the unknown type {kind}")
+        if not keep:
+            return None
+        return values if is_array else values[0]

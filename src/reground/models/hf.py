@@ -72,19 +72,25 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
     loads them, if it is not that of a language model.
     """
     import torch
-    from transformers import AutoConfig, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         model, adapter = _base(model, adapter)
-        source, options = _source(model)
+        source, options = model, {}
+        if model.lower() in pull.ALIASES or model.endswith(".gguf"):
+            file = pull.pull(model)
+            source, options = str(file.parent), {"gguf_file": file.name}
         with quietly():
             config = AutoConfig.from_pretrained(source, **options)
             settings = {"config": config, **options}  # a GGUF file's takes seconds to read
-            usual, side = _family(config)
+            apart = config.is_encoder_decoder
+            # A decoder continues at the prompt's end; an encoder counts positions from the left.
+            side = "right" if apart else "left"
             tokenizer = AutoTokenizer.from_pretrained(source, padding_side=side, **settings)
+            family = family or (AutoModelForSeq2SeqLM if apart else AutoModelForCausalLM)
             dtype = dtype or (torch.bfloat16 if device == "cuda" else torch.float32)
-            weights = (family or usual).from_pretrained(source, dtype=dtype, **settings)
+            weights = family.from_pretrained(source, dtype=dtype, **settings)
             if options:
                 _unmarked(weights)
             if adapter is not None:
@@ -107,26 +113,6 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     if not named:
         raise ValueError("its adapter_config.json names no base model")
     return str(named), folder
-
-
-def _family(config: Any) -> tuple[Any, str]:
-    """The class that loads the weights, and the side on which short prompts of a batch are padded.
-
-    A decoder continues at the prompt's end, so it is padded on the left; an encoder counts positions from the left.
-    """
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
-
-    if config.is_encoder_decoder:
-        return AutoModelForSeq2SeqLM, "right"
-    return AutoModelForCausalLM, "left"
-
-
-def _source(model: str) -> tuple[str, dict[str, str]]:
-    """The folder or repository for transformers, and the GGUF file in it, if the model is one."""
-    if model.lower() in pull.ALIASES or model.endswith(".gguf"):
-        file = pull.pull(model)
-        return str(file.parent), {"gguf_file": file.name}
-    return model, {}
 
 
 def _unmarked(weights: Any) -> None:

@@ -22,6 +22,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from reground.core.concurrency import PerLoop
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.http import ENCODING, MIB, BadBody, Clock, read_body, retry_after
 
@@ -111,15 +112,13 @@ class Fetcher:
         self._allowed = networks(self.politeness.networks)
         self._resolver = resolver
         self._clock = clock
-        self._session: aiohttp.ClientSession | None = None
+        self._session = PerLoop(self._open)
         self._hosts: dict[str, _Host] = {}
         self._room = asyncio.Semaphore(self.politeness.in_flight)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._session.aclose()
 
     async def fetch(self, url: str, *, why_not: Callable[[str], str | None] | None = None) -> Fetched:
         """The page at an address. Raises NotFetched.
@@ -213,7 +212,7 @@ class Fetcher:
     @asynccontextmanager
     async def _get(self, place: URL, left: _Budget) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request, in the time that is left. Its errors become NotFetched, but for those of its body."""
-        session = self._opened()
+        session = await self._session.get()
         began = self._clock()
         try:
             async with asyncio.timeout(left.seconds):
@@ -241,17 +240,15 @@ class Fetcher:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         return Fetched(str(place), content, kind, response.charset or "", when)
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=guarded_connector(self._allowed, resolver=self._resolver),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": self.politeness.agent, "Accept-Encoding": ENCODING, "Accept": "*/*;q=0.8"},
-                auto_decompress=False,  # `read_body` unpacks, within limits
-                timeout=aiohttp.ClientTimeout(total=None),
-                trust_env=False,
-            )
-        return self._session
+    def _open(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=guarded_connector(self._allowed, resolver=self._resolver),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"User-Agent": self.politeness.agent, "Accept-Encoding": ENCODING, "Accept": "*/*;q=0.8"},
+            auto_decompress=False,  # `read_body` unpacks, within limits
+            timeout=aiohttp.ClientTimeout(total=None),
+            trust_env=False,
+        )
 
 
 def _parsed(robots: str) -> Any:

@@ -25,21 +25,15 @@ async def test_a_passing_fault_is_tried_again(name, fault, monkeypatch):
 
 
 @LIMITED
-async def test_429_waits_as_long_as_asked(name, monkeypatch):
+async def test_429_waits_as_long_as_asked_but_not_for_an_hour(name, monkeypatch):
     async with asking(name, monkeypatch) as (server, engine, clock):
         server.misbehave("429:3", "429")
         assert len(await engine.search("bridge", k=1)) == 1
-        assert clock.slept == [3.5, 2.0]
-
-
-@LIMITED
-async def test_a_long_wait_is_not_waited_for(name, monkeypatch):
-    async with asking(name, monkeypatch) as (server, engine, clock):
+        assert clock.slept[:2] == [3.5, 2.0]
         server.misbehave("429:3600")
         with pytest.raises(EngineBusy, match="asks to wait 3600 s") as caught:
             await engine.search("bridge", k=1)
-        assert caught.value.retry_after == 3600.0
-        assert clock.slept == [] and len(server.asked) == 1
+        assert caught.value.retry_after == 3600.0 and len(server.asked) == 4
 
 
 @ALL
@@ -68,18 +62,6 @@ async def test_a_slow_reply_gives_way(fault, monkeypatch):
         with pytest.raises(EngineBusy, match=r"within 0\.1 s"):
             await engine.search("bridge", k=1)
         assert clock.slept == []
-
-
-@pytest.mark.parametrize(
-    "body", ['{"web": 3}', '{"web": {"results": 3}}', '{"web": {"results": [3, null, [], {"url": 3}, {}]}}', "{}"]
-)
-async def test_wrong_types_are_errors_or_nothing(body, monkeypatch):
-    async with asking("brave", monkeypatch) as (server, engine, _):
-        server.misbehave(*[f"json:{body}"] * 4)
-        try:
-            assert list(await engine.search("bridge", k=1)) == []
-        except EngineBusy as error:
-            assert "malformed" in str(error)
 
 
 async def test_engines_do_not_share_keys_or_connections(monkeypatch):

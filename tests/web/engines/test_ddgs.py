@@ -58,15 +58,6 @@ async def test_its_exceptions(error, kind, why):
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("reply", [[3, None, {}], {"a": 1}, "text"])
-async def test_wrong_types(reply):
-    _, _, ddgs = over(reply)
-    try:
-        assert list(await ddgs.search("q", k=1)) == []
-    except EngineError as error:
-        assert "no list" in str(error)
-
-
 async def test_it_keeps_to_twenty_a_minute():
     _, clock, ddgs = over([PAGE])
     for _ in range(3):

@@ -98,16 +98,11 @@ async def test_a_wrong_key_is_no_passing_fault_and_stays_secret(name, monkeypatc
         shown = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
         assert wrong not in shown + repr(engine) + engine.name
         assert len(server.asked) == 1 and clock.slept == []
-
-
-@WITH_KEY
-async def test_a_server_that_repeats_the_key_does_not_put_it_into_the_error(name, monkeypatch):
-    async with asking(name, monkeypatch) as (server, engine, _):
-        for fault in (f'json:{{"error": "bad {KEY}"}}', f"400:{KEY}", f"500:{KEY}"):
+        for fault in (f'json:{{"error": "bad {wrong}"}}', f"400:{wrong}", f"500:{wrong}"):
             server.misbehave(*[fault] * 4)
             with pytest.raises(EngineError) as caught:
                 await engine.search("bridge", k=1)
-            assert KEY not in str(caught.value) and "[key]" in str(caught.value)
+            assert wrong not in str(caught.value) and "[key]" in str(caught.value)
 
 
 @WITH_KEY
@@ -119,24 +114,20 @@ async def test_without_quota_another_engine_may_answer(name, monkeypatch):
         assert len(server.asked) == 1 and clock.slept == []
 
 
-async def test_brave_says_when_the_month_is_over(monkeypatch):
+async def test_brave_says_when_the_month_is_over_and_how_fast_it_may_be_asked(monkeypatch):
     headers = {"X-RateLimit-Remaining": "1, 0", "X-RateLimit-Reset": "1, 1419704"}
-    async with asking("brave", monkeypatch, headers=headers) as (server, engine, _):
+    async with asking("brave", monkeypatch, headers=headers) as (server, engine, clock):
         server.misbehave("quota")
         with pytest.raises(EngineBusy) as caught:
             await engine.search("bridge", k=1)
         assert caught.value.retry_after == 1419704
-
-
-async def test_braves_rate_is_that_of_the_plan(monkeypatch):
-    async with asking("brave", monkeypatch) as (server, engine, clock):
-        for _ in range(3):
-            await engine.search("bridge", k=1)
-        assert clock.slept == pytest.approx([1.0, 1.0])
-        server.headers["X-RateLimit-Policy"] = "50;w=1, 0;w=2592000"
+        clock.slept.clear()
+        await engine.search("bridge", k=1)
+        assert clock.slept == pytest.approx([1.0])
+        server.headers["X-RateLimit-Policy"] = "50;w=1, 0;w=2592000"  # the rate of the plan
         for _ in range(50):
             await engine.search("bridge", k=1)
-        assert sum(clock.slept) == pytest.approx(3.0)
+        assert sum(clock.slept) == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize("policy", ["", "1", ";w=", "a;w=b", "1;w=0", "-1;w=1", "5;w=99999999", "nan;w=1", "1;w=nan"])

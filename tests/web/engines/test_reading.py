@@ -19,7 +19,6 @@ from reground.web.results import (
     page_url,
     parse_results,
     plain,
-    shorten,
 )
 from tests.web.engines.asking import PROVIDERS
 
@@ -87,13 +86,6 @@ def test_lengths_and_the_number_of_results_are_bounded():
     assert (len(first.title), len(first.snippet)) == (MOST_TITLE, MOST_SNIPPET)
     assert len(first.content) <= MOST_CONTENT and "\n" in first.content
     assert page_text("") is None and page_text(" \n") is None and page_text(3) is None
-
-
-@given(st.text(), st.integers(1, 50), st.integers(1, 9))
-def test_a_shortened_query_is_a_beginning(query, letters, words):
-    short = shorten(query, letters, words)
-    assert len(short) <= letters and len(short.split()) <= words
-    assert " ".join(query.split()).startswith(short)
 
 
 @pytest.mark.parametrize(
