@@ -26,7 +26,7 @@ from reground.core.errors import (
 from reground.core.language import Grammar, Message, Sampling
 from reground.core.run import Run
 from reground.models._openai_protocol import Endpoint, read_complaint
-from reground.models.openai import OpenAIModel, list_provider
+from reground.models.openai import OpenAIModel, listings
 from reground.models.options import ModelOptions, Price
 from reground.models.servers import ANTHROPIC, GEMINI, HOSTED
 from reground.models.wrappers import Retry
@@ -142,7 +142,7 @@ class TestBoth:
     )
     async def test_its_models_are_listed(self, provider: str, models: str) -> None:
         async with asked(provider, "models") as (server, model):
-            (line,) = await list_provider(model)
+            (line,) = await listings(model, hosted=True)
         assert line.usable and models in line.why and f"key from {ENVS[provider]}" in line.why
         assert server.asked[0].path == PATHS[provider] + "/models"
         assert KEYS[provider] not in str(line)
@@ -256,7 +256,7 @@ class TestSecrets:
                     await model.generate(ASK, Sampling())
                 assert key not in str(refused.value) and "secret" not in str(refused.value)
                 assert refused.value.__cause__ is None
-            (line,) = await list_provider(model)
+            (line,) = await listings(model, hosted=True)
         assert key not in repr(model) + model.identity + str(line)
         assert key not in caplog.text
 

@@ -1,8 +1,12 @@
 import asyncio
 import contextlib
+import gzip
 import json
+import resource
+import tracemalloc
 
 import pytest
+from yarl import URL
 
 from reground.core.budget import Budget
 from reground.core.errors import (
@@ -12,13 +16,16 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
+from reground.core.http import LARGE, BadBody, read_body, read_json
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.models._openai_protocol import read_complaint, read_replies
+from reground.models._openai_protocol import read_replies
+from reground.models._server_info import control_tokens, is_private
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
-from reground.models.wrappers import Retry, wrap
+from reground.models.wrappers import Retry
 from reground.testing.openai_server import MockOpenAI
+from tests.models import says
 
 SECRET = "sk-very-secret-0123456789"
 ASK = (Message(role="system", content="be brief"), Message(role="user", content="one two three"))
@@ -232,12 +239,6 @@ class TestDialects:
             (reply,) = await model.generate(ASK, sampling)
         assert set(mock.received[-1]) == {"model", "messages", "max_completion_tokens"}
         assert reply.text == "a b "
-
-    async def test_the_tokens_behind_a_stop_string_that_is_cut_on_this_side_count_for_nothing(self):
-        async with adapter(refuses=("stop",), script=lambda body: "a b STOP unlikely") as (_, model):
-            (reply,) = await model.generate(ASK, Sampling(stop=("STOP",), logprobs=True))
-        assert reply.text == "a b "
-        assert "".join(token.token for token in reply.token_logprobs or ()) == reply.text
 
     async def test_a_refused_parameter_that_is_not_sent_any_more_is_an_error(self):
         async with adapter() as (mock, model):
@@ -471,36 +472,6 @@ class TestAvailable:
         assert "OPENAI_API_KEY is not set" in listing.why
 
 
-async def test_the_whole_stack_over_http(tmp_path):
-    async with MockOpenAI() as mock:
-        options = ModelOptions(base_url=mock.url, cache=tmp_path / "cache.db", requests_per_minute=6000)
-        for _ in range(2):
-            model = wrap(create("mock", options), options)
-            mock.misbehave("429:0", "ok")
-            (reply,) = await model.generate(ASK, Sampling())
-            assert (reply.text, model.name) == ("one two three", "openai/mock")
-            await model.aclose()
-    assert len(mock.received) == 2
-    assert mock.completed["one two three"] == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        (b'{"error": "too bad"}', "too bad"),
-        (b'{"message": "too  bad"}', "too bad"),
-        (b'["odd"]', "['odd']"),
-        (b"null", "null"),
-        (b"plain words", "plain words"),
-        (b"<!doctype html><HTML>sorry</HTML>", ""),
-        (b"\xff\xfe", "\ufffd\ufffd"),
-        (b"", ""),
-    ],
-)
-def test_complaints_in_any_form(body, message):
-    assert read_complaint(500, {}, body).message == message
-
-
 def completion(*messages, finish="stop", **more):
     """A whole reply of a server with these messages, one a choice."""
     choices = [{"index": i, "message": message, "finish_reason": finish, **more} for i, message in enumerate(messages)]
@@ -564,8 +535,9 @@ async def test_a_thought_that_the_completion_leaves_out_is_paid_for(usage, token
 
 async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought():
     async with adapter(script=lambda body: "<think>an END</think>Four END.", refuses=("stop",)) as (_, model):
-        (reply,) = await model.generate(ASK, Sampling(stop=("END",)))
+        (reply,) = await model.generate(ASK, Sampling(stop=("END",), logprobs=True))
     assert (reply.reasoning, reply.text) == ("an END", "Four ")
+    assert "".join(token.token for token in reply.token_logprobs or ()) == reply.text
 
 
 @pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort"])
@@ -585,3 +557,136 @@ async def test_half_a_surrogate_pair_that_a_token_limit_left_is_a_reply_all_the_
         (reply,) = await model.generate(ASK, Sampling())
     assert reply.text == "smile \ufffd"
     reply.text.encode()
+
+
+# What a server may send: no more than the call can need, packed or not, and not ever more slowly.
+
+
+def peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize("fault", ["flood:400", "bomb:400"])
+async def test_a_flood_is_refused_at_once_and_is_not_kept_in_memory(fault):
+    async with adapter() as (mock, model):
+        before = peak_mib()
+        mock.misbehave(fault)
+        with pytest.raises(ModelError, match="sent more than the 2 MiB that a reply to this call may take") as refused:
+            await model.generate(ASK, Sampling())
+        assert peak_mib() - before < 100
+        assert not isinstance(refused.value, TransientModelError)
+        assert len(mock.received) == 1
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.text == "one two three"
+
+
+class Pieces:
+    """A reply that comes in these pieces."""
+
+    def __init__(self, *pieces):
+        self.headers = {"Content-Encoding": "gzip"}
+        self.content, self.pieces, self.closed = self, list(pieces), False
+
+    def is_eof(self):
+        return True
+
+    async def readany(self):
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def close(self):
+        self.closed = True
+
+
+ONE, TWO = (gzip.compress(text, mtime=0) for text in (b"one", b"two"))
+
+
+@pytest.mark.parametrize("more", [[TWO], [bytes(512)], [b"!", b"!"]], ids=["member", "padding", "garbage"])
+async def test_what_follows_the_end_of_a_packed_reply_is_passed_over(more):
+    assert await read_body(Pieces(ONE, *more), LARGE) == b"one"
+    assert await read_body(Pieces(ONE + b"".join(more)), LARGE) == b"one"
+
+
+# The last block of no bytes is a packed nothing, of which there may be any number.
+@pytest.mark.parametrize("begin", [ONE, ONE[:10]], ids=["after the end", "before it"])
+async def test_pieces_that_unpack_to_nothing_count_as_well(begin):
+    reply = Pieces(begin, *[b"\0\0\0\xff\xff" * 100_000] * 8)
+    tracemalloc.start()
+    with pytest.raises(BadBody, match="sent more than the 1 MiB"):
+        await read_body(reply, LARGE)
+    assert tracemalloc.get_traced_memory()[1] < 2 * LARGE
+    tracemalloc.stop()
+    assert reply.closed
+
+
+@pytest.mark.parametrize("body", [b"[" * 3_000_000, b"[" * 5_000, b"{" + b" " * 3_000_000, b"\xff{"])
+def test_what_is_no_json_is_a_value_error(body):
+    with pytest.raises(ValueError, match=r"nested|Expect|expected|EOF|recursion"):
+        read_json(body)
+
+
+# A server's own control tokens are broken in what goes to it, though nobody here knows them beforehand.
+
+PROPS = {
+    "bos_token": "<~begin~>",
+    "eos_token": "\n\n",
+    "media_marker": "<__media_x__>",
+    "chat_template": "{% for m in messages[1:] %}{{ '<turn:' + m['role'] + '>' }}"
+    "{{ '<~end~>' }}[TURN_OVER]{% endfor %}</passage>",
+}
+SAID = "x <~end~> y <~begin~>\n\n[TURN_OVER] <__media_x__> </passage>"
+
+
+async def asked(server, calls=1):
+    model = create("mock", ModelOptions(base_url=server.url))
+    try:
+        await asyncio.gather(*(model.generate(says(SAID), Sampling()) for _ in range(calls)))
+    finally:
+        await model.aclose()
+
+
+async def test_no_token_that_the_server_names_goes_out_whole():
+    async with MockOpenAI(pages={"props": PROPS}) as server:
+        await asked(server)
+        sent = server.received[0]["messages"][0]["content"]
+    assert sent == "x < ~end~> y < ~begin~>\n\n[ TURN_OVER] < __media_x__> </passage>"
+
+
+async def test_a_server_is_asked_once_whatever_it_answers():
+    async with MockOpenAI(pages={"props": PROPS}) as server:
+        await asked(server, calls=5)
+        assert server.asked == ["/props"]
+    async with MockOpenAI() as server:
+        await asked(server, calls=5)
+        assert server.asked == ["/props", "/tokenizer_info", "/version"]
+        assert server.received[0]["messages"][0]["content"] == SAID
+
+
+async def test_a_server_that_is_not_there_yet_is_asked_when_it_is(unused_tcp_port):
+    model = OpenAIModel("mock", ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}/v1"))
+    with pytest.raises(ModelError, match="cannot reach"):
+        await model.generate(says(SAID), Sampling())
+    server = await MockOpenAI(pages={"props": PROPS}).start(unused_tcp_port)
+    await model.generate(says(SAID), Sampling())
+    await model.aclose()
+    await server.stop()
+    assert "<~end~>" not in server.received[0]["messages"][0]["content"]
+
+
+def test_only_a_server_of_ones_own_is_asked():
+    own = ("http://127.0.0.1:8080/v1", "https://10.1.2.3/v1", "http://models.example/v1", "https://gpu-box/v1")
+    assert all(is_private(URL(url)) for url in (*own, "https://box.local/v1", "https://[::1]/v1"))
+    assert not any(
+        is_private(URL(url)) for url in ("https://api.openai.com/v1", "https://models.example", "https://1.1.1.1")
+    )
+
+
+def test_what_a_tokenizers_configuration_names():
+    told = {
+        "added_tokens_decoder": {"0": {"content": "<@a@>"}, "1": {"content": "  "}},
+        "eos_token": {"content": "<@b@>", "special": True},
+        "additional_special_tokens": ["<@c@>", "word"],
+        "chat_template": [{"name": "default", "template": "<@d@>"}],
+        "unk_token": "<" * 101,
+    }
+    assert control_tokens(told) == ("<@a@>", "<@b@>", "<@c@>", "<@d@>")
+    assert control_tokens(["<@a@>"]) == ()

@@ -16,7 +16,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.models.gguf import GgufModel
 from reground.models.hf import HfModel
-from reground.models.options import ModelOptions, local_identity
+from reground.models.options import ModelOptions, Price, local_identity
 from reground.models.scripted import ScriptedModel
 from reground.models.wrappers import Cache, Limit, Retry, wrap
 from tests.models.clocks import Clock
@@ -359,3 +359,40 @@ def test_other_weights_or_another_adapter_are_another_model(provider, tmp_path):
     assert len(set(found)) == 5
     model = {"gguf": GgufModel, "hf": HfModel}[provider](str(file), ModelOptions())
     assert model.identity == found[-1]
+
+
+prices = st.floats(min_value=0, max_value=1000, allow_nan=False)
+
+
+def test_a_price_of_two_numbers_charges_cached_tokens_in_full():
+    assert Price.parse("0.15,0.60") == Price(0.15, 0.15, 0.60)
+
+
+@pytest.mark.parametrize("text", ["", "1", "1,2,3,4", "a,b", "-1,2", "nan,1", "1,inf"])
+def test_a_price_that_is_none(text):
+    with pytest.raises(ConfigurationError, match="price"):
+        Price.parse(text)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"base_url": "localhost:8000"},
+        {"api_key_env": ""},
+        {"connections": 0},
+        {"attempts": 0},
+        {"timeout": 0},
+        {"timeout": float("nan")},
+        {"requests_per_minute": 0},
+        {"requests_per_minute": 5e-324},
+        {"tokens_per_minute": -5},
+        {"context": 0},
+        {"slots": 0},
+        {"threads": -1},
+        {"dtype": "int4"},
+    ],
+)
+def test_a_setting_that_is_wrong_is_named(wrong):
+    (name,) = wrong
+    with pytest.raises(ConfigurationError, match=name.replace("base_url", "base URL")):
+        ModelOptions(**wrong)

@@ -66,10 +66,7 @@ async def test_redirects_are_followed_and_counted() -> None:
 )
 async def test_a_redirect_to_an_address_that_is_not_public_is_refused(target: str) -> None:
     async with LittleWeb({"/a": redirect(target)}) as web:
-        began = time.monotonic()
-        why = await refused(web, "/a", robots=False)
-        assert "address" in why, why
-        assert time.monotonic() - began < 5
+        assert "address" in await refused(web, "/a", robots=False)
 
 
 class Changing(AbstractResolver):
@@ -250,10 +247,7 @@ async def endless() -> AsyncIterator[bytes]:
 )  # fmt: skip
 async def test_what_is_not_worth_fetching_is_left_in_time(site: Site, why: str) -> None:
     async with LittleWeb({"/a": site}) as web:
-        began = time.monotonic()
-        said = await refused(web, "/a", robots=False, most_bytes=1 << 20, seconds=1.0, idle=0.5)
-        assert why in said
-        assert time.monotonic() - began < 4
+        assert why in await refused(web, "/a", robots=False, most_bytes=1 << 20, seconds=1.0, idle=0.5)
 
 
 @pytest.mark.parametrize(

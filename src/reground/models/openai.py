@@ -94,9 +94,9 @@ async def available(options: ModelOptions) -> list[Listing]:
     if adapter.base_url.host == URL(DEFAULT_BASE_URL).host and adapter.server.key is None:
         return [Listing(adapter.name, False, f"{options.api_key_env} is not set ({adapter.server.url})")]
     if not is_private(adapter.base_url):
-        return await list_provider(adapter, base_url=options.base_url)
+        return await listings(adapter, hosted=True, base_url=options.base_url)
     note = f", key from {options.api_key_env}" if adapter.server.key else ", no key"
-    return await list_each_model(adapter, note=note, base_url=options.base_url)
+    return await listings(adapter, note=note, base_url=options.base_url)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -425,9 +425,10 @@ def some(models: Sequence[str], most: int = 8) -> str:
     return ", ".join(models[:most]) + more
 
 
-async def list_each_model(
+async def listings(
     adapter: OpenAIModel,
     *,
+    hosted: bool = False,
     empty: str = "has no model yet",
     note: str = "",
     base_url: str | None = None,
@@ -435,42 +436,35 @@ async def list_each_model(
 ) -> list[Listing]:
     """One line a model of a server of one's own, or one line that says why there is none. Closes the adapter.
 
-    empty: what to say of a server without models. note: what to say after the address. base_url: the option that is
-    needed to reach it. has_key: whether a key is known that this request does not send.
+    hosted: whether it is a provider on the internet, which is one line and has more time. empty: what to say of a
+    server without models. note: what to say after the address. base_url: the option that is needed to reach it.
+    has_key: whether a key is known that this request does not send.
     """
-    unnamed, url = adapter.name, adapter.server.url
+    unnamed, server, url = adapter.name, adapter.server, adapter.server.url
+    words = command_words(unnamed, base_url)
     try:
-        models = await adapter.list_models(PROBE_SECONDS)
+        models = await adapter.list_models(LISTING_SECONDS if hosted else PROBE_SECONDS)
     except AuthenticationError as error:
-        why = f"{url} wants a key, and {adapter.server.key_env} is set" if has_key else str(error)
-        return [Listing(unnamed, has_key, why, command_words(unnamed, base_url) if has_key else None, url)]
+        if has_key:
+            return [Listing(unnamed, True, f"{url} wants a key, and {server.key_env} is set", words, url)]
+        return [Listing(unnamed, False, str(error), None, url)]
     except ModelError as error:
         return [Listing(unnamed, False, str(error))]
     finally:
         await adapter.aclose()
+    if hosted:
+        key = f"key from {server.key_env}" if server.key else "no key"
+        why = f"{url}, {key}; serves {some(models or []) or 'models it does not list'}"
+        return [Listing(unnamed, True, why, words, url)]
     if models is None:
         return [Listing(unnamed, False, f"what answers at {url} lists no models, so it may be another kind of server")]
     if not models:
         return [Listing(unnamed, False, f"{url} {empty}", None, url)]
-    listings = []
+    lines = []
     for model in models:
         name = f"{unnamed.partition('/')[0]}/{model}"
         if "embed" in model.lower():
-            listings.append(Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url))
+            lines.append(Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url))
         else:
-            listings.append(Listing(name, True, url + note, command_words(name, base_url), url))
-    return listings
-
-
-async def list_provider(adapter: OpenAIModel, *, base_url: str | None = None) -> list[Listing]:
-    """The server of a provider on the internet in one line. Closes the adapter."""
-    url, server = adapter.server.url, adapter.server
-    try:
-        models = await adapter.list_models(LISTING_SECONDS)
-    except ModelError as error:
-        return [Listing(adapter.name, False, str(error))]
-    finally:
-        await adapter.aclose()
-    key = f"key from {server.key_env}" if server.key else "no key"
-    why = f"{url}, {key}; serves {some(models or []) or 'models it does not list'}"
-    return [Listing(adapter.name, True, why, command_words(adapter.name, base_url), url)]
+            lines.append(Listing(name, True, url + note, command_words(name, base_url), url))
+    return lines

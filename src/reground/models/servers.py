@@ -17,7 +17,7 @@ from yarl import URL
 from reground.core.errors import ConfigurationError
 from reground.core.http import check_address
 from reground.models._openai_protocol import Limits
-from reground.models.openai import OpenAIModel, Provider, list_each_model, list_provider
+from reground.models.openai import OpenAIModel, Provider, listings
 from reground.models.options import Listing, ModelOptions, Price
 
 
@@ -68,18 +68,16 @@ class Server(Provider):
         A hosted provider is one line, takes at most two seconds, and is asked only with a key. A server on this machine
         takes under a second. It gets its key only where the user said where it is: anybody here may listen on a port.
         """
-        options = replace(options, base_url=None, api_key_env=self.key_env)
-        if self.hosted:
-            try:
-                adapter = self.create("<model>", options)
-            except ConfigurationError:
-                return [Listing(f"{self.name}/<model>", False, f"{self.key_env} is not set ({self.base_url})")]
-            return await list_provider(adapter)
-        adapter = self.create("<model>", options)
-        has_key = adapter.server.key is not None and not self.is_named()
+        try:
+            adapter = self.create("<model>", replace(options, base_url=None, api_key_env=self.key_env))
+        except ConfigurationError:
+            if not self.hosted:
+                raise
+            return [Listing(f"{self.name}/<model>", False, f"{self.key_env} is not set ({self.base_url})")]
+        has_key = adapter.server.key is not None and not self.hosted and not self.is_named()
         if has_key:
             adapter.server = replace(adapter.server, key=None)
-        return await list_each_model(adapter, empty=self.empty, has_key=has_key)
+        return await listings(adapter, hosted=self.hosted, empty=self.empty, has_key=has_key)
 
 
 def _has_origin(url: str, home: str) -> bool:

@@ -297,15 +297,15 @@ class AddressRefused(OSError):
 def refusal(address: str) -> str | None:
     """Why an address must not be connected to; None where it may be."""
     try:
-        found = ip_address(address.partition("%")[0])
+        outer = ip_address(address.partition("%")[0])
     except ValueError:
         return "its address cannot be read"
-    inner = _embedded(found)
+    inner = _embedded(outer)
     if inner.is_loopback:
         return "its address is this machine's own"
     if inner.is_link_local:
         return "its address is link-local"
-    special = any(each in network for each in (found, inner) for network in _NOT_PUBLIC) or inner in _METADATA
+    special = any(each in network for each in (outer, inner) for network in _NOT_PUBLIC) or inner in _METADATA
     if special or not inner.is_global or inner.is_multicast or inner.is_reserved or inner.is_unspecified:
         return "its address is not public"
     return None

@@ -63,29 +63,27 @@ def searches(trajectories: Iterable[Trajectory], *, all_texts: bool = False) -> 
             if not isinstance(step, RetrieveStep) or not step.retriever.startswith("web:"):
                 continue
             key = (step.retriever, step.query, step.k)
-            if key not in seen:
-                seen.add(key)
-                yield _search(step, all_texts or PRIVATE not in step.retriever)
+            if key in seen:
+                continue
+            seen.add(key)
+            may_store = all_texts or PRIVATE not in step.retriever
+            name = step.retriever.removesuffix(_PAGES)
+            yield Search(
+                kind="search" if name == step.retriever else "page",
+                retriever=name,
+                query=step.query,
+                k=step.k,
+                passages=tuple(
+                    p if may_store or p.fetched else p.model_copy(update={"text": ""}) for p in step.passages
+                ),
+                hashes=tuple(hashlib.sha256(p.text.encode()).hexdigest() for p in step.passages),
+                skipped=step.skipped,
+            )
 
 
-def _search(step: RetrieveStep, keeps: bool) -> Search:
-    hashes = tuple(hashlib.sha256(p.text.encode()).hexdigest() for p in step.passages)
-    kept = tuple(p if keeps or p.fetched else p.model_copy(update={"text": ""}) for p in step.passages)
-    name = step.retriever.removesuffix(_PAGES)
-    return Search(
-        kind="search" if name == step.retriever else "page",
-        retriever=name,
-        query=step.query,
-        k=step.k,
-        passages=kept,
-        hashes=hashes,
-        skipped=step.skipped,
-    )
-
-
-def write(path: Path, found: Iterable[Search], *, made: str) -> int:
+def write(path: Path, searches: Iterable[Search], *, made: str) -> int:
     """Write a snapshot, and return the number of its searches. Raises StorageError."""
-    lines = [each.model_dump_json() for each in found]
+    lines = [each.model_dump_json() for each in searches]
     replace_lines(path, map(with_sum, [Header(made=made).model_dump_json(), *lines]))
     return len(lines)
 

@@ -82,13 +82,6 @@ class Blocklist:
         return "it holds a question of the benchmark"
 
 
-@dataclass(frozen=True)
-class _Page:
-    title: str
-    text: str
-    when: str | None
-
-
 @dataclass(kw_only=True)
 class WebRetriever:
     """Searches with `engine` and reads by `mode`.
@@ -105,7 +98,7 @@ class WebRetriever:
     words: int = 200
     piece_tokens: int = 1500
     blocked: Blocklist = field(default_factory=Blocklist)
-    _pages: OrderedDict[str, asyncio.Task[_Page]] = field(default_factory=OrderedDict)
+    _pages: OrderedDict[str, asyncio.Task[Passage]] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
         if self.mode not in ("snippets", "pages", "first"):
@@ -145,13 +138,11 @@ class WebRetriever:
             page = await self._opened(url)
         except NotFetched:
             return None
-        if self.blocked.why_not_text(page.text) is not None:
-            return None
-        return Passage(id=url, text=page.text, title=page.title, url=url, fetched=page.when)
+        return page if self.blocked.why_not_text(page.text) is None else None
 
     def _allowed(self, results: Sequence[WebResult]) -> tuple[list[WebResult], list[Skipped]]:
         """The results that may be given, each address once."""
-        kept: dict[str, WebResult] = {}
+        allowed: dict[str, WebResult] = {}
         skipped = []
         for result in results:
             try:
@@ -161,10 +152,10 @@ class WebRetriever:
                 continue
             why = self.blocked.why_not(url) or self.blocked.why_not_text(f"{result.title}\n{result.snippet}")
             if why is None:
-                kept.setdefault(url, result.model_copy(update={"url": url}))
+                allowed.setdefault(url, result.model_copy(update={"url": url}))
             else:
                 skipped.append(Skipped(skipped=url, why=why))
-        return list(kept.values()), skipped
+        return list(allowed.values()), skipped
 
     async def _passage(self, result: WebResult, query: str) -> tuple[Passage | None, list[Skipped]]:
         """What is read of one result, and why not its page where that is so."""
@@ -176,7 +167,7 @@ class WebRetriever:
             snippet = None if isinstance(error, Blocked) else _snippet(result)
             return snippet, [Skipped(skipped=result.url, why=str(error))]
         text = cut(page.text, query, words=self.words)
-        return _made(result, page, _excerpt(result.url, text), text), []
+        return _part(result, page, _excerpt(result.url, text), text), []
 
     async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> Found:
         unread = []
@@ -189,18 +180,21 @@ class WebRetriever:
                     unread.append(result)
                 continue
             pieces = [page.text[piece.start : piece.end] for piece in chunk(page.text, self.piece_tokens)][:k]
-            passages = (_made(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
+            passages = (_part(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
             return Found(passages, skipped)
         return Found(filter(None, map(_snippet, unread[:k])), skipped)
 
-    async def _read(self, result: WebResult) -> _Page:
+    async def _read(self, result: WebResult) -> Passage:
         """The text that the engine sent along, or that of the page. Raises NotFetched, or Blocked."""
-        page = _Page(result.title, result.content, None) if result.content else await self._opened(result.url)
+        if result.content:
+            page = Passage(id=result.url, text=result.content, title=result.title, url=result.url)
+        else:
+            page = await self._opened(result.url)
         if (why := self.blocked.why_not_text(page.text)) is not None:
             raise Blocked(why)
         return page
 
-    async def _opened(self, url: str) -> _Page:
+    async def _opened(self, url: str) -> Passage:
         """The page, fetched once however many ask for it, and again after a failure. Raises NotFetched."""
         task = self._pages.get(url)
         if task is None:
@@ -210,21 +204,21 @@ class WebRetriever:
                 self._pages.popitem(last=False)
         return await asyncio.shield(task)
 
-    async def _fetch(self, url: str) -> _Page:
+    async def _fetch(self, url: str) -> Passage:
         fetched = await self.fetcher.fetch(url, why_not=self.blocked.why_not)
         read = await read_page(fetched)
-        return _Page(read.title, read.text[:_LONGEST], fetched.when)
+        return Passage(id=url, text=read.text[:_LONGEST], title=read.title, url=url, fetched=fetched.when)
 
-    def _fetched(self, url: str, task: asyncio.Task[_Page]) -> None:
+    def _fetched(self, url: str, task: asyncio.Task[Passage]) -> None:
         """Keep no failure, which may pass, and take it as seen, also where all who waited for it were cancelled."""
         failed = task.cancelled() or task.exception() is not None
         if failed and self._pages.get(url) is task:
             del self._pages[url]
 
 
-def _made(result: WebResult, page: _Page, id_: str, text: str) -> Passage:
+def _part(result: WebResult, page: Passage, id_: str, text: str) -> Passage:
     title, score = page.title or result.title, result.score or 0.0
-    return Passage(id=id_, text=text, title=title, url=result.url, score=score, fetched=page.when)
+    return page.model_copy(update={"id": id_, "text": text, "title": title, "score": score, "url": result.url})
 
 
 def _snippet(result: WebResult) -> Passage | None:

@@ -9,7 +9,6 @@ from reground.web.engines import engine
 from reground.web.engines.ddgs import THREAD, DdgsEngine
 from reground.web.results import Engine, EngineBusy, EngineError
 from tests.models.clocks import Clock
-from tests.web.engines.asking import patient
 
 exceptions = pytest.importorskip("ddgs.exceptions")
 PAGE = {"title": "Bridge", "href": "https://a.example", "body": "It opened."}
@@ -31,7 +30,7 @@ class FakeDdgs:
 
 def over(reply, backend="auto"):
     fake, clock = FakeDdgs(reply), Clock()
-    return fake, clock, DdgsEngine(lambda: fake, backend, patience=patient(clock))
+    return fake, clock, DdgsEngine(lambda: fake, backend, clock=clock.now, sleep=clock.sleep)
 
 
 async def test_results_and_arguments():

@@ -20,7 +20,7 @@ from reground.web.results import (
     parse_results,
     plain,
 )
-from tests.web.engines.asking import PROVIDERS
+from tests.web.engines.test_engines import PROVIDERS
 
 FIELDS = st.sampled_from(
     (

@@ -39,6 +39,10 @@ from reground.web.results import EngineBusy, EngineError, WebResult, complaint, 
 
 MOST_BYTES = 16 * MIB
 CONNECT_SECONDS = 10.0
+_ATTEMPTS = 4
+"""Requests for one search."""
+_LONGEST_WAIT = 10.0
+"""The most seconds that a provider may ask to wait; for a longer wait the search fails at once."""
 _PASSING = frozenset({408, 425, 429})
 
 
@@ -85,38 +89,20 @@ class Provider:
         return HttpEngine(self, base=None if self.url else argument.rstrip("/").removesuffix(self.path))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long and how often a provider is asked.
-
-    timeout: seconds for one request. attempts: requests for one search. longest: the most seconds that a provider may
-    ask to wait; for a longer wait the search fails at once. base, cap: as in `models.wrappers.Retry`.
-    """
-
-    timeout: float = 20.0
-    attempts: int = 4
-    longest: float = 10.0
-    base: float = 0.5
-    cap: float = 8.0
-    clock: Clock = time.monotonic
-    sleep: Sleep = asyncio.sleep
-    uniform: Callable[[float, float], float] = random.uniform
-
-
 class Pace:
     """Keeps to a rate, in whatever event loop it is used; without one nothing waits."""
 
-    def __init__(self, per_minute: float | None, patience: Patience) -> None:
+    def __init__(self, per_minute: float | None, clock: Clock, sleep: Sleep) -> None:
         self._per_minute = per_minute
-        self._patience = patience
+        self._clock = clock
+        self._sleep = sleep
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def turn(self) -> None:
         """Return when the next request may be sent."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:  # a bucket's lock belongs to one loop
-            clock, sleep = self._patience.clock, self._patience.sleep
-            self._bucket = Bucket(self._per_minute, burst_seconds=1.0, clock=clock, sleep=sleep)
+            self._bucket = Bucket(self._per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
             self._loop = loop
         await self._bucket.take(1)
 
@@ -133,20 +119,32 @@ class _Passing(EngineBusy):
 class HttpEngine:
     """A provider as an engine.
 
-    base: another address of its server. Raises ConfigurationError for a missing key or a wrong address.
+    base: another address of its server. timeout: seconds of one request. Raises ConfigurationError for a missing key or
+    a wrong address.
     """
 
-    def __init__(self, provider: Provider, *, base: str | None = None, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        base: str | None = None,
+        timeout: float = 20.0,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
         self._base = _checked(provider.url if base is None else base, provider.name)
         self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
         self.may_store = provider.may_store
         self._provider = provider
-        self._patience = patience if patience is not None else Patience()
+        self._timeout = timeout
+        self._sleep = sleep
+        self._uniform = uniform
         self._url = self._base + provider.path
         self._key = None if provider.key_env is None else key_in(provider.key_env)
         if provider.key_env is not None and self._key is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
-        self._pace = Pace(provider.per_minute, self._patience)
+        self._pace = Pace(provider.per_minute, clock, sleep)
         self._proxy = proxy_for(self._url)
         self._sessions = PerLoop(self._session)
 
@@ -164,17 +162,15 @@ class HttpEngine:
         if not text:
             raise EngineError(f"{self.name} was asked for nothing")
         parameters = provider.ask(text, max(1, min(k, provider.most)))
-        patience = self._patience
         for failures in count(1):
             await self._pace.turn()
             try:
                 return (await self._once(parameters))[: max(0, k)]
             except _Passing as error:
                 wait = error.retry_after
-                if failures >= patience.attempts or (wait or 0.0) > patience.longest:
+                if failures >= _ATTEMPTS or (wait or 0.0) > _LONGEST_WAIT:
                     raise EngineBusy(gave_up(error, failures, "", wait), retry_after=wait) from None
-                base, cap = patience.base, patience.cap
-                await patience.sleep(backoff(failures, wait, base=base, cap=cap, uniform=patience.uniform))
+                await self._sleep(backoff(failures, wait, base=0.5, cap=8.0, uniform=self._uniform))
         raise AssertionError
 
     async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
@@ -216,7 +212,7 @@ class HttpEngine:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
             auto_decompress=False,  # `read_body` unpacks, within limits
-            timeout=aiohttp.ClientTimeout(total=self._patience.timeout, sock_connect=CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT_SECONDS),
         )
 
     def _lost(self, error: Exception) -> EngineError:
@@ -227,7 +223,7 @@ class HttpEngine:
             why = (error.strerror or "no connection").lower()
             return EngineBusy(f"cannot connect to {self.name}: {why}")
         if isinstance(error, TimeoutError):
-            return EngineBusy(f"{self.name} did not answer within {self._patience.timeout:g} s")
+            return EngineBusy(f"{self.name} did not answer within {self._timeout:g} s")
         return _Passing(f"the connection to {self.name} was lost ({type(error).__name__})")
 
     def _refuse(self, status: int, headers: Mapping[str, str], message: str) -> NoReturn:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.core.http import redacted
-from reground.web.engines._client import Pace, Patience
+from reground.core.http import Clock, Sleep, redacted
+from reground.web.engines._client import Pace
 from reground.web.results import EngineBusy, EngineError, WebResult, one_line, parse_results, shorten
 
 THREAD = "ddgs"
@@ -27,11 +29,18 @@ class DdgsEngine:
 
     may_store = False
 
-    def __init__(self, searcher: Callable[[], Any], backend: str = "auto", *, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        searcher: Callable[[], Any],
+        backend: str = "auto",
+        *,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self.name = "ddgs" if backend == "auto" else f"ddgs:{backend}"
         self._searcher = searcher
         self._backend = backend
-        self._pace = Pace(PER_MINUTE, patience if patience is not None else Patience())
+        self._pace = Pace(PER_MINUTE, clock, sleep)
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first."""
