@@ -137,8 +137,8 @@ class SearchAgent(Settings):
     @property
     def usual(self) -> dict[str, str]:
         """Each step's reply in a dry run: that of its first exemplar, and always a new search."""
-        said = {step.name: reply(step.exemplars[0].action, step.exemplars[0].comments) for step in STEPS}
-        return said | {DECIDE.name: reply(Search("length of the river {number}", thoughts="It is not known yet."))}
+        replies = {step.name: reply(step.exemplars[0].action, step.exemplars[0].comments) for step in STEPS}
+        return replies | {DECIDE.name: reply(Search("length of the river {number}", thoughts="It is not known yet."))}
 
 
 @dataclass
@@ -171,7 +171,7 @@ class _Agent:
                 if not isinstance(action, Search):
                     return
                 await self.search(action, turn)
-        self.terminate("No searches remain.")
+        self.past.append(Terminate("No searches remain."))
 
     async def decide(self, run: Run) -> Action:
         """Decide on another search, or on the end. If no first decision is usable, the question itself is searched."""
@@ -189,12 +189,8 @@ class _Agent:
         if action is None:
             run.note("fallback", step=DECIDE.name, action="the search ends")
         if not isinstance(action, Search):
-            self.terminate(action.thoughts if isinstance(action, Terminate) else "")
+            self.past.append(action if isinstance(action, Terminate) else Terminate())
         return action or Terminate()
-
-    def terminate(self, thoughts: str) -> None:
-        """End the search loop."""
-        self.past.append(Terminate(thoughts))
 
     async def search(self, action: Search, run: Run) -> None:
         """Search, and summarise what is found."""
@@ -239,7 +235,7 @@ class _Agent:
     async def answer(self) -> None:
         """Write the answer. If the model gives none, the summaries are the answer."""
         view = View(self.question, tuple(self.past))
-        action = await self.taker.take(ANSWER, view, self.run, _anything)
+        action = await self.taker.take(ANSWER, view, self.run, lambda action: None)
         text = self._existing(action.answer, self.run) if isinstance(action, GivenAnswer) else ""
         if not text:
             self.run.note("fallback", step=ANSWER.name, action="the summaries are the answer")
@@ -251,8 +247,13 @@ class _Agent:
 
         PAST_ACTIONS end with the first answer (listings 5 and 6); ANSWER is the current one.
         """
+
+        def legal(action: Action) -> str | None:
+            failed = isinstance(action, CheckAnswer) and not action.passed
+            return "It fails the answer and does not revise it." if failed else None
+
         view = View(self.question, tuple(self.past), answer=self.written)
-        action = await self._take(step, view, self.run, _decided)
+        action = await self._take(step, view, self.run, legal)
         if action is None:
             self.run.note("fallback", step=step.name, action="the answer stands")
         text = self._existing(action.revised_answer, self.run) if isinstance(action, ReviseAnswer) else ""
@@ -279,34 +280,25 @@ class _Agent:
 
     async def _finish(self, text: str) -> str | None:
         """The text followed by the answer in its form, or only a program or a plan; None without an answer."""
-        form, reply, sampling = self.config.form, None, Sampling(max_tokens=self._finish_tokens())
+        config, form, reply = self.config, self.config.form, None
+        is_short = form.final_pass and not form.draft_is_query
+        sampling = Sampling(max_tokens=min(_SHORT, config.max_tokens) if is_short else config.max_tokens)
         with self.run.optional():
-            reply = await self.run.ask(self.config.model, self._finishing(text), name=FINISH, sampling=sampling)
+            reply = await self.run.ask(config.model, self._finishing(text), name=FINISH, sampling=sampling)
         if reply is None:
             return None
         if not form.draft_is_query:
             # plain digits in brackets are a link in a plan; a short answer may be a list
             reply = as_markers(self._existing(reply, self.run, plain=not form.final_pass))
-        short = form.final_pass and not form.draft_is_query
-        said = form.extract(reply)
-        forms = (
-            (f"{text}\n\nAnswer: {said}", f"{text}\n\n{reply.strip()}", reply.strip()) if short else (reply.strip(),)
-        )
-        stated = next((whole for whole in forms if said and form.extract(whole) == said), None)
-        if stated is None:
+        answer, alone = form.extract(reply), reply.strip()
+        forms = (f"{text}\n\nAnswer: {answer}", f"{text}\n\n{alone}", alone) if is_short else (alone,)
+        whole = next((each for each in forms if answer and form.extract(each) == answer), None)
+        if whole is None:
             self.run.note(UNFORMED, form=form.name, reply=reply)
-        return stated
+        return whole
 
     def _finishing(self, text: str) -> str:
         return render(self.config.prompts.finish, question=self.question, answer=text, form=concluded(self.config.form))
-
-    def _finish_tokens(self) -> int:
-        form = self.config.form
-        return (
-            min(_SHORT, self.config.max_tokens)
-            if form.final_pass and not form.draft_is_query
-            else self.config.max_tokens
-        )
 
     def answering(self) -> Prompt:
         """The prompt of the answer for the current state."""
@@ -325,23 +317,12 @@ class _Agent:
 
     def _found(self) -> str:
         """The summaries of all selections that are not empty."""
-        said = [
-            past.grounded_summarization for past in self.past if isinstance(past, SelectLink) and past.selected_links
-        ]
-        return "\n".join(filter(None, said)) or _NOTHING
+        selections = (past for past in self.past if isinstance(past, SelectLink) and past.selected_links)
+        return "\n".join(filter(None, (each.grounded_summarization for each in selections))) or _NOTHING
 
     def _answer(self, text: str) -> Answer:
         shown = [marker for thought in self.thoughts for marker in thought.citations]
         return self.evidence.answer(text, self.run, self.config.form, shown=shown, steps=self.thoughts)
-
-
-def _anything(action: Action) -> str | None:
-    return None
-
-
-def _decided(action: Action) -> str | None:
-    failed = isinstance(action, CheckAnswer) and not action.passed
-    return "It fails the answer and does not revise it." if failed else None
 
 
 def _key(query: str) -> str:

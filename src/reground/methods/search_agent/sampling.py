@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
+
+from pydantic import JsonValue
 
 from reground.core.errors import ContextLengthExceeded, ParseError
 from reground.core.language import Message, Reply, Sampling
@@ -21,8 +23,12 @@ from reground.methods.search_agent.actions import END, Action, as_data
 from reground.methods.search_agent.parsing import read_action
 from reground.methods.search_agent.steps import DECIDE, SUMMARISE, Fitted, Step, View, fit
 
+if TYPE_CHECKING:
+    from reground.methods.search_agent import SearchAgent
+
 Legal = Callable[[Action], str | None]
 """Says what is wrong with an action in the present state; None if it is legal."""
+STOP = (END, "\nORIGINAL_QUESTION", "\n####")
 
 
 @dataclass(frozen=True)
@@ -33,45 +39,6 @@ class Sample:
     action: Action | None = None
     discarded: str | None = None
     repaired: bool = False
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The choice among samples: an index (None if all were discarded), the criterion, and the reason."""
-
-    samples: tuple[Sample, ...]
-    chosen: int | None
-    by: str
-    why: str
-    scores: tuple[float | None, ...]
-
-    @property
-    def action(self) -> Action | None:
-        """The action of the chosen sample."""
-        return None if self.chosen is None else self.samples[self.chosen].action
-
-    @property
-    def discarded(self) -> int:
-        """Number of unusable samples."""
-        return sum(sample.action is None for sample in self.samples)
-
-    @property
-    def repaired(self) -> int:
-        """Number of samples that are usable only because their quotes were mended."""
-        return sum(sample.repaired for sample in self.samples)
-
-    def candidates(self) -> list[Candidate]:
-        """The samples for the trajectory."""
-        return [
-            Candidate(
-                text=sample.reply.text,
-                logprob=sample.reply.mean_logprob,
-                score=score,
-                discarded=sample.discarded,
-                data={} if sample.action is None else as_data(sample.action),
-            )
-            for sample, score in zip(self.samples, self.scores, strict=True)
-        ]
 
 
 def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
@@ -86,63 +53,65 @@ def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
     return Sample(reply, discarded=wrong) if wrong else Sample(reply, action, repaired=repaired)
 
 
-def choose(samples: Sequence[Sample]) -> Choice:
-    """The usable sample of lowest perplexity; without log-probabilities, the one that agrees most with the others.
+def choose(samples: Sequence[Sample], name: str, context: str, run: Run) -> Action | None:
+    """The action of the usable sample of lowest perplexity; without log-probabilities, of the one that agrees most with
+    the others. None if every sample was discarded. Among equals the first is chosen.
 
-    Among equals the first is chosen.
+    name, context: the step, and the text that the choice saw, for the trajectory.
     """
     usable = [i for i, sample in enumerate(samples) if sample.action is not None]
-    logprobs = [samples[i].reply.mean_logprob for i in usable]
-    measured = [logprob for logprob in logprobs if logprob is not None]
+    measured = [logprob for i in usable if (logprob := samples[i].reply.mean_logprob) is not None]
     if len(measured) == len(usable):
         by, values, why = "perplexity", measured, f"the lowest perplexity of {len(usable)} usable samples"
     else:
-        by, values = "agreement", _agreements([_essence(samples[i].action) for i in usable])
+        by, values = "agreement", _agreements([as_data(action) for i in usable if (action := samples[i].action)])
         missing = f"{len(usable) - len(measured)} without log-probabilities"
         why = f"most agreement of {len(usable)} usable samples, {missing}"
-    scores: list[float | None] = [None] * len(samples)
-    for i, value in zip(usable, values, strict=True):
-        scores[i] = value
-    if not usable:
-        return Choice(tuple(samples), None, by, "every sample was discarded", tuple(scores))
-    best = usable[values.index(max(values))]
-    return Choice(tuple(samples), best, by, why, tuple(scores))
-
-
-def _essence(action: Action | None) -> tuple[str, Counter[str]]:
-    """An action's kind and the words of all but its thoughts."""
-    data = {} if action is None else as_data(action)
-    said = " ".join(str(value) for name, value in data.items() if name not in ("action", "thoughts"))
-    return str(data.get("action", "")), Counter(re.findall(r"\w+", said.casefold()))
-
-
-def _agreements(essences: Sequence[tuple[str, Counter[str]]]) -> list[float]:
-    """Mean similarity of each one to the others; 1 if there are no others."""
-    return [
-        sum(_likeness(mine, other) for j, other in enumerate(essences) if j != i) / (len(essences) - 1)
-        if len(essences) > 1
-        else 1.0
-        for i, mine in enumerate(essences)
+    chosen = usable[values.index(max(values))] if usable else None
+    scores = dict(zip(usable, values, strict=True))
+    candidates = [
+        Candidate(
+            text=sample.reply.text,
+            logprob=sample.reply.mean_logprob,
+            score=scores.get(i),
+            discarded=sample.discarded,
+            data={} if sample.action is None else as_data(sample.action),
+        )
+        for i, sample in enumerate(samples)
     ]
+    why = why if usable else "every sample was discarded"
+    run.choose(name, by=by, context=context, candidates=candidates, chosen=chosen, why=why)
+    return None if chosen is None else samples[chosen].action
 
 
-def _likeness(a: tuple[str, Counter[str]], b: tuple[str, Counter[str]]) -> float:
-    """Token F1 of two actions of one kind; actions of different kinds have nothing in common."""
-    if a[0] != b[0]:
-        return 0.0
-    total = a[1].total() + b[1].total()
-    return 2 * (a[1] & b[1]).total() / total if total else 1.0
+def _agreements(actions: Sequence[Mapping[str, JsonValue]]) -> list[float]:
+    """Each action's mean likeness to the others; 1 if there are no others.
 
+    The likeness of two actions of one kind is the token F1 of all but their thoughts; of different kinds it is 0.
+    """
+    texts = (
+        " ".join(str(value) for field, value in data.items() if field not in ("action", "thoughts")) for data in actions
+    )
+    words = [Counter(re.findall(r"\w+", text.casefold())) for text in texts]
 
-if TYPE_CHECKING:
-    from reground.methods.search_agent import SearchAgent
+    def likeness(i: int, j: int) -> float:
+        if actions[i]["action"] != actions[j]["action"]:
+            return 0.0
+        total = words[i].total() + words[j].total()
+        return 2 * (words[i] & words[j]).total() / total if total else 1.0
 
-STOP = (END, "\nORIGINAL_QUESTION", "\n####")
+    places = range(len(actions))
+    if len(actions) == 1:
+        return [1.0]
+    return [sum(likeness(i, j) for j in places if j != i) / (len(actions) - 1) for i in places]
 
 
 @dataclass
 class Taker:
-    """Takes the steps of one question, and counts the samples."""
+    """Takes the steps of one question, and counts the samples.
+
+    shrunk: the most tokens of a prompt, once the model has refused a longer one.
+    """
 
     config: SearchAgent
     drawn: int = 0
@@ -150,7 +119,6 @@ class Taker:
     repaired: int = 0
     logprobs: bool = True
     shrunk: int | None = None
-    """Maximum tokens of a prompt, set once the model has refused a longer one."""
 
     async def take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
         """The chosen action; None if no sample is usable."""
@@ -165,103 +133,84 @@ class Taker:
         return action
 
     async def _try(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        replies, fitted = await self._sample(step, view, run)
-        choice = choose([read(reply, step.kinds, legal) for reply in replies])
-        candidates, context = choice.candidates(), fitted.context
-        run.choose(
-            step.name, by=choice.by, context=context, candidates=candidates, chosen=choice.chosen, why=choice.why
-        )
-        self._count(step, choice, run)
-        return choice.action
+        replies, context = await self._sample(step, view, run)
+        samples = [read(reply, step.kinds, legal) for reply in replies]
+        action = choose(samples, step.name, context, run)
+        discarded = sum(sample.action is None for sample in samples)
+        repaired = sum(sample.repaired for sample in samples)
+        self.drawn += len(samples)
+        self.discarded += discarded
+        self.repaired += repaired
+        if discarded:
+            run.note("samples discarded", step=step.name, discarded=discarded, of=len(samples))
+        if repaired:
+            run.note("samples repaired", step=step.name, repaired=repaired, of=len(samples))
+        return action
 
     def concluding(self, step: Step, view: View) -> tuple[Message, ...]:
         """The shortest prompt of the step, with one exemplar."""
         shots = 1 if self.config.shots is None else min(1, self.config.shots)
-        snippet = self.config.snippet_tokens
-        first = self._first(view)
-        return fit(step, self._system(step), view, shots=shots, snippet=snippet, limit=None, first=first).messages
+        return self._fitted(step, view, shots=shots, limit=None).messages
 
-    def length(self, step: Step) -> int:
-        """Maximum tokens of a reply."""
-        return self.config.action_tokens if step in (DECIDE, SUMMARISE) else self.config.max_tokens
+    def _fitted(self, step: Step, view: View, *, shots: int | None, limit: int | None) -> Fitted:
+        """The step's prompt. It begins with the same exemplar always, or with one of the question's own."""
+        config = self.config
+        first = crc32(view.question.encode()) if config.exemplars == "rotated" else 0
+        system = config.prompts.system(step.name)
+        return fit(step, system, view, shots=shots, snippet=config.snippet_tokens, limit=limit, first=first)
 
-    def _system(self, step: Step) -> str:
-        return self.config.prompts.system(step.name)
-
-    def _fit(self, step: Step, view: View, run: Run) -> Fitted:
-        config, room = self.config, run.room()
+    def _within(self, step: Step, view: View, run: Run) -> Fitted:
+        """The fullest prompt that the limits of the settings, of the model and of the run leave room for."""
+        context, room = self.config.context_tokens, run.room()
         limits = [
             self.shrunk,
-            None if config.context_tokens is None else config.context_tokens - self.length(step),
+            None if context is None else context - self._longest(step),
             None if room is None else room - step.usual,
         ]
         limit = min((each for each in limits if each is not None), default=None)
-        return fit(
-            step,
-            self._system(step),
-            view,
-            shots=config.shots,
-            snippet=config.snippet_tokens,
-            limit=limit,
-            first=self._first(view),
-        )
+        return self._fitted(step, view, shots=self.config.shots, limit=limit)
 
-    def _first(self, view: View) -> int:
-        """The exemplar with which a prompt begins: always the same, or the question's own."""
-        return crc32(view.question.encode()) if self.config.exemplars == "rotated" else 0
+    def _longest(self, step: Step) -> int:
+        """Maximum tokens of a reply."""
+        return self.config.action_tokens if step in (DECIDE, SUMMARISE) else self.config.max_tokens
 
-    async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], Fitted]:
-        """All samples in one call. A prompt that is too long for the model is cut by a quarter until it is accepted."""
-        while True:
-            fitted = self._fit(step, view, run)
-            try:
-                replies = await run.generate(
-                    self.config.model,
-                    fitted.messages,
-                    name=step.name,
-                    sampling=self._sampling(step, view),
-                    logprobs="welcome",
-                    grammar="needed" if self.config.grammar == "needed" else "welcome",
-                    least=step.usual,
-                )
-            except ContextLengthExceeded as error:
-                self.shrunk = fitted.size * 3 // 4
-                if self._fit(step, view, run).size >= fitted.size:
-                    raise
-                run.note("context full", step=step.name, why=str(error), limit=self.shrunk)
-                continue
-            if fitted.cut.weakened:
-                run.note("prompt cut", step=step.name, **asdict(fitted.cut))
-            self._miss_logprobs(replies, run)
-            return replies, fitted
+    async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], str]:
+        """All samples in one call, and the turn with the present state.
 
-    def _sampling(self, step: Step, view: View) -> Sampling:
+        A prompt that is too long for the model is cut by a quarter until it is accepted.
+        """
+        config = self.config
         links = tuple(link.link_id for link in view.results or ())
-        return Sampling(
-            n=self.config.samples,
-            temperature=self.config.temperature,
-            max_tokens=self.length(step),
+        sampling = Sampling(
+            n=config.samples,
+            temperature=config.temperature,
+            max_tokens=self._longest(step),
             stop=STOP,
             logprobs=self.logprobs,
-            grammar=None if self.config.grammar == "off" else step.grammar(links),
+            grammar=None if config.grammar == "off" else step.grammar(links),
         )
-
-    def _miss_logprobs(self, replies: Sequence[Reply], run: Run) -> None:
-        """Note once that there are no log-probabilities, and stop asking for them."""
+        while True:
+            fitted = self._within(step, view, run)
+            try:
+                replies = await run.generate(
+                    config.model,
+                    fitted.messages,
+                    name=step.name,
+                    sampling=sampling,
+                    logprobs="welcome",
+                    grammar="needed" if config.grammar == "needed" else "welcome",
+                    least=step.usual,
+                )
+                break
+            except ContextLengthExceeded as error:
+                self.shrunk = fitted.size * 3 // 4
+                if self._within(step, view, run).size >= fitted.size:
+                    raise
+                run.note("context full", step=step.name, why=str(error), limit=self.shrunk)
+        if fitted.cut.weakened:
+            run.note("prompt cut", step=step.name, **asdict(fitted.cut))
         if self.logprobs and all(reply.token_logprobs is None for reply in replies):
-            self.logprobs = False
-            run.note(
-                "no log-probabilities",
-                model=self.config.model.name,
-                instead="the sample that agrees most with the others goes on",
-            )
-
-    def _count(self, step: Step, choice: Choice, run: Run) -> None:
-        drawn = len(choice.samples)
-        self.drawn += drawn
-        self.discarded += choice.discarded
-        self.repaired += choice.repaired
-        if choice.discarded:
-            run.note("samples discarded", step=step.name, discarded=choice.discarded, of=drawn)
-        if choice.repaired:
-            run.note("samples repaired", step=step.name, repaired=choice.repaired, of=drawn)
+            self.logprobs = False  # they are asked for no more
+            instead = "the sample that agrees most with the others goes on"
+            run.note("no log-probabilities", model=config.model.name, instead=instead)
+        return replies, fitted.context

@@ -7,7 +7,7 @@ reground/methods/examples/search_agent.toml.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -121,68 +121,47 @@ def read_exemplars() -> dict[str, tuple[Exemplar, ...]]:
     text = files("reground.methods").joinpath("examples", "search_agent.toml").read_text(encoding="utf-8")
     tables = tomllib.loads(text)
     stories = tables.pop("stories")
-    makers: dict[str, Callable[..., Exemplar]] = {
-        "decide": _decide, "summarise": _summarise, "answer": _answer, "relevance": _check, "grounding": _check
-    }  # fmt: skip
     return {
-        step: tuple(
-            makers[step](stories[each["story"]], each, tuple(each.get("comments", ()))) for each in tables[step]
-        )
-        for step in makers
+        step: tuple(_exemplar(step, stories[each["story"]], each) for each in examples)
+        for step, examples in tables.items()
     }
 
 
-_Table = Mapping[str, Any]
+def _exemplar(step: str, story: Mapping[str, Any], example: Mapping[str, Any]) -> Exemplar:
+    """What a step does in a story: the decision or the selection after `done` actions, the answer, or a check of it.
+
+    A selection is made from its own links and `others`. The story's own answer passes a check; a `wrong` one is revised
+    to the story's own (listings 5 and 6).
+    """
+    question, comments = story["question"], tuple(example.get("comments", ()))
+    past = tuple(map(_past, story["past"]))
+    before, action = past[: example.get("done")], past[example.get("done", -1)]
+    answer = GivenAnswer(example.get("wrong", story["answer"]), story["thoughts"])
+    if step == "answer":
+        return Exemplar(View(question, past), answer, comments)
+    if "done" not in example:  # a check
+        view = View(question, (*past, answer), answer=answer.answer)
+        return Exemplar(view, ReviseAnswer(story["answer"]) if "wrong" in example else CheckAnswer(True), comments)
+    if isinstance(action, SelectLink):
+        links = (*action.selected_links, *_items(example["others"]))
+        view = View(question, before, results=tuple(sorted(links, key=lambda link: link.link_id)))
+        ids = tuple(link.link_id for link in action.selected_links)
+        return Exemplar(view, LinkSelection(action.grounded_summarization, ids, action.thoughts), comments)
+    assert not isinstance(action, GivenAnswer)
+    return Exemplar(View(question, before, remaining=example["remaining"]), action, comments)
 
 
-def _past(story: _Table) -> tuple[Past, ...]:
-    """The story's actions: a search has a query, a selection has links, and the end has thoughts alone."""
-    past: list[Past] = []
-    for each in story["past"]:
-        if "query" in each:
-            past.append(Search(**each))
-        elif "links" in each:
-            past.append(SelectLink(_items(each["links"]), each["summary"], each["thoughts"]))
-        else:
-            past.append(Terminate(**each))
-    return tuple(past)
+def _past(action: Mapping[str, Any]) -> Past:
+    """A story's action: a search has a query, a selection has links, and the end has thoughts alone."""
+    if "query" in action:
+        return Search(**action)
+    if "links" in action:
+        return SelectLink(_items(action["links"]), action["summary"], action["thoughts"])
+    return Terminate(**action)
 
 
-def _items(links: list[_Table]) -> tuple[ResultItem, ...]:
+def _items(links: Sequence[Mapping[str, Any]]) -> tuple[ResultItem, ...]:
     return tuple(ResultItem(link["id"], link["title"], link["text"]) for link in links)
-
-
-def _decide(story: _Table, example: _Table, comments: tuple[str, ...]) -> Exemplar:
-    """The decision that the story takes after `done` actions."""
-    past, done = _past(story), example["done"]
-    action = past[done]
-    assert isinstance(action, Search | Terminate)
-    return Exemplar(View(story["question"], past[:done], remaining=example["remaining"]), action, comments)
-
-
-def _summarise(story: _Table, example: _Table, comments: tuple[str, ...]) -> Exemplar:
-    """The selection that the story makes after `done` actions, from its links and `others`."""
-    past, done = _past(story), example["done"]
-    selected = past[done]
-    assert isinstance(selected, SelectLink)
-    links = (*selected.selected_links, *_items(example["others"]))
-    results = tuple(sorted(links, key=lambda link: link.link_id))
-    ids = tuple(link.link_id for link in selected.selected_links)
-    action = LinkSelection(selected.grounded_summarization, ids, selected.thoughts)
-    return Exemplar(View(story["question"], past[:done], results=results), action, comments)
-
-
-def _answer(story: _Table, example: _Table, comments: tuple[str, ...]) -> Exemplar:
-    return Exemplar(View(story["question"], _past(story)), GivenAnswer(story["answer"], story["thoughts"]), comments)
-
-
-def _check(story: _Table, example: _Table, comments: tuple[str, ...]) -> Exemplar:
-    """The story's own answer passes; a `wrong` one is revised to the story's own. Listings 5 and 6."""
-    wrong = example.get("wrong")
-    answer = wrong or story["answer"]
-    past = (*_past(story), GivenAnswer(answer, story["thoughts"]))
-    action = ReviseAnswer(story["answer"]) if wrong else CheckAnswer(True)
-    return Exemplar(View(story["question"], past, answer=answer), action, comments)
 
 
 @dataclass(frozen=True)
@@ -231,24 +210,18 @@ def fit(
 
     first: the exemplar with which the prompt begins; the others follow in a circle.
     """
-    most = len(step.exemplars) if shots is None else min(shots, len(step.exemplars))
+    count = len(step.exemplars)
+    most = count if shots is None else min(shots, count)
     for cut in cuts(view, shots=most, snippet=snippet):
-        messages = _messages(step, system, view, cut, first)
+        state = show(view, snippet=cut.snippet, short=cut.short, left_out=cut.left_out)
+        turns = [turn for i in range(first, first + cut.shots) for turn in _turns(step.exemplars[i % count])]
+        messages = (
+            Message(role="system", content=system), *turns, Message(role="user", content=neutralise(state))
+        )  # fmt: skip
         size = estimate_tokens(messages)
         if limit is None or size <= limit:
             break
     return Fitted(messages, cut, size)
-
-
-def _messages(step: Step, system: str, view: View, cut: Cut, first: int) -> tuple[Message, ...]:
-    state = show(view, snippet=cut.snippet, short=cut.short, left_out=cut.left_out)
-    count = len(step.exemplars)
-    turns = [turn for i in range(first, first + cut.shots) for turn in _turns(step.exemplars[i % count])]
-    return (
-        Message(role="system", content=system),
-        *turns,
-        Message(role="user", content=neutralise(state)),
-    )
 
 
 @cache
