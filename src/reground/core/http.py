@@ -20,13 +20,16 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic_core import from_json
 
 from reground.core.errors import ConfigurationError
 from reground.core.language import storable_text
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, StreamReader
 
 _SECRET_PARAMETER = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", re.IGNORECASE)
 _MODELS_KEY = "put the key into OPENAI_API_KEY, or into another environment variable that --api-key-env names"
@@ -94,23 +97,16 @@ def proxy_for(url: str) -> str | None:
     if is_loopback(host) or urllib.request.proxy_bypass(host):
         return None
     proxy = urllib.request.getproxies().get(parts.scheme)
-    return None if proxy is None else _checked(proxy, proxy_name(parts.scheme))
-
-
-def proxy_name(scheme: str) -> str:
-    """What messages call the proxy for URLs of this scheme."""
-    return f"the proxy in {scheme.upper()}_PROXY"
-
-
-def _checked(proxy: str, name: str) -> str:
-    proxy = proxy.strip()
+    if proxy is None:
+        return None
+    name, proxy = proxy_name(parts.scheme), proxy.strip()
     full = proxy if "://" in proxy else f"http://{proxy}"
     try:
         parts = urlsplit(full)
-        reachable = bool(parts.hostname) and parts.port != 0
+        is_address = bool(parts.hostname) and parts.port != 0
     except ValueError:
-        reachable = False
-    if not reachable:
+        is_address = False
+    if not is_address:
         raise ConfigurationError(f"{name} must look like http://proxy.example:3128")
     if parts.scheme not in ("http", "https"):
         raise ConfigurationError(
@@ -118,6 +114,11 @@ def _checked(proxy: str, name: str) -> str:
             "NO_PROXY if it can be reached without"
         )
     return full
+
+
+def proxy_name(scheme: str) -> str:
+    """What messages call the proxy for URLs of this scheme."""
+    return f"the proxy in {scheme.upper()}_PROXY"
 
 
 _SECRET = re.compile(r"\b(?:(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ]|AIza)[\w*.+/=-]{6,}", re.IGNORECASE)
@@ -159,37 +160,7 @@ class BadBody(Exception):
         self.passing = passing
 
 
-class Content(Protocol):
-    """What is still to come of a body."""
-
-    def is_eof(self) -> bool:
-        """Whether all of it has arrived, read or not."""
-        ...
-
-    async def readany(self) -> bytes:
-        """The next piece; nothing at the end."""
-        ...
-
-
-class Response(Protocol):
-    """A response whose body has not been read, as aiohttp gives it."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Its headers, by names in any case."""
-        ...
-
-    @property
-    def content(self) -> Content:
-        """Its body."""
-        ...
-
-    def close(self) -> None:
-        """Drop the connection."""
-        ...
-
-
-async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+async def read_body(response: ClientResponse, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
@@ -216,7 +187,7 @@ async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS
     return b"".join(parts)
 
 
-async def _piece(content: Content, idle: float) -> bytes:
+async def _piece(content: StreamReader, idle: float) -> bytes:
     if content.is_eof():  # most replies arrive whole, and a timer costs more than reading them
         return await content.readany()
     try:
@@ -332,17 +303,14 @@ class Bucket:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
-    for name, unit in (("retry-after-ms", 1000.0), ("Retry-After", 1.0)):
-        with suppress(ValueError):
-            if (told := headers.get(name)) is not None:
-                return max(0.0, float(told) / unit)
-    given = headers.get("Retry-After")
-    if given is None:
-        return None
-    try:
-        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
-    except ValueError:
-        return None
+    milliseconds, wait = headers.get("retry-after-ms", ""), headers.get("Retry-After", "")
+    with suppress(ValueError):
+        return max(0.0, float(milliseconds) / 1000)
+    with suppress(ValueError):
+        return max(0.0, float(wait))
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
+    return None
 
 
 def backoff(

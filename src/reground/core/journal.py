@@ -97,23 +97,20 @@ class SqliteJournal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
-            self._prepare()
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            (version,) = self._db.execute("PRAGMA user_version").fetchone()
+            if version not in (0, SCHEMA_VERSION):  # 0: a new file
+                raise JournalError(f"{path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
+            self._db.text_factory = as_written
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER,"
+                " fingerprint TEXT, result TEXT, elapsed REAL, sum TEXT)"
+            )
+            self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from error
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA journal_mode=WAL")
-        self._db.execute("PRAGMA synchronous=NORMAL")
-        (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version not in (0, SCHEMA_VERSION):  # 0: a new file
-            raise JournalError(f"{self.path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
-        self._db.text_factory = as_written
-        self._db.execute(
-            "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER, fingerprint TEXT,"
-            " result TEXT, elapsed REAL, sum TEXT)"
-        )
-        self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
-        self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
         """Everything recorded for one question. Of two effects with the same key, the later one counts."""
@@ -134,18 +131,14 @@ class SqliteJournal:
                     damaged.pop(place, None)  # it was asked again
                 else:
                     damaged[place] = row
-            self._name(damaged.values())
-            return effects
         except sqlite3.Error as error:
             raise JournalError(f"cannot read the journal {self.path}: {error}") from error
-
-    def _name(self, damaged: Iterable[int]) -> None:
-        for row in damaged:
-            notice = (
-                f"{self.path}, row {row}: its checksum does not match, so the record is damaged; the call is made again"
-            )
+        for row in damaged.values():
+            why = "its checksum does not match, so the record is damaged; the call is made again"
+            notice = f"{self.path}, row {row}: {why}"
             _log.warning("%s", notice)
             self.notices.append(notice)
+        return effects
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect is committed."""

@@ -42,7 +42,7 @@ class Sizable(Method, Protocol):
         ...
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """An error's message; for an unexpected error also the line that raised it."""
     if isinstance(error, RegroundError):
         return str(error)
@@ -75,7 +75,9 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         error = end if answer is None else None
     except Exception as problem:
         error = problem
-    if answer is not None and run.whole is not None and _writes_code(method) and run.meter.has_cut(answer.text):
+    form = getattr(method, "form", None)
+    writes_code = isinstance(form, AnswerForm) and form.draft_is_query
+    if answer is not None and run.whole is not None and writes_code and run.meter.has_cut(answer.text):
         run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
         answer, stopped = run.whole, "tokens"
     why = _ungrounded(method, run.steps)
@@ -88,7 +90,7 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         method=name,
         steps=run.steps,
         answer=answer,
-        failure=None if error is None else Failure(type=type(error).__name__, message=_said(error)),
+        failure=None if error is None else Failure(type=type(error).__name__, message=_message(error)),
         stopped=stopped,
         usage=run.usage,
         seconds=run.meter.elapsed,
@@ -97,21 +99,12 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
     return Solved(trajectory, error)
 
 
-def _writes_code(method: Method) -> bool:
-    form = getattr(method, "form", None)
-    return isinstance(form, AnswerForm) and form.draft_is_query
-
-
 def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:
     """Why a method with documents read none; None if it has no documents or retrieved a passage."""
     searches = [step for step in steps if isinstance(step, RetrieveStep)]
     if getattr(method, "retriever", None) is None or any(step.passages for step in searches):
         return None
+    if searches:
+        return "nothing was found"
     failed = any(isinstance(step, NoteStep) and step.name == "retrieval failed" for step in steps)
-    return (
-        "every search failed"
-        if failed and not searches
-        else "nothing was found"
-        if searches
-        else "nothing was searched"
-    )
+    return "every search failed" if failed else "nothing was searched"

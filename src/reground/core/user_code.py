@@ -66,12 +66,12 @@ def place_of(error: BaseException) -> str | None:
     """The innermost line of the user's code that an exception passed through, or None."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename).resolve())]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if _places.intersection({Path(frame.filename).resolve(), *Path(frame.filename).resolve().parents})
+    ]
     return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
-
-
-def _is_own(file: Path) -> bool:
-    return not _places.isdisjoint({file, *file.parents})
 
 
 def _said(error: Exception) -> str:
