@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from reground.app import catalogue
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import Message, Sampling
-from reground.models.openai import command_words, model_names
+from reground.models.openai import Provider, command_words, model_names
 from reground.models.options import Listing, ModelOptions
-from reground.models.servers import LOCAL, OLLAMA, Server, ollama_url
+from reground.models.servers import LOCAL, OLLAMA, ollama_url
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import Recorded, RecordedServer
 
@@ -36,7 +36,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def at(kind: str, url: str) -> Server:
+def at(kind: str, url: str) -> Provider:
     """This kind of server at another place."""
     return replace(LOCAL[kind], url=url)
 

@@ -13,7 +13,7 @@ import logging
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -56,7 +56,7 @@ from reground.models._openai_protocol import (
     read_replies,
 )
 from reground.models._server_info import PAGE_SECONDS, ServerInfo, is_private
-from reground.models.options import Listing, ModelOptions
+from reground.models.options import Listing, ModelOptions, Price
 from reground.models.wrappers import rest_of
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -101,21 +101,86 @@ async def available(options: ModelOptions) -> list[Listing]:
 
 @dataclass(frozen=True, kw_only=True)
 class Provider:
-    """A kind of server: the wording of messages about it, and what it lacks.
+    """A kind of server: where it is, the wording of messages about it, and what its interface lacks.
 
-    name: the prefix of its models' names. start: what to do if the server does not answer. bring: how to get a {model}.
-    patient: whether to try a server again that has never answered, because it may still be starting.
-    limits: what its interface lacks. listing_headers: the headers that carry the key where models are listed, if not
-    Authorization. listing_prefix: what stands before the models' names there.
+    name: the prefix of its models' names. summary: its line in the list of models. url: its base URL, or what gives it.
+    key_env: the variable of its key. hosted: whether it is on the internet, where models have a price and nothing is
+    answered without a key. is_named: whether the user said where it is. start: what to do if it does not answer. bring:
+    how to get a {model}. empty: what to say if it has no model. patient: whether to try a server again that has never
+    answered, because it may still be starting. limits: what its interface lacks. listing_headers, listing_prefix: where
+    models are listed, the headers that carry the key, if not Authorization, and what stands before the models' names.
     """
 
-    name: str = "openai"
-    start: str = "start the server there, or set OPENAI_BASE_URL to where it is"
+    name: str
+    summary: str = ""
+    url: str | Callable[[], str]
+    key_env: str
+    hosted: bool = False
+    is_named: Callable[[], bool] = lambda: False
+    start: str
     bring: str = ""
+    empty: str = "has no model yet"
     patient: bool = True
     limits: Limits = NONE
     listing_headers: Callable[[str], Mapping[str, str]] | None = None
     listing_prefix: str = ""
+
+    @property
+    def base_url(self) -> str:
+        """Where it is, unless the options say something else."""
+        return self.url if isinstance(self.url, str) else self.url()
+
+    def create(self, model: str, options: ModelOptions) -> OpenAIModel:
+        """The adapter for one of its models, without wrappers.
+
+        The key comes from the server's own variable or from the one that the options name; OPENAI_API_KEY is never
+        sent. Raises ConfigurationError for a hosted provider without a key, or with its key at another address.
+        """
+        if options.api_key_env == ModelOptions().api_key_env:
+            if self.hosted and options.base_url is not None and not _has_origin(options.base_url, self.base_url):
+                raise ConfigurationError(
+                    f"{self.name}/{model} is at {self.base_url}, and the key in {self.key_env} is sent nowhere else: "
+                    "leave the base URL out, or name the variable of that server's key with --api-key-env"
+                )
+            options = replace(options, api_key_env=self.key_env)
+        if options.price is None and not self.hosted:
+            options = replace(options, price=Price(0.0, 0.0, 0.0))
+        adapter = OpenAIModel(model, replace(options, base_url=options.base_url or self.base_url), provider=self)
+        if self.hosted and adapter.server.key is None:
+            raise ConfigurationError(f"{options.api_key_env} is not set: set it to your key for {self.base_url}")
+        return adapter
+
+    async def available(self, options: ModelOptions) -> list[Listing]:
+        """Its models at its usual place, or one line that says why there are none.
+
+        A hosted provider is one line, takes at most two seconds, and is asked only with a key. A server on this machine
+        takes under a second. It gets its key only where the user said where it is: anybody here may listen on a port.
+        """
+        try:
+            adapter = self.create("<model>", replace(options, base_url=None, api_key_env=self.key_env))
+        except ConfigurationError:
+            if not self.hosted:
+                raise
+            return [Listing(f"{self.name}/<model>", False, f"{self.key_env} is not set ({self.base_url})")]
+        has_key = adapter.server.key is not None and not self.hosted and not self.is_named()
+        if has_key:
+            adapter.server = replace(adapter.server, key=None)
+        return await listings(adapter, hosted=self.hosted, has_key=has_key)
+
+
+def _has_origin(url: str, home: str) -> bool:
+    try:
+        return URL(url).origin() == URL(home).origin()
+    except ValueError:
+        return False
+
+
+OPENAI = Provider(
+    name="openai",
+    url=DEFAULT_BASE_URL,
+    key_env="OPENAI_API_KEY",
+    start="start the server there, or set OPENAI_BASE_URL to where it is",
+)
 
 
 class OpenAIModel:
@@ -131,11 +196,11 @@ class OpenAIModel:
 
     def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
         options = options if options is not None else ModelOptions()
-        provider = provider if provider is not None else Provider()
+        provider = provider if provider is not None else OPENAI
         if not model:
             raise ConfigurationError(f"name the model: {provider.name}/<model>")
         self.name = f"{provider.name}/{model}"
-        self._provider = provider
+        self.provider = provider
         self._model = model
         self._options = options
         self.price = options.price
@@ -163,7 +228,7 @@ class OpenAIModel:
     def samples(self) -> int | None:
         """The replies that one request gives: known of the provider, or seen; None if it gives all or was never asked
         for several."""
-        return 1 if "n" in self._dialect.without else self._granted or self._provider.limits.samples
+        return 1 if "n" in self._dialect.without else self._granted or self.provider.limits.samples
 
     async def aclose(self) -> None:
         """Close the connections; the model can still be used and opens new ones."""
@@ -172,7 +237,7 @@ class OpenAIModel:
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
         # What the server would ignore without a word is refused before anything is paid.
-        lacks = self._provider.limits.lacks
+        lacks = self.provider.limits.lacks
         if sampling.logprobs and "logprobs" in lacks:
             raise CapabilityError(f"{self.name} gives no log-probabilities; choose a model or a server that does")
         if sampling.grammar is not None and "grammar" in lacks:
@@ -230,7 +295,7 @@ class OpenAIModel:
             if isinstance(data, dict) and data.get("error"):
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 return code if isinstance(code, int) and 400 <= code < 600 else 500
-            apart = self._provider.limits.thinks_apart
+            apart = self.provider.limits.thinks_apart
             replies = read_replies(data, messages, self.price, thinks_apart=apart)
         except ValueError as error:
             why = self.server.redact(str(error).splitlines()[0])
@@ -276,8 +341,8 @@ class OpenAIModel:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return TransientModelError(f"cannot connect to {url} within {CONNECT_SECONDS:.0f} s")
         if isinstance(error, aiohttp.ClientConnectorError):
-            kind = TransientModelError if self._provider.patient or self._met else ModelError
-            return kind(f"cannot reach {url} ({_reason(error)}); {self._provider.start}")
+            kind = TransientModelError if self.provider.patient or self._met else ModelError
+            return kind(f"cannot reach {url} ({_reason(error)}); {self.provider.start}")
         if isinstance(error, TimeoutError):
             return TransientModelError(
                 f"{url} gave no reply within {self._options.timeout:g} s; a slow server needs fewer "
@@ -292,8 +357,8 @@ class OpenAIModel:
         """
         place = url_below(self.base_url, "models")
         try:
-            if self._provider.listing_headers is not None and self.server.key is not None:
-                async with self._session(self._provider.listing_headers(self.server.key)) as session:
+            if self.provider.listing_headers is not None and self.server.key is not None:
+                async with self._session(self.provider.listing_headers(self.server.key)) as session:
                     status, headers, body = await self._fetch(session, place, seconds)
             else:
                 status, headers, body = await self._get(place, seconds=seconds)
@@ -307,7 +372,7 @@ class OpenAIModel:
             return None
         if status != 200:
             raise self.server.refusal(read_complaint(status, headers, body), Sampling())
-        return model_names(body, self._provider.listing_prefix)
+        return model_names(body, self.provider.listing_prefix)
 
     async def _unknown_model(self, complaint: Complaint) -> ModelError:
         try:
@@ -319,7 +384,7 @@ class OpenAIModel:
             return ModelError(f"{self.server.url} knows no {self._model!r}, or the base URL is wrong (404): {message}")
         close = difflib.get_close_matches(self._model, models, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        bring = self._provider.bring.format(model=self._model)
+        bring = self.provider.bring.format(model=self._model)
         return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {some(models)}{bring}")
 
 
@@ -429,16 +494,15 @@ async def listings(
     adapter: OpenAIModel,
     *,
     hosted: bool = False,
-    empty: str = "has no model yet",
     note: str = "",
     base_url: str | None = None,
     has_key: bool = False,
 ) -> list[Listing]:
     """One line a model of a server of one's own, or one line that says why there is none. Closes the adapter.
 
-    hosted: whether it is a provider on the internet, which is one line and has more time. empty: what to say of a
-    server without models. note: what to say after the address. base_url: the option that is needed to reach it.
-    has_key: whether a key is known that this request does not send.
+    hosted: whether it is a provider on the internet, which is one line and has more time. note: what to say after the
+    address. base_url: the option that is needed to reach it. has_key: whether a key is known that this request does not
+    send.
     """
     unnamed, server, url = adapter.name, adapter.server, adapter.server.url
     words = command_words(unnamed, base_url)
@@ -459,7 +523,7 @@ async def listings(
     if models is None:
         return [Listing(unnamed, False, f"what answers at {url} lists no models, so it may be another kind of server")]
     if not models:
-        return [Listing(unnamed, False, f"{url} {empty}", None, url)]
+        return [Listing(unnamed, False, f"{url} {adapter.provider.empty}", None, url)]
     lines = []
     for model in models:
         name = f"{unnamed.partition('/')[0]}/{model}"
