@@ -180,6 +180,7 @@ class Hub:
         self.cut_after = None
         self.held = None  # an event: the rest of a file is sent when it is set
         self.status = 302
+        self.location = ""
         self.store = self._serve(self._store)
         self.front = self._serve(self._front)
 
@@ -200,7 +201,7 @@ class Hub:
         request.send_response(self.status)
         if self.sha256:
             request.send_header("X-Linked-Etag", f'"{self.sha256}"')
-        request.send_header("Location", f"http://127.0.0.1:{self.store.server_port}/blob")
+        request.send_header("Location", self.location or f"http://127.0.0.1:{self.store.server_port}/blob")
         request.send_header("Content-Length", "0")
         request.end_headers()
 
@@ -338,6 +339,13 @@ def test_the_token_goes_to_the_hub_and_not_to_its_store(hub, monkeypatch):
     (_, _, front), (_, _, store) = hub.seen
     assert front["Authorization"] == "Bearer hf_secret"
     assert "Authorization" not in store
+
+
+@pytest.mark.parametrize(("location", "why"), [("file:///etc/passwd", "redirects to file:"), ("/again", "too often")])
+def test_a_redirect_to_a_file_and_one_without_end_are_refused(hub, location, why):
+    hub.location = location
+    with pytest.raises(PullError, match=why):
+        pull(NAME)
 
 
 def test_a_cut_download_goes_on_where_it_stopped(hub):
