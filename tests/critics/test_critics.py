@@ -8,7 +8,7 @@ from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.critics import KINDS, by_kind, load, own_model, own_models
+from reground.critics import KINDS, by_kind, load, own_models
 from reground.critics.simple import SENTENCES, stage_of
 from reground.methods.cr_planner.states import GOALS, Goal, Observation, context
 from reground.models.scripted import ScriptedModel
@@ -26,20 +26,19 @@ def test_a_name_gives_a_critic_for_every_kind(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "bare", "model"),
+    ("spec", "models", "name"),
     [
-        ("prompted", "prompted", None),
-        ("prompted:rank", "prompted:rank", None),
-        ("prompted:openai/large", "prompted", "openai/large"),
-        ("prompted:openai/large:8b", "prompted", "openai/large:8b"),
-        ("prompted:rank:gguf/models/x.gguf", "prompted:rank", "gguf/models/x.gguf"),
-        ("random:7", "random:7", None),
-        ("first", "first", None),
+        ("prompted:rank", (), "prompted:rank scripted"),
+        ("prompted:openai/large", ("openai/large",), "prompted:pointwise judge"),
+        ("prompted:openai/large:8b", ("openai/large:8b",), "prompted:pointwise judge"),
+        ("prompted:rank:gguf/models/x.gguf", ("gguf/models/x.gguf",), "prompted:rank judge"),
+        ("random:7", (), "random:7"),
     ],
 )
-def test_a_critic_may_name_the_model_that_judges(spec: str, bare: str, model: str | None) -> None:
-    assert own_model(spec) == (bare, model)
-    assert load(bare, model=ScriptedModel([]))
+def test_a_critic_may_name_the_model_that_judges(spec: str, models: tuple[str, ...], name: str) -> None:
+    assert own_models(spec) == models
+    own = {model: ScriptedModel([], name="judge") for model in models}
+    assert load(spec, model=ScriptedModel([]), own=own).doc.name == name
 
 
 @pytest.mark.parametrize(

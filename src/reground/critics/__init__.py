@@ -100,55 +100,50 @@ def by_kind(spec: str) -> dict[Kind, str]:
     return {kind: found.get(kind, OTHERWISE) for kind in KINDS}
 
 
+@dataclass(frozen=True)
+class _Named:
+    """One critic's name: its module, what stands behind the colon, and of that what is no model, and the model."""
+
+    module: Any
+    detail: str
+    rest: str
+    model: str | None
+
+
+def _named(spec: str) -> dict[Kind, _Named]:
+    """What each kind's critic is. Raises ConfigurationError for an unknown name or a module without `create`."""
+    named: dict[Kind, _Named] = {}
+    for kind, each in by_kind(spec).items():
+        name, _, detail = each.partition(":")
+        if name not in names():
+            raise ConfigurationError(f"no critic is called {name!r}; {did_you_mean(name, names())}")
+        module = names()[name].load()
+        if not hasattr(module, "create"):
+            raise ConfigurationError(f"the critic {name} ({names()[name].module}) has no create")
+        rest, model = module.model_of(detail) if hasattr(module, "model_of") else (detail, None)
+        named[kind] = _Named(module, detail, rest, model)
+    return named
+
+
 def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | None = None) -> Critics:
     """All four critics by name, as `by_kind` reads it.
 
     own: the models that critics of this name are asked of instead of `model`, by their names (`own_models`).
     Raises ConfigurationError for an unknown name, a module that cannot be imported, or an invalid detail.
     """
-    made = {}
-    for kind, named in by_kind(spec).items():
-        bare, judge = own_model(named)
-        if judge is not None and judge in (own or {}):
-            made[kind] = _create(kind, bare, (own or {})[judge])
-        else:
-            made[kind] = _create(kind, named, model)
-    return Critics(**made)
-
-
-def _create(kind: Kind, spec: str, model: LanguageModel) -> Critic:
-    name, _, detail = spec.partition(":")
-    critic: Critic = _module(name).create(kind, model=model, detail=detail)
-    return critic
+    critics: dict[str, Critic] = {}
+    for kind, each in _named(spec).items():
+        judge = (own or {}).get(each.model or "")
+        detail = each.detail if judge is None else each.rest
+        critics[kind] = each.module.create(kind, model=model if judge is None else judge, detail=detail)
+    return Critics(**critics)
 
 
 def own_models(spec: str) -> tuple[str, ...]:
     """The models that a list of critics names for judging, each once, as `provider/model`. Raises as `load` does."""
-    named = (own_model(each)[1] for each in by_kind(spec).values())
-    return tuple(dict.fromkeys(model for model in named if model is not None))
+    return tuple(dict.fromkeys(each.model for each in _named(spec).values() if each.model is not None))
 
 
 def of_files(spec: str) -> bool:
     """Whether a critic among those named is made of files. Raises as `load` does."""
-    return any(getattr(_module(each.partition(":")[0]), "FILES", False) for each in by_kind(spec).values())
-
-
-def own_model(spec: str) -> tuple[str, str | None]:
-    """Split one critic's name into the name without a model, and the model as `provider/model` or None.
-
-    Raises ConfigurationError as `load` does.
-    """
-    name, _, detail = spec.partition(":")
-    model_of = getattr(_module(name), "model_of", None)
-    rest, model = (detail, None) if model_of is None else model_of(detail)
-    return f"{name}:{rest}" if rest else name, model
-
-
-def _module(name: str) -> Any:
-    known = names()
-    if name not in known:
-        raise ConfigurationError(f"no critic is called {name!r}; {did_you_mean(name, known)}")
-    module = known[name].load()
-    if not hasattr(module, "create"):
-        raise ConfigurationError(f"the critic {name} ({known[name].module}) has no create")
-    return module
+    return any(getattr(each.module, "FILES", False) for each in _named(spec).values())
