@@ -7,7 +7,7 @@ first k of a retrieval. A discarded candidate stays in the list with the reason,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from reground.methods.cr_planner.states import (
     NOTHING,
     Goal,
     Observation,
+    Outcome,
     State,
     context,
     kind_of,
@@ -58,50 +59,35 @@ class Option:
 
 async def options(planner: CRPlanner, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
     """All options of the state. Sub-goals in `without` are discarded."""
-    if state.goal is None:
-        return _goals(planner, state, without)
-    if state.goal == "REASON":
-        return await _rationales(planner, state, run)
-    return await (_queries(planner, state, run) if state.goal == "GENQUERY" else _documents(planner, state, run))
+    match state.goal:
+        case None:
+            return _goals(planner, state, without)
+        case "REASON":
+            prompt = planner.prompt("reason", state)
+            replies = await _sample(planner, prompt, "reason", planner.longest_step, run, stop=(END,))
+            steps = [read_step(reply.text, planner.answer_form) for reply in replies]
+            return _distinct(replies, steps, state, "RATIONALE", before=state.rationales)
+        case "GENQUERY":
+            replies = await _sample(planner, planner.prompt("query", state), "query", planner.query_tokens, run)
+            queries = [clean_query(reply.text, fallback="") for reply in replies]
+            offered = _distinct(replies, queries, state, "QUERY", before=state.queries)
+            is_usable = any(option.state is not None for option in offered)
+            return offered if is_usable else [*offered, *_fallback(state, run)]
+        case "RETRIEVE":
+            return await _documents(planner, state, run)
 
 
 def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[Option]:
     """f_rule: the legal sub-goals."""
     left = planner.max_steps - len(state.observations)
     allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
-    found = []
+    offered = []
     for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
         why = None if goal in allowed else "it cannot help here"
         why = "it brought nothing new here" if goal in without else why
         candidate = Candidate(text=SENTENCES[goal], discarded=why, data={"goal": goal, "stage": state.stage})
-        found.append(Option(candidate, None if why else state.after(Observation(goal, SENTENCES[goal]))))
-    return found
-
-
-async def _rationales(planner: CRPlanner, state: State, run: Run) -> list[Option]:
-    prompt = planner.prompt("reason", state)
-    replies = await _sample(planner, prompt, "reason", planner.longest_step, run, stop=(END,))
-    return _distinct(
-        replies,
-        state,
-        read=lambda text: read_step(text, planner.answer_form),
-        make=lambda text: Observation("RATIONALE", text),
-        before=state.rationales,
-    )
-
-
-async def _queries(planner: CRPlanner, state: State, run: Run) -> list[Option]:
-    replies = await _sample(planner, planner.prompt("query", state), "query", planner.query_tokens, run)
-    found = _distinct(
-        replies,
-        state,
-        read=lambda text: clean_query(text, fallback=""),
-        make=lambda text: Observation("QUERY", text),
-        before=state.queries,
-    )
-    if all(option.state is None for option in found):
-        found += _fallback(state, run)
-    return found
+        offered.append(Option(candidate, None if why else state.after(Observation(goal, SENTENCES[goal]))))
+    return offered
 
 
 def _fallback(state: State, run: Run) -> list[Option]:
@@ -125,25 +111,21 @@ async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]
         return []
     read = {passage.id for passage in state.passages}
     k = max(planner.offered + len(read), planner.ranked if planner.ranks else 1)
-    found = await find(run, planner.retriever, search_query(state), k=k)
-    made: list[Option] = []
+    offered: list[Option] = []
     fresh = 0
-    for passage in found:
+    for passage in await find(run, planner.retriever, search_query(state), k=k):
         why = "it was read before" if passage.id in read else None
         if why is None and fresh == planner.offered:
             break
-        made.append(_document(planner, state, passage, why))
         fresh += why is None
+        text = shown_document(state, passage, tokens=planner.passage_tokens)
+        candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
+        following = state.after(Observation("DOC", passage.text, passage)) if why is None else None
+        offered.append(Option(candidate, following))
     if not fresh:
         nothing = Candidate(text=NOTHING, data={"passage": None})
-        made.append(Option(nothing, state.after(Observation("DOC", NOTHING))))
-    return made
-
-
-def _document(planner: CRPlanner, state: State, passage: Passage, why: str | None) -> Option:
-    text = shown_document(state, passage, tokens=planner.passage_tokens)
-    candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
-    return Option(candidate, None if why else state.after(Observation("DOC", passage.text, passage)))
+        offered.append(Option(nothing, state.after(Observation("DOC", NOTHING))))
+    return offered
 
 
 def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
@@ -183,25 +165,22 @@ async def _sample(
 
 
 def _distinct(
-    replies: Sequence[Reply],
-    state: State,
-    *,
-    read: Callable[[str], str],
-    make: Callable[[str], Observation],
-    before: Sequence[str],
+    replies: Sequence[Reply], texts: Sequence[str], state: State, stage: Outcome, *, before: Sequence[str]
 ) -> list[Option]:
-    """Turn replies into options, in order. Empty and repeated ones are discarded."""
-    said = {key(text) for text in before}
-    offered: dict[str, Option] = {}
-    found = []
-    for reply in replies:
-        text = read(reply.text)
+    """Replies as options, in order. Empty and repeated ones are discarded.
+
+    texts: what was read in each reply. stage: the observation that it makes. before: what was said before.
+    """
+    earlier = {key(text) for text in before}
+    distinct: dict[str, Option] = {}
+    offered = []
+    for reply, text in zip(replies, texts, strict=True):
         why = None
         if not text:
             why = "it says nothing"
-        elif key(text) in said:
+        elif key(text) in earlier:
             why = "it repeats what was said before"
-        elif key(text) in offered:
+        elif key(text) in distinct:
             why = "another candidate says the same"
         candidate = Candidate(
             text=text or reply.text,
@@ -209,8 +188,8 @@ def _distinct(
             discarded=why,
             data={"finish_reason": reply.finish_reason},
         )
-        option = Option(candidate, None if why else state.after(make(text)), offered.get(key(text)))
+        option = Option(candidate, None if why else state.after(Observation(stage, text)), distinct.get(key(text)))
         if option.state is not None:
-            offered[key(text)] = option
-        found.append(option)
-    return found
+            distinct[key(text)] = option
+        offered.append(option)
+    return offered

@@ -11,7 +11,7 @@ import builtins
 import re
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from reground.core.answers import PHRASE, Answer, AnswerForm, Thought
@@ -122,31 +122,22 @@ def _is_program(body: str, form: AnswerForm) -> bool:
     if len(body) > _LONGEST:
         return False
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    if any(_is_stub(function) for function in functions) or _lacking(tree):
+    if any(all(map(_does_nothing, function.body)) for function in functions) or _lacking(tree):
         return False
     if form.name == "pal":
         return any(function.name == "solution" for function in functions)
-    return any(_does_something(node) for node in tree.body)
+    return not all(_does_nothing(node) or isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
 
 
-def _does_something(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Expr):
-        return isinstance(node.value, ast.Call)
-    return not isinstance(node, ast.Pass | ast.Import | ast.ImportFrom)
-
-
-def _is_stub(function: ast.FunctionDef) -> bool:
-    """Whether the body is only a docstring, `pass` or `...`."""
-    return all(
-        isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
-        for node in function.body
-    )
+def _does_nothing(node: ast.stmt) -> bool:
+    """Whether a statement is `pass`, a docstring, `...` or another bare value, as in a stub."""
+    acting = ast.Call | ast.Yield | ast.YieldFrom | ast.Await
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and not isinstance(node.value, acting))
 
 
 def _lacking(tree: ast.Module) -> set[str]:
@@ -257,27 +248,18 @@ def thoughts(state: State) -> tuple[Thought, ...]:
 
     Anything before the first rationale belongs to the first.
     """
-    groups = [_Group()]
+    steps = [Thought(text="")]
     documents = 0
     for seen in state.observations:
+        change: dict[str, object] = {}
         if seen.stage == "RATIONALE":
-            if groups[-1].text:
-                groups.append(_Group())
-            groups[-1].text = seen.text
+            if steps[-1].text:
+                steps.append(Thought(text=""))
+            change = {"text": seen.text}
         elif seen.stage == "QUERY":
-            groups[-1].query = seen.text
+            change = {"query": seen.text}
         elif seen.passage is not None:
             documents += 1
-            groups[-1].citations.append(documents)
-    return tuple(
-        Thought(text=group.text, query=group.query, citations=tuple(group.citations)) for group in groups if group.text
-    )
-
-
-@dataclass
-class _Group:
-    """A rationale with its query and documents, while they are collected."""
-
-    text: str = ""
-    query: str | None = None
-    citations: list[int] = field(default_factory=list)
+            change = {"citations": (*steps[-1].citations, documents)}
+        steps[-1] = steps[-1].model_copy(update=change)
+    return tuple(step for step in steps if step.text)
