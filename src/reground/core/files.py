@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -171,7 +171,10 @@ def files_fingerprint(path: Path, *inside: str) -> str | None:
     inside: patterns of the names of folders in it whose files count too. A file above 4 MiB is sampled in evenly spread
     pieces, which is enough to notice that weights were trained further.
     """
-    files = _files_of(path, inside) if path.is_dir() else [path] if path.is_file() else []
+    files = [path] if path.is_file() else []
+    if path.is_dir():
+        below = (file for pattern in inside for part in path.glob(pattern) for file in part.rglob("*"))
+        files = sorted({file for file in chain(path.iterdir(), below) if file.is_file()})
     if not files:
         return None
     digest = hashlib.blake2b(digest_size=16)
@@ -187,11 +190,6 @@ def files_fingerprint(path: Path, *inside: str) -> str | None:
                 content.seek(number * (size - _SAMPLE) // (_SAMPLES - 1))
                 digest.update(content.read(_SAMPLE))
     return digest.hexdigest()
-
-
-def _files_of(folder: Path, inside: Sequence[str]) -> list[Path]:
-    below = (file for pattern in inside for part in folder.glob(pattern) for file in part.rglob("*"))
-    return sorted({file for file in chain(folder.iterdir(), below) if file.is_file()})
 
 
 def function_fingerprint(function: object) -> str:

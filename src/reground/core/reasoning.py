@@ -246,8 +246,9 @@ def learn(model: LanguageModel, replies: Sequence[Reply]) -> None:
     It is twice the longest thought, as a power of two. Of a hidden thought only the room that it got is known.
     """
     thought = max((tokens_of(reply.reasoning) for reply in replies if reply.reasoning), default=0)
-    room = max(LEAST, 1 << (2 * thought).bit_length()) if thought else _room_used(replies)
-    room = min(room, MOST)
+    wrote = any(reply.text or reply.usage.completion for reply in replies)
+    used = max((reply.room for reply in replies), default=0) if wrote else 0
+    room = min(MOST, max(LEAST, 1 << (2 * thought).bit_length()) if thought else used)
     if room <= room_of(model):
         return
     if id(model) not in _rooms:
@@ -256,8 +257,3 @@ def learn(model: LanguageModel, replies: Sequence[Reply]) -> None:
         except TypeError:  # nobody would tell when another model gets its id
             return
     _rooms[id(model)] = room
-
-
-def _room_used(replies: Sequence[Reply]) -> int:
-    wrote = any(reply.text or reply.usage.completion for reply in replies)
-    return max((reply.room for reply in replies), default=0) if wrote else 0

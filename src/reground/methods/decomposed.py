@@ -74,7 +74,11 @@ class Decomposed(Retrieving):
         with run.keeping(lambda: self._concluding(question, {}), reply=self._usual):
             parts = await self._divide(question, run)
         if len(parts) < 2:
-            return await self._rag().solve(question, run)
+            rag = RAG(
+                model=self.model, retriever=self.retriever, form=self.form, k=self.whole_k,
+                passage_tokens=self.passage_tokens, temperature=self.temperature, max_tokens=self.max_tokens,
+            )  # fmt: skip
+            return await rag.solve(question, run)
         return await self._from_parts(question, parts, run)
 
     async def _from_parts(self, question: str, parts: Sequence[str], run: Run) -> Answer:
@@ -100,13 +104,6 @@ class Decomposed(Retrieving):
         steps = [notes[n] for n in sorted(notes)]
         shown = [marker for step in steps for marker in step.citations]
         return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=steps))
-
-    def _rag(self) -> RAG:
-        """What reads a question that is not divided."""
-        return RAG(
-            model=self.model, retriever=self.retriever, form=self.form, k=self.whole_k,
-            passage_tokens=self.passage_tokens, temperature=self.temperature, max_tokens=self.max_tokens,
-        )  # fmt: skip
 
     @property
     def _usual(self) -> int:
@@ -192,7 +189,7 @@ def read_parts(reply: str, question: str = "") -> list[str]:
 
 def _without_own_number(line: str, number: int) -> str:
     """A part without its own number, to which it cannot refer."""
-    return _OWN.sub(lambda found: "" if str(number) in found.groups() else found.group(), line).strip()
+    return _OWN.sub(lambda match: "" if str(number) in match.groups() else match.group(), line).strip()
 
 
 def references(part: str) -> list[int]:

@@ -20,6 +20,7 @@ from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, cite, render
 from reground.methods.shared.settings import require
+from reground.text.queries import says_something
 from reground.text.sentences import sentences
 
 _LINE = re.compile(r"\s*+[^\n]*+\s*+")
@@ -155,23 +156,19 @@ def next_sentence(reply: Reply, form: AnswerForm) -> tuple[str, Sequence[TokenLo
 
 def unsure(tokens: Sequence[TokenLogprob], threshold: float) -> bool:
     """Whether a token with a letter or digit is less probable than `threshold` (equation 3)."""
-    return any(math.exp(token.logprob) < threshold for token in tokens if _says_something(token))
+    return any(math.exp(token.logprob) < threshold for token in tokens if says_something(token.token))
 
 
 def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
     """The sentence as a query: tokens less probable than `mask` are left out (equation 4)."""
     kept = "".join(token.token if math.exp(token.logprob) >= mask else " " for token in tokens)
     query = " ".join(kept.split())
-    return query if any(char.isalnum() for char in query) else ""
+    return query if says_something(query) else ""
 
 
 def finished(reply: Reply, sentence: str) -> bool:
     """Whether the reply ended by itself and holds nothing after the sentence."""
     return reply.finish_reason == "stop" and not reply.text[len(sentence.rstrip()) :].strip()
-
-
-def _says_something(token: TokenLogprob) -> bool:
-    return any(char.isalnum() for char in token.token)
 
 
 METHOD = FLARE

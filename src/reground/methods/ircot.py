@@ -68,7 +68,9 @@ class IRCoT(Retrieving):
         with run.keeping(lambda: self._concluding(question, evidence, thoughts), reply=self.form.usual):
             for number in range(1, self.max_steps + 1):
                 with run.span("step", step=number) as step:
-                    await self._collect(evidence, query, step)
+                    room = self.max_passages - len(evidence.passages)
+                    if room > 0:
+                        evidence.add(evidence.fresh(await find(step, self.retriever, query, k=self.k))[:room])
                     sentence = await self._reason(question, evidence, thoughts, step)
                 if not sentence:
                     run.note("reasoning ended", why="the model wrote no further sentence")
@@ -81,12 +83,6 @@ class IRCoT(Retrieving):
                     break
                 query = sentence
         return await self._read(question, evidence, thoughts, run)
-
-    async def _collect(self, evidence: Evidence, query: str, run: Run) -> None:
-        room = self.max_passages - len(evidence.passages)
-        if room > 0:
-            found = await find(run, self.retriever, query, k=self.k)
-            evidence.add(evidence.fresh(found)[:room])
 
     async def _reason(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> str:
         parts = {"question": question, "thoughts": _joined(thoughts)}

@@ -89,10 +89,8 @@ class ReAct(Retrieving):
                     if action.kind == "finish" and not self.form.draft_is_query:
                         return run.propose(self._finish(action, state, run))
                     if action.kind == "finish" or action.argument in state.searched:
-                        turn.note(
-                            "turns ended",
-                            why="the agent is done" if action.kind == "finish" else "it searched the same again",
-                        )
+                        why = "the agent is done" if action.kind == "finish" else "it searched the same again"
+                        turn.note("turns ended", why=why)
                         break
                     run.propose(Answer(text=action.thought, steps=tuple(state.thoughts)))
                     await self._search(action, state, turn)
@@ -130,9 +128,8 @@ class ReAct(Retrieving):
         return run.propose(state.given(text, run, self.form))
 
     def _concluding(self, question: str, state: _Transcript) -> str:
-        transcript = "\n\n".join(state.turns)
-        form = ending(self.form)
-        return render(self.prompts.answer, ended=self._ended(), question=question, transcript=transcript, form=form)
+        seen = {"ended": self._ended(), "question": question, "transcript": "\n\n".join(state.turns)}
+        return render(self.prompts.answer, **seen, form=ending(self.form))
 
     def _ended(self) -> str:
         """How the answer is given in the brackets. A program is asked for by itself."""

@@ -7,6 +7,7 @@ the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as 
 from __future__ import annotations
 
 import ast
+import builtins
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,7 +82,9 @@ class Reflexion(Settings):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        text, tests = await self._begin(question, run)
+        write, test = run.span("write"), run.span("tests")
+        both = await gather(self._write(question, write), self._tests(question, test))  # neither needs the other
+        text, tests = cast("tuple[str, _Tests]", tuple(both))
         answer = Answer(text=text)
         trials: list[str] = []
         reflections: list[Thought] = []
@@ -101,11 +104,11 @@ class Reflexion(Settings):
                 trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
                 reflections.append(Thought(text=reflection, draft=program))
                 text = await self._again(question, trials, trial)
-                kept = text
+                best = text
                 if self._is_whole(answer.text) and not self._is_whole(text):
                     trial.note("program kept", why="the new reply is no whole program", written=text)
-                    kept = answer.text
-                answer = run.propose(Answer(text=kept, steps=tuple(reflections)))
+                    best = answer.text
+                answer = run.propose(Answer(text=best, steps=tuple(reflections)))
         return answer
 
     def _is_whole(self, text: str) -> bool:
@@ -114,8 +117,7 @@ class Reflexion(Settings):
         if not program.strip():
             return False
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # such as Python's of "\\d" in a string
+            with warnings.catch_warnings(action="ignore"):  # such as Python's of "\\d" in a string
                 ast.parse(program)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
@@ -129,12 +131,6 @@ class Reflexion(Settings):
                 break
         return execution
 
-    async def _begin(self, question: str, run: Run) -> tuple[str, _Tests]:
-        """The first program and the tests: neither depends on the other, so both are written at once."""
-        write, test = run.span("write"), run.span("tests")
-        both = await gather(self._write(question, write), self._tests(question, test))
-        return cast("tuple[str, _Tests]", tuple(both))
-
     async def _write(self, question: str, run: Run) -> str:
         prompt = render(self.prompts.write, question=question, form=self.form.instruction)
         text = await run.ask(self.model, prompt, name="write", sampling=self.sampling())
@@ -145,11 +141,10 @@ class Reflexion(Settings):
         """Internal tests; none for PAL, for which the run is the test, or if the model wrote none."""
         if self.form.name == "pal":
             return _Tests()
-        template, read = (
-            (self.prompts.cases, self._read_cases) if self.form.reads_input else (self.prompts.test, self._read_asserts)
-        )
+        cases = self.form.reads_input
+        template = self.prompts.cases if cases else self.prompts.test
         prompt = render(template, question=question, tests=str(self.tests))
-        sampling = self.sampling(self.reflection_tokens)
+        read, sampling = self._read_cases if cases else self._read_asserts, self.sampling(self.reflection_tokens)
         with run.optional():
             try:
                 return await run.parse(self.model, prompt, read, name="tests", sampling=sampling)
@@ -158,13 +153,14 @@ class Reflexion(Settings):
         return _Tests()
 
     def _read_asserts(self, text: str) -> _Tests:
-        lines = asserts(text)
-        if not lines:
+        if not (lines := asserts(text)):
             raise ParseError("There is no line with an assert statement.")
         return _Tests(asserts="\n".join(lines[: self.tests]))
 
     def _read_cases(self, text: str) -> _Tests:
-        cases = examples(text)
+        """The inputs and outputs that stand in blocks of these names, one behind the other."""
+        pairs = pairwise(code_blocks(text))
+        cases = [(f"{stdin}\n", out) for (name, stdin), (other, out) in pairs if (name, other) == ("input", "output")]
         if not cases:
             raise ParseError("There is no ```input block with an ```output block behind it.")
         return _Tests(cases=tuple(cases[: self.tests]))
@@ -175,12 +171,9 @@ class Reflexion(Settings):
         if self.form.name == "pal":
             return [Program(source=program, returns="solution()", limits=limits)]
         if tests.cases:
-            return [
-                Program(source=program, stdin=given, expected_stdout=wanted, limits=limits)
-                for given, wanted in tests.cases
-            ]
-        checks = tests.asserts
-        return [Program(source=program, tests=checks or None, exports=called(checks), limits=limits)]
+            cases = tests.cases
+            return [Program(source=program, stdin=stdin, expected_stdout=out, limits=limits) for stdin, out in cases]
+        return [Program(source=program, tests=tests.asserts or None, exports=called(tests.asserts), limits=limits)]
 
     def _succeeded(self, execution: Execution) -> bool:
         number = isinstance(execution.value, int | float)
@@ -208,16 +201,6 @@ class _Tests:
     cases: tuple[tuple[str, str], ...] = ()
 
 
-def examples(text: str) -> list[tuple[str, str]]:
-    """The inputs and outputs that stand in blocks of these names, one behind the other."""
-    blocks = code_blocks(text)
-    return [
-        (f"{given}\n", wanted)
-        for (name, given), (other, wanted) in pairwise(blocks)
-        if (name, other) == ("input", "output")
-    ]
-
-
 def asserts(source: str) -> list[str]:
     """The assert statements of a source, one per line; lines that are not Python are skipped."""
     found = []
@@ -233,8 +216,6 @@ def asserts(source: str) -> list[str]:
 
 def called(tests: str) -> tuple[str, ...]:
     """The names that the tests call and that are not builtins, so the program must define them."""
-    import builtins
-
     names = [
         node.func.id
         for node in ast.walk(ast.parse(tests))
@@ -245,8 +226,7 @@ def called(tests: str) -> tuple[str, ...]:
 
 def feedback(execution: Execution) -> str:
     """An execution's outcome as the model reads it: the verdict and the last lines of output."""
-    said: Sequence[str] = [part.strip() for part in (execution.detail, execution.stderr) if part.strip()]
-    tail = "\n".join(said).splitlines()[-8:]
+    tail = f"{execution.detail.strip()}\n{execution.stderr.strip()}".strip().splitlines()[-8:]
     return "\n".join([f"Verdict: {execution.verdict.value}", *tail])
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Literal
 
 from reground.core.answers import Answer, Demonstration, Thought
 from reground.core.concurrency import gather
@@ -132,15 +132,24 @@ class RewriteRetrieveRead(Settings):
         queries = await self._queries(question, run)  # rewrite (section 3.1)
         found = await self._retrieve(queries, run)  # retrieve (section 3.3)
         evidence = Evidence()  # read
-        prompt = self._reading(question, evidence, evidence.add(self._content(queries, found)), run)
+        markers = evidence.add(self._content(queries, found))
+        template, parts = self._parts(question, reads=bool(markers))
+        if markers:  # as many passages as the run has room for
+            prompt = evidence.fill(template, parts, markers, run, tokens=2 * self.word_budget)
+        else:
+            prompt = render(template, **parts)
         stop = self._stop()
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
-        reply = await self._said(self.model, prompt, run, name="answer", sampling=sampling)
+        reply = await self._asked(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()
         if self._lacks(text) and stop:  # "She sold **42** apples."
             text = reply.text.replace(stop, " ").strip()
         looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
-        thoughts = tuple(_thought(query, pages, evidence, evidence.held) for query, pages in looked_up)
+        thoughts = []
+        for query, pages in looked_up:  # each with the numbers of its passages that the reader saw
+            ids = {page.id for page in pages}
+            seen = tuple(marker for marker in evidence.held if evidence.passages[marker - 1].id in ids)
+            thoughts.append(Thought(text=f"Searched for: {query}", query=query, citations=seen))
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
 
     async def _queries(self, question: str, run: Run) -> list[str]:
@@ -159,7 +168,7 @@ class RewriteRetrieveRead(Settings):
         """The queries; empty if none is needed."""
         rewriter = self.model if self.rewriter is None else self.rewriter
         prompt, sampling = self._rewriting(question)
-        reply = await self._said(rewriter, prompt, run, name="rewrite", sampling=sampling)
+        reply = await self._asked(rewriter, prompt, run, name="rewrite", sampling=sampling)
         queries = parse_queries(before(reply.text, self.stop), most=self.max_queries)
         run.note("rewritten", queries=list(queries), style=self._style(), by=rewriter.name)
         if not queries:
@@ -215,13 +224,6 @@ class RewriteRetrieveRead(Settings):
                 room -= count_words(text)
         return kept
 
-    def _reading(self, question: str, evidence: Evidence, markers: Sequence[int], run: Run) -> str:
-        """The reader's prompt, with as many passages as the run has room for."""
-        if not markers:
-            return self._prompt(question, "")
-        template, parts = self._parts(question, reads=True)
-        return evidence.fill(template, parts, markers, run, tokens=2 * self.word_budget)
-
     def _prompt(self, question: str, passages: str) -> str:
         template, parts = self._parts(question, reads=bool(passages))
         return render(template, **parts, **({"passages": passages} if passages else {}))
@@ -241,7 +243,7 @@ class RewriteRetrieveRead(Settings):
         """The reader's stop marker; in prose it may be bold type and in a program a power."""
         return self.stop if self.form.final_pass and not self.form.draft_is_query else ""
 
-    async def _said(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
+    async def _asked(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
         """The model's reply.
 
         Where the stop marker begins what the reply was to say, as bold type does, nothing is said yet. It is then
@@ -254,11 +256,7 @@ class RewriteRetrieveRead(Settings):
         plain = sampling.model_copy(update={"stop": ()})
         with run.optional():
             (reply,) = await run.generate(model, prompt, name=name, sampling=plain, logprobs="welcome")
-            run.note(
-                "asked again",
-                of=name,
-                why="nothing was said yet: without the stop marker this time",
-            )
+            run.note("asked again", of=name, why="nothing was said yet: without the stop marker this time")
         return reply
 
     def _lacks(self, text: str) -> bool:
@@ -267,19 +265,8 @@ class RewriteRetrieveRead(Settings):
 
     def sizes(self) -> Sequence[RewriteRetrieveRead]:
         """More passages, then the examples too."""
-        few = [replace(self, shots=0, **self._reads(k)) for k in DOCUMENTS[:5]]
-        return [*few, *(replace(self, **self._reads(k)) for k in DOCUMENTS[2:])]
-
-    def _reads(self, k: int) -> dict[str, Any]:
-        """The settings that read `k` passages in all."""
-        return {"k": k, "total": None if self.total is None else k}
-
-
-def _thought(query: str, found: Sequence[Passage], evidence: Evidence, shown: Sequence[int]) -> Thought:
-    """A query as a step of the answer, with the numbers of its passages that the reader saw."""
-    ids = {passage.id for passage in found}
-    seen = tuple(marker for marker in shown if evidence.passages[marker - 1].id in ids)
-    return Thought(text=f"Searched for: {query}", query=query, citations=seen)
+        sized = {k: replace(self, k=k, total=None if self.total is None else k) for k in DOCUMENTS}
+        return [*(replace(sized[k], shots=0) for k in DOCUMENTS[:5]), *(sized[k] for k in DOCUMENTS[2:])]
 
 
 def _examples(pairs: Sequence[tuple[str, str]], stop: str) -> str:

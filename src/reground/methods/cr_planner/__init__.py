@@ -97,7 +97,8 @@ class CRPlanner(Settings):
     async def walk(self, state: State, run: Run) -> State:
         """Choose sub-goals and execute them until the end. Returns the last state."""
         barren: frozenset[Goal] = frozenset()
-        with run.keeping(lambda: self.prompt(self.last_call, state), reply=self._last_reply):
+        reply = self.query_tokens if self.ranks else self.form.usual
+        with run.keeping(lambda: self.prompt(self.last_call, state), reply=reply):
             while not self.terminal(state):
                 with run.span("step", number=len(state.observations) + 1) as step:
                     offered = await self.expand(state, step, without=barren)
@@ -226,11 +227,6 @@ class CRPlanner(Settings):
         if name == "search":
             return render(self.prompts.search, **seen)
         return render(self.prompts.answer, **seen, form=ending(self.form))
-
-    @property
-    def _last_reply(self) -> int:
-        """Tokens of the concluding call's reply: a query, or an answer."""
-        return self.query_tokens if self.ranks else self.form.usual
 
 
 async def _scores(

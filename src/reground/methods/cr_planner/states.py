@@ -53,8 +53,7 @@ class State:
     @property
     def goal(self) -> Goal | None:
         """The sub-goal to execute next; None if one has to be chosen first."""
-        stage = self.stage
-        return stage if stage == "REASON" or stage == "GENQUERY" or stage == "RETRIEVE" else None
+        return next((goal for goal in GOALS if goal == self.stage), None)
 
     @property
     def rationales(self) -> tuple[str, ...]:
@@ -94,7 +93,9 @@ def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "usef
         return ()
     if not retrieval:
         return ("REASON",)
-    usual = _usual(state)
+    usual: Goal = "REASON"
+    if state.stage in ("QUERY", "RATIONALE"):
+        usual = "RETRIEVE" if state.stage == "QUERY" else "GENQUERY"
     ordered = (usual, *(goal for goal in GOALS if goal != usual))
     if mask == "paper":
         return ordered
@@ -115,12 +116,6 @@ def onward(state: State, following: State | None, barren: frozenset[Goal]) -> tu
     if following is None and state.goal is not None:
         return State(state.question, state.observations[:-1]), barren | {state.goal}
     return following or state, barren if state.goal is None else frozenset()
-
-
-def _usual(state: State) -> Goal:
-    if state.stage == "QUERY":
-        return "RETRIEVE"
-    return "GENQUERY" if state.stage == "RATIONALE" else "REASON"
 
 
 def history(state: State, *, tokens: int, goals: bool = True) -> str:

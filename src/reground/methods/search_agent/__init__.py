@@ -196,7 +196,8 @@ class _Agent:
         """Search, and summarise what is found."""
         found = await find(run, self.config.retriever, action.query, k=self.config.k)
         self.past.append(action)
-        results = tuple(ResultItem.of(i, self.evidence.passages[i - 1]) for i in self.evidence.add(found))
+        passages = {i: self.evidence.passages[i - 1] for i in self.evidence.add(found)}
+        results = tuple(ResultItem(i, passage.title, passage.text) for i, passage in passages.items())
         if results:
             await self._summarise(action, results, run)
         else:
@@ -217,7 +218,10 @@ class _Agent:
             run.note(
                 "fallback", step=SUMMARISE.name, action="all results are kept, with their beginnings for a summary"
             )
-            action = LinkSelection(_beginnings(results), tuple(shown))
+            # their first words, each with its link; bracketed numbers inside a document are no links
+            words = {i: existing(" ".join(link.snippet.split()), ())[0] for i, link in shown.items()}
+            summary = " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
+            action = LinkSelection(summary, tuple(shown))
         summary = self._existing(action.grounded_summarization, run, known=[*self.links, *shown])
         selected = action.selected_link_ids
         self.links |= dict.fromkeys([*selected, *linked(summary)])
@@ -327,12 +331,6 @@ class _Agent:
 
 def _key(query: str) -> str:
     return " ".join(query.casefold().split())
-
-
-def _beginnings(results: tuple[ResultItem, ...]) -> str:
-    """The results' first words, each with its link. Bracketed numbers inside a document are not links."""
-    words = {link.link_id: existing(" ".join(link.snippet.split()), ())[0] for link in results}
-    return " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
 
 
 METHOD = SearchAgent

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 from pydantic import JsonValue
 
 from reground.core.citations import unbracketed
-from reground.core.evidence import Passage
 from reground.core.language import Grammar
 from reground.core.untrusted import clip
 
@@ -100,11 +99,6 @@ class ResultItem:
     link_text: str
     snippet: str
 
-    @classmethod
-    def of(cls, link_id: int, passage: Passage) -> ResultItem:
-        """A passage under its number."""
-        return cls(link_id, passage.title, passage.text)
-
 
 @dataclass(frozen=True)
 class SelectLink:
@@ -185,18 +179,17 @@ def past_code(past: Past, *, snippet_tokens: int) -> str:
 
 def results_code(links: Sequence[ResultItem], *, snippet_tokens: int) -> str:
     """Search results, one entry each, cut to `snippet_tokens` tokens."""
-    return "\n".join(_result(cut_item(link, snippet_tokens)) for link in links)
+    results = []
+    for link in (cut_item(each, snippet_tokens) for each in links):
+        text, snippet = literal(link.link_text), literal(unbracketed(link.snippet))
+        results.append(f"  ResultItem(link_id={link.link_id}, link_text={text},\n    snippet={snippet}),")
+    return "\n".join(results)
 
 
 def cut_item(link: ResultItem, tokens: int) -> ResultItem:
     """The result with normalised white space, cut to length."""
     title, snippet = (" ".join(text.split()) for text in (link.link_text, link.snippet))
     return replace(link, link_text=clip(title, 24), snippet=clip(snippet, tokens))
-
-
-def _result(link: ResultItem) -> str:
-    text, snippet = literal(link.link_text), literal(unbracketed(link.snippet))
-    return f"  ResultItem(link_id={link.link_id}, link_text={text},\n    snippet={snippet}),"
 
 
 _CODE = re.compile(r"(```.*?(?:```|\Z)|``[^`\n]+``|`[^`\n]*`)", re.DOTALL)
@@ -249,14 +242,9 @@ def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[
 def _pass(text: str, keep: Callable[[re.Match[str]], str]) -> str:
     parts = _CODE.split(text)
     parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
-    parts[1::2] = [_without_links(part, keep) for part in parts[1::2]]
+    codes = [(part, _IN_CODE.sub(keep, part)) for part in parts[1::2]]
+    parts[1::2] = ["" if code != part and code == "``" else code for part, code in codes]  # it held nothing else
     return "".join(parts)
-
-
-def _without_links(code: str, keep: Callable[[re.Match[str]], str]) -> str:
-    """Code without unknown links; empty if it held nothing else."""
-    kept = _IN_CODE.sub(keep, code)
-    return "" if kept != code and kept == "``" else kept
 
 
 def linked(text: str) -> list[int]:

@@ -12,7 +12,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any
 
 from reground.core.errors import ParseError
 from reground.methods.search_agent.actions import (
@@ -69,7 +68,9 @@ def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
     call = next((call for source in _sources(text) for call in _calls(source)), None)
     repaired = mend and call is None
     if repaired:
-        call = next((call for source in _mended(text) for call in _calls(source)), None)
+        starts = islice(_START.finditer(text), _STARTS)
+        sources = (mended(text[start.start(1) :]) or "" for start in starts)
+        call = next((call for source in sources for call in _calls(source)), None)
     if call is None:
         raise ParseError("There is no action in it that is valid Python.")
     return _action(call), repaired
@@ -86,17 +87,11 @@ def _from_json(text: str) -> Action | None:
     name = data.get("action")
     if not isinstance(name, str) or name not in _READERS:
         return None
-    return _READERS[name]({field: _expression(value) for field, value in data.items()})
-
-
-def _expression(value: Any) -> ast.expr:
-    """A JSON value as the expression that Python code has in its place."""
-    return ast.List([ast.Constant(each) for each in value]) if isinstance(value, list) else ast.Constant(value)
-
-
-def _mended(text: str) -> Iterator[str]:
-    for start in islice(_START.finditer(text), _STARTS):
-        yield mended(text[start.start(1) :]) or ""
+    arguments: dict[str, ast.expr] = {}  # the expressions that Python code has in place of the values
+    for field, value in data.items():
+        is_list = isinstance(value, list)
+        arguments[field] = ast.List([ast.Constant(each) for each in value]) if is_list else ast.Constant(value)
+    return _READERS[name](arguments)
 
 
 def _sources(text: str) -> Iterator[str]:
@@ -121,8 +116,7 @@ def _balanced(text: str) -> str:
 def _calls(source: str) -> Iterator[ast.Call]:
     """The calls of known names that are statements or are assigned."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Python warns of "\d" in a string; here it does no harm
+        with warnings.catch_warnings(action="ignore"):  # about "\d" in a string; here it does no harm
             module = ast.parse(source.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return
