@@ -172,10 +172,11 @@ def descendants(pid: int, *, most: int) -> list[int]:
     pids: list[int] = []
     waiting = [pid]
     while waiting and len(pids) < most:
-        lists = Path(f"/proc/{waiting.pop()}/task").glob("*/children")
-        children = [int(child) for threads in lists for child in _read(threads).split()]
-        pids += children
-        waiting += children
+        with contextlib.suppress(OSError):  # it may end meanwhile
+            for thread in Path(f"/proc/{waiting.pop()}/task").iterdir():
+                children = [int(child) for child in _read(thread / "children").split()]
+                pids += children
+                waiting += children
     return pids
 
 
