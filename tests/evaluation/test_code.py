@@ -164,30 +164,6 @@ async def test_reference_programs_pass_on_the_real_data(name: str, file: str, si
     assert {i: execution.detail for i, execution in found.items() if not execution.passed} == {}
 
 
-LAYOUTS = {
-    "an example of its use": "```python\n{code}\n```\n\nExample usage:\n```python\nprint({name}(input()))\n```",
-    "no fences": "Here's the function:\n\n{code}\n\nIt doesn't need anything else.",
-    "imports apart": "```python\nfrom typing import Any\n```\n\n```python\n{code}\n```\n```\nTrue\n```",
-    "a program": "```python\n{code}\n\nif __name__ == '__main__':\n    print({name}(int(input())))\n```",
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-async def test_right_programs_pass_in_the_layouts_of_chat_models(layout: str) -> None:
-    task = TASKS["humaneval"](need_data("humaneval", "HumanEval.jsonl").parent.parent)
-    assert isinstance(task, CodeTask)
-    sandbox = some_sandbox()
-    problems = list(task.problems.values())[::14]
-    texts = [
-        LAYOUTS[layout].format(code=problem.solution, name=problem.example.metadata["entry_point"])
-        for problem in problems
-    ]
-    found = await asyncio.gather(
-        *(scored(task, problem.example, text, sandbox) for problem, text in zip(problems, texts, strict=True))
-    )
-    assert [score["pass@1"].why for score in found] == ["passed"] * 12
-
-
 @pytest.mark.parametrize(
     ("name", "file", "identity", "wrong"),
     [

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
 from reground.core.answers import PAL, PROGRAM, AnswerForm, Demonstration
 from reground.core.programs import Program
-from reground.evaluation.data import demonstrations
+from reground.evaluation.data import demonstrations, worked
 from reground.evaluation.tasks import load_task
-from reground.evaluation.tasks.code import FROM_DOCSTRING, FROM_TESTS, WORKED, Worked
+from reground.evaluation.tasks.code import FROM_DOCSTRING, FROM_TESTS
 from reground.evaluation.tasks.mathematics import PROGRAM_DEMONSTRATIONS
 from reground.methods.shared.prompts import general, shown
 from tests.data import need_data
@@ -29,9 +30,10 @@ def test_a_program_is_shown_in_one_fence_and_read_back_whole(example: Demonstrat
     assert form.extract(said) == example.answer.strip()
 
 
-@pytest.mark.parametrize("worked", WORKED, ids=lambda worked: worked.name)
-async def test_a_worked_program_satisfies_its_tests(worked: Worked) -> None:
-    program = Program(source=worked.program, tests="\n".join(worked.tests), exports=(worked.name,))
+@pytest.mark.parametrize("solved", worked("program"), ids=lambda solved: solved["signature"])
+async def test_a_worked_program_satisfies_its_tests(solved: dict[str, Any]) -> None:
+    source, name = f"def {solved['signature']}:\n{solved['body']}", solved["signature"].partition("(")[0]
+    program = Program(source=source, tests="\n".join(solved["tests"]), exports=(name,))
     ran = await some_sandbox().execute(program)
     assert ran.passed, ran.detail
 
@@ -44,7 +46,7 @@ def words(text: str) -> frozenset[str]:
 @pytest.mark.parametrize(
     ("examples", "names"),
     [
-        ([each.asked for each in WORKED], ("humaneval", "mbpp", "mbpp_plus")),
+        ([each["asked"] for each in worked("program")], ("humaneval", "mbpp", "mbpp_plus")),
         ([each.question for each in general(PROGRAM)], ("humaneval", "mbpp", "mbpp_plus")),
         ([each.question.split("\n")[0] for each in demonstrations("theorem")], ("theoremqa",)),
     ],

@@ -23,64 +23,47 @@ def write_run(
     method: str,
     values: list[float | None],
     *,
-    tokens: int | None = 1000,
-    model: str = "m/one",
     usd: float | None = 0.01,
     failed: int = 0,
     finished: bool = True,
-    task: str = "sums",
-    repeats: int = 1,
     stopped: str | None = None,
     cut: bool = False,
     why: str = "",
     scoring: str | None = None,
-    data: str = "d",
-    used: int = 120,
+    tokens: int | None = 1000,
+    **config: object,
 ) -> None:
-    config = RunConfig(
-        task=task,
-        data=data,
-        primary="em",
-        form="phrase",
-        method=method,
-        model=model,
-        budget=Budget(tokens=tokens),
-        repeats=repeats,
-    )
-    usage = Usage(calls=2, prompt=used - 20, cached=40, completion=20, usd=usd)
+    """A run of a method whose questions have these values of its metric, and some that failed."""
+    fields = {"task": "sums", "data": "d", "primary": "em", "form": "phrase", "model": "m/one", **config}
+    identity = RunConfig(method=method, budget=Budget(tokens=tokens), **fields)
+    spent = {"usage": Usage(calls=2, prompt=100, cached=40, completion=20, usd=usd), "seconds": 3.0}
     records = [
         Record(
-            id=f"q{i}~{r}",
+            id=f"q{i}~{repeat}",
             example=f"q{i}",
-            repeat=r,
+            repeat=repeat,
             scores={} if scoring else {"em": Score(value=value, why=why), "f1": Score(value=0.5)},
-            usage=usage,
-            seconds=3.0,
             stages={"draft": Stage(calls=2, prompt=100, completion=20, seconds=3.0)},
             stopped=stopped,
             cut=cut,
             scoring=scoring,
             answer="x",
             metadata={"level": "easy" if i % 2 else "hard"},
+            **spent,
         )
         for i, value in enumerate(values)
-        for r in range(repeats)
+        for repeat in range(identity.repeats)
     ]
-    records += [
-        Record(
-            id=f"f{i}~0",
-            example=f"f{i}",
-            repeat=0,
-            usage=usage,
-            seconds=3.0,
-            failure=Failure(type="ModelError", message="no"),
-        )
-        for i in range(failed)
-    ]
+    failure = Failure(type="ModelError", message="no")
+    records += [Record(id=f"f{i}~0", example=f"f{i}", repeat=0, failure=failure, **spent) for i in range(failed)]
+    store(path, identity, records, expected=len(records) if finished else 99)
+
+
+def store(path: Path, config: RunConfig, records: list[Record], *, expected: int) -> None:
     with open_run(path, config) as folder:
         for record in records:
             folder.append_record(record)
-        folder.write_summary(summarise(config, records, expected=len(records) if finished else 99))
+        folder.write_summary(summarise(config, records, expected=expected))
 
 
 def test_the_tables_hold_means_intervals_differences_and_cost(tmp_path: Path) -> None:
@@ -254,10 +237,7 @@ def rated(path: Path, method: str, *, judge: str | None = None, **scores: float)
     )  # fmt: skip
     named = {METRIC if name == "rating" else name: Score(value=value) for name, value in scores.items()}
     records = [Record(id=f"q{i}~0", example=f"q{i}", repeat=0, scores=named) for i in range(12)]
-    with open_run(path, config) as folder:
-        for record in records:
-            folder.append_record(record)
-        folder.write_summary(summarise(config, records, expected=12))
+    store(path, config, records, expected=12)
 
 
 def test_a_judges_ratings_are_not_ranked_beside_another_metric(tmp_path: Path) -> None:

@@ -256,13 +256,6 @@ def test_the_time_between_two_ends_counts_for_the_later_step() -> None:
     }
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 1e6)), max_size=20))
-def test_stages_add_up_to_the_time_of_the_last_end(ends: list[tuple[str, float]]) -> None:
-    found = stages_of(staged(*(call(name, elapsed) for name, elapsed in ends)))
-    assert abs(sum(stage.seconds for stage in found.values()) - max((e for _, e in ends), default=0.0)) < 1e-3
-    assert sum(stage.calls for stage in found.values()) == len(ends)
-
-
 def test_questions_are_summed_by_name() -> None:
     one = stages_of(staged(call("draft", 1.0)))
     two = stages_of(staged(call("draft", 2.0), search(2.5)))

@@ -166,16 +166,14 @@ THEIRS = {
     "nDCG@10": "ndcg_cut_10",
     "nDCG@3": "ndcg_cut_3",
     "recall@5": "recall_5",
-    "precision@5": "P_5",
     "MRR": "recip_rank",
-    "MAP": "map",
 }
 
 
 @given(RUNS, QRELS)
 def test_scores_are_trec_evals(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
-    wanted = {"ndcg_cut.3,10", "recall.5", "P.5", "recip_rank", "map"}
+    wanted = {"ndcg_cut.3,10", "recall.5", "recip_rank"}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, wanted).evaluate({q: s for q, s in run.items() if s})
     ours = evaluate_run(run, qrels, list(THEIRS))
     judged = {q for q, grades in qrels.items() if max(grades.values()) > 0}
@@ -185,9 +183,8 @@ def test_scores_are_trec_evals(run: dict[str, dict[str, float]], qrels: dict[str
         for name, their_name in THEIRS.items():
             expected = theirs.get(query, {}).get(their_name, 0.0)
             assert ours.queries[query][name] == pytest.approx(expected, abs=1e-9), (query, name)
-    for name in THEIRS:
-        total = sum(theirs.get(query, {}).get(THEIRS[name], 0.0) for query in judged)
-        assert ours.means[name] == pytest.approx(total / len(judged) if judged else 0.0, abs=1e-9)
+    for name in THEIRS if judged else ():
+        assert ours.means[name] == pytest.approx(sum(each[name] for each in ours.queries.values()) / len(judged))
 
 
 def test_metrics_by_name() -> None:
@@ -224,32 +221,24 @@ def test_beir_qrels_have_three_columns_and_a_header(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "says"),
+    ("read", "content", "says"),
     [
-        ("q Q0 a 1 2.5 t\nq Q0 b 2\n", 2, "expected 6 columns, found 4"),
-        ("q Q0 a 1 best t\n", 1, "'best' is not a number"),
-        ("q Q0 a 1 nan t\n", 1, "'nan' is not a number"),
-        ("\nq Q0 a 1 2 t\nq Q0 a 2 1 t\n", 3, "document a is listed twice for query q"),
+        (read_run, b"q Q0 a 1 2.5 t\nq Q0 b 2\n", ":2: expected 6 columns, found 4"),
+        (read_run, b"q Q0 a 1 best t\n", ":1: the score 'best' is not a number"),
+        (read_run, b"q Q0 a 1 nan t\n", ":1: the score 'nan' is not a number"),
+        (read_run, b"\nq Q0 a 1 2 t\nq Q0 a 2 1 t\n", ":3: document a is listed twice for query q"),
+        (read_qrels, b"q 0 a 1\nq 0 b high\n", ":2: the relevance 'high' is not a whole number"),
+        (read_qrels, b"q 0 \xff 1\n", ":1: not UTF-8"),
+        (read_qrels, None, ": cannot be read"),
     ],
 )
-def test_a_bad_run_line_is_named(tmp_path: Path, text: str, line: int, says: str) -> None:
+def test_a_bad_line_is_named(tmp_path: Path, read: Callable[[Path], object], content: bytes | None, says: str) -> None:
     path = tmp_path / "run.txt"
-    path.write_text(text)
-    with pytest.raises(DataError, match=says) as caught:
-        read_run(path)
-    assert str(caught.value).startswith(f"{path}:{line}: ")
-
-
-def test_a_bad_qrels_line_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "qrels.txt"
-    path.write_text("q 0 a 1\nq 0 b high\n")
-    with pytest.raises(DataError, match=r":2: the relevance 'high' is not a whole number"):
-        read_qrels(path)
-    path.write_bytes(b"q 0 a 1\nq 0 \xff 1\n")
-    with pytest.raises(DataError, match="not UTF-8"):
-        read_qrels(path)
-    with pytest.raises(DataError, match="cannot be read"):
-        read_qrels(tmp_path / "none.txt")
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}{says}")
 
 
 @pytest.mark.parametrize("run", [{"q": {"two words": 1.0}}, {"": {"a": 1.0}}, {"q": {"a": float("nan")}}])

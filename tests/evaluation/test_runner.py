@@ -31,11 +31,10 @@ from reground.evaluation.runner import (
     evaluate,
     scores_with_earlier,
 )
-from reground.evaluation.task import Example, Score, hidden_documents
-from reground.evaluation.tasks import load_task
+from reground.evaluation.task import Example, Score, Task, hidden_documents
 from reground.evaluation.tasks.longform import Judge, JudgedTask
-from reground.evaluation.tasks.qa import QuestionAnswering
-from reground.methods.baselines import RAG, Direct
+from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable
+from reground.methods.baselines import RAG
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.data import ROOT
@@ -64,17 +63,6 @@ async def test_every_question_and_repeat_has_a_trajectory_and_a_record(tmp_path:
     stored = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert stored["metrics"]["exact match"]["scored"] == 10
     assert result.records[0].metadata.keys() == {"parity"}
-
-
-async def test_a_finished_run_calls_nothing_again(tmp_path: Path) -> None:
-    await evaluate(SumTask(4), Chain(ScriptedModel(adds)), SETTINGS, tmp_path / "run")
-    silent = ScriptedModel([])
-    seen: list[Progress] = []
-    again = await evaluate(SumTask(4), Chain(silent), SETTINGS, tmp_path / "run", observer=seen.append)
-    assert silent.calls == []
-    assert again.summary.finished
-    assert again.summary.metrics["exact match"].mean == 1.0
-    assert (seen[-1].resumed, seen[-1].done, seen[-1].total, seen[-1].paid) == (4, 4, 4, Usage())
 
 
 async def test_a_failed_question_is_counted_and_bounds_the_mean(tmp_path: Path) -> None:
@@ -263,6 +251,9 @@ async def test_progress_adds_up_and_ends_with_everything_done(tmp_path: Path) ->
     assert seen[0].left is None
     assert [p.done for p in seen] == sorted(p.done for p in seen)
     assert (seen[-1].done, seen[-1].total, seen[-1].left) == (5, 5, 0.0)
+    again: list[Progress] = []
+    await evaluate(SumTask(5), Chain(ScriptedModel([]), steps=2), SETTINGS, tmp_path / "run", observer=again.append)
+    assert (again[-1].resumed, again[-1].done, again[-1].paid) == (5, 5, Usage())
     assert seen[-1].usage == seen[-1].paid
     assert seen[-1].paid.calls == 10
 
@@ -368,27 +359,17 @@ FOUND = [
     Passage(id="hotpot-1", title="Danube", text="The Danube is 2850 km long."),
     Passage(id="hotpot-2", title="Seine", text="The Seine is 775 km long."),
 ]
+RIVERS = (
+    Example(
+        id="a", question="How long is the Danube?", golden_answers=("2850 km",), metadata={"gold_ids": ["hotpot-1"]}
+    ),
+    Example(id="b", question="How long is the Rhine?", golden_answers=("1230 km",)),
+)
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    folder = tmp_path / "data" / "hotpotqa"
-    folder.mkdir(parents=True)
-    about = {"split": "dev", "gold_ids": ["hotpot-1"]}
-    lines = [
-        {"id": "a", "question": "How long is the Danube?", "golden_answers": ["2850 km"], "metadata": about},
-        {"id": "b", "question": "How long is the Rhine?", "golden_answers": ["1230 km"], "metadata": {"split": "dev"}},
-    ]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    corpus = [each.model_dump(include={"id", "title", "text"}) for each in FOUND]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in corpus))
-    return folder.parent
-
-
-async def scores(data: Path, task: str, reply: str, out: Path, *, searching: bool = True) -> dict[str, float | None]:
-    model = ScriptedModel(lambda messages, sampling: reply)
-    method = RAG(model=model, retriever=ScriptedRetriever(FOUND), form=PHRASE) if searching else Direct(model=model)
-    await evaluate(load_task(task, data), method, EvalSettings("rag", "scripted", ids="a"), out)
+async def scores(task: Task, reply: str, out: Path) -> dict[str, float | None]:
+    method = RAG(model=ScriptedModel(lambda messages, sampling: reply), retriever=ScriptedRetriever(FOUND), form=PHRASE)
+    await evaluate(task, method, EvalSettings("rag", "scripted", ids="a"), out)
     (record,) = read_run(out).records().values()
     return {name: score.value for name, score in record.scores.items()}
 
@@ -398,18 +379,17 @@ async def scores(data: Path, task: str, reply: str, out: Path, *, searching: boo
     [("Answer: 2850 km", 1.0, 1.0), ("Answer: 3000 km", 0.0, 0.0), (ABSTENTION, None, 0.0)],
 )
 async def test_faithfulness_stands_beside_the_tasks_own_metrics(
-    reply: str, faithful: float | None, right: float, data: Path, tmp_path: Path
+    reply: str, faithful: float | None, right: float, tmp_path: Path
 ) -> None:
-    found = await scores(data, "hotpotqa", reply, tmp_path / "out")
+    found = await scores(QuestionAnswering("rivers", "token F1", RIVERS), reply, tmp_path / "out")
     assert (found[FAITHFULNESS], found["exact match"]) == (faithful, right)
     assert found["abstained"] == float(reply == ABSTENTION)
 
 
-async def test_where_the_gold_passages_are_taken_away_it_is_right_to_abstain(data: Path, tmp_path: Path) -> None:
-    task = load_task("hotpotqa_unanswerable", data)
+async def test_where_the_gold_passages_are_taken_away_it_is_right_to_abstain(tmp_path: Path) -> None:
+    task = Unanswerable("rivers_unanswerable", "abstained", RIVERS)
     (example,) = task.examples()
     assert example.id == "a", "the gold passages of the other are unknown"
     assert hidden_documents(task, example) == {"hotpot-1"}
-    assert task.primary == "abstained"
-    assert (await scores(data, task.name, ABSTENTION, tmp_path / "one"))["abstained"] == 1.0
-    assert (await scores(data, task.name, "Answer: 2850 km", tmp_path / "two"))["abstained"] == 0.0
+    assert (await scores(task, ABSTENTION, tmp_path / "one"))["abstained"] == 1.0
+    assert (await scores(task, "Answer: 2850 km", tmp_path / "two"))["abstained"] == 0.0

@@ -179,7 +179,7 @@ def test_of_methods_that_cannot_be_told_apart_the_cheapest_is_taken() -> None:
     assert (found.choice, found.sure) == ("cheap", False)
     by_label = {each.label: each for each in found.standings}
     assert (by_label["bad"].told_apart, by_label["cheap"].told_apart) == (True, False)
-    assert found.text.startswith("Take cheap, em ") and "Which is best cannot be told from 50 questions" in found.text
+    assert found.text.startswith("Take cheap: em ") and "Which is best cannot be told from 50 questions" in found.text
 
 
 def test_usd_decides_what_is_cheap_only_where_all_prices_are_known() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue
 
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import Value
@@ -38,12 +38,6 @@ class Published(Value):
     limit: str = "none"
     repeats: int = 1
     settings: dict[str, JsonValue] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _columns_are_whole(self) -> Published:
-        if any(len(column) != len(self.methods) for column in self.columns.values()):
-            raise ValueError("every column needs a figure for each method")
-        return self
 
 
 @dataclass
@@ -125,10 +119,12 @@ def claims() -> list[Claim]:
 
 def chosen(preset: str) -> list[Claim]:
     """The claims of a preset: all, or a paper's, such as rat-claims. Raises ConfigurationError for an unknown one."""
-    groups = {claim.paper + SUFFIX: claim.paper for claim in claims()}
-    if preset != ALL and preset not in groups:
-        raise ConfigurationError(f"no preset is called {preset!r}; {did_you_mean(preset, {ALL, *groups})}")
-    return [claim for claim in claims() if preset == ALL or claim.paper == groups[preset]]
+    everything = claims()
+    wanted = [claim for claim in everything if preset in (ALL, claim.paper + SUFFIX)]
+    if not wanted:
+        known = {ALL, *(claim.paper + SUFFIX for claim in everything)}
+        raise ConfigurationError(f"no preset is called {preset!r}; {did_you_mean(preset, known)}")
+    return wanted
 
 
 def claim_tables(found: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:

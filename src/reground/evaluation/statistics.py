@@ -258,19 +258,19 @@ def _text(standings: Sequence[Standing], choice: Standing, metric: str, question
     score = f"{metric} {best.mean:.3f} for {best.cost.words()}"
     doubtful = [each for each in others if not each.told_apart]
     if not doubtful:
-        rest = f"all {len(others)} others have p (Holm) of at most" if len(others) > 1 else "p (Holm) is at most"
         most = max(0.001, *(each.adjusted or 0.0 for each in others))
-        measured = f"{others[0].label}, is {others[0].distance}; {rest} {most:.3f}, on {on}"
-        return f"{best.label} is best: {score}. The next, {measured}."
+        rest = f"all {len(others)} others have p (Holm) of at most" if len(others) > 1 else "p (Holm) is at most"
+        distance = f"The next, {others[0].label}, is {others[0].distance}; {rest} {most:.3f}, on {on}."
+        return f"{best.label} is best: {score}. {distance}"
     equal = sum(each.equal for each in standings)
     cheapest = f"is the cheapest of {equal} that cannot be told apart"
-    rival = doubtful[0] if choice is best else choice
     if choice is best:
-        taken = f"Take {best.label}: it scored highest ({score}){f' and {cheapest}' if equal > 1 else ''}."
+        rival = doubtful[0]
+        taken = f"it scored highest ({score}){f' and {cheapest}' if equal > 1 else ''}"
     else:
+        rival = choice
         taken = (
-            f"Take {choice.label}, {metric} {choice.mean:.3f} for {choice.cost.words()}: {best.label} scored highest "
-            f"({best.mean:.3f} for {best.cost.words()}), but {choice.label} {cheapest}."
+            f"{metric} {choice.mean:.3f} for {choice.cost.words()}, {cheapest}; {best.label} scored highest ({score})"
         )
-    measured = f"{rival.label} is {rival.distance}; p (Holm) = {rival.adjusted:.3f}"
-    return f"{taken} Which is best cannot be told from {on} ({measured})."
+    distance = f"{rival.label} is {rival.distance}; p (Holm) = {rival.adjusted:.3f}"
+    return f"Take {choice.label}: {taken}. Which is best cannot be told from {on} ({distance})."

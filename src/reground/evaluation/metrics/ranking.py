@@ -1,4 +1,4 @@
-"""nDCG@k, recall@k, precision@k, MRR and average precision over rankings, as trec_eval defines them; TREC files.
+"""nDCG@k, recall@k and MRR over rankings, as trec_eval defines them; TREC files.
 
 Relevance is a whole number; above 0 is relevant. Gains are the relevance itself (not 2^rel - 1), discounted
 by log2(rank + 1), over the best ranking of all judged documents (Järvelin and Kekäläinen 2002). What is not
@@ -54,54 +54,25 @@ def recall(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> floa
     return len(relevant & set(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
-def precision(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
-    """The number of relevant documents among the first `k`, divided by `k` even if fewer were ranked."""
-    return len(_relevant(relevance) & set(ranking[:k])) / k
-
-
 def reciprocal_rank(ranking: Sequence[str], relevance: Mapping[str, int], k: int | None = None) -> float:
     """One over the rank of the first relevant document, 0 without one. Its mean over queries is MRR."""
     relevant = _relevant(relevance)
     return next((1 / rank for rank, document in enumerate(ranking[:k], start=1) if document in relevant), 0.0)
 
 
-def average_precision(ranking: Sequence[str], relevance: Mapping[str, int]) -> float:
-    """The mean, over the relevant documents, of the precision at each one's rank; its mean over queries is MAP."""
-    relevant = _relevant(relevance)
-    found, total = 0, 0.0
-    for rank, document in enumerate(ranking, start=1):
-        if document in relevant:
-            found += 1
-            total += found / rank
-    return total / len(relevant) if relevant else 0.0
-
-
 def _relevant(relevance: Mapping[str, int]) -> set[str]:
     return {document for document, grade in relevance.items() if grade > 0}
 
 
-_AT_K: dict[str, Callable[[Sequence[str], Mapping[str, int], int], float]] = {
-    "nDCG": ndcg,
-    "recall": recall,
-    "precision": precision,
-    "MRR": reciprocal_rank,
-}
-_WHOLE: dict[str, Metric] = {"MRR": reciprocal_rank, "MAP": average_precision}
-
-
 def ranking_metric(name: str) -> Metric:
-    """The metric behind "nDCG@10", "recall@100", "precision@5", "MRR@10", "MRR" or "MAP".
-
-    Raises ConfigurationError.
-    """
-    if name in _WHOLE:
-        return _WHOLE[name]
+    """The metric behind "nDCG@10", "recall@100", "MRR@10" or "MRR". Raises ConfigurationError."""
+    if name == "MRR":
+        return reciprocal_rank
     parts = re.fullmatch(r"\A(\w++)@([1-9]\d{0,8})", name)
-    if parts is None or parts[1] not in _AT_K:
-        raise ConfigurationError(
-            f"no ranking metric is called {name!r}; there are nDCG@k, recall@k, precision@k, MRR, MAP"
-        )
-    function, k = _AT_K[parts[1]], int(parts[2])
+    functions = {"nDCG": ndcg, "recall": recall, "MRR": reciprocal_rank}
+    if parts is None or parts[1] not in functions:
+        raise ConfigurationError(f"no ranking metric is called {name!r}; there are nDCG@k, recall@k, MRR@k, MRR")
+    function, k = functions[parts[1]], int(parts[2])
     return lambda ranking, relevance: function(ranking, relevance, k)
 
 

@@ -51,7 +51,10 @@ def load_task(name: str, data: Path | None = None) -> Task:
     Raises ConfigurationError with near names for an unknown task, DataError for data that are absent or broken.
     """
     load, where = _found(name)
-    task = load(where or data_root(data)) if _takes_a_folder(load) else load()
+    parameters = inspect.signature(load).parameters.values()
+    # *args and **kwargs, which the base class brings along, are no folder.
+    takes_folder = any(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    task = load(where or data_root(data)) if takes_folder else load()
     missing = [part for part in _PARTS if not hasattr(task, part)]
     if missing:
         raise ConfigurationError(f"the task {name} lacks {', '.join(missing)}: see reground.evaluation.task.Task")
@@ -77,12 +80,6 @@ def load_tasks(names: Iterable[str], data: Path | None, *, own: Sequence[str]) -
         except ConfigurationError as error:
             raise ConfigurationError(f"{error}; name one in a file of your own with --tasks FILE.py:{name}") from None
     return found
-
-
-def _takes_a_folder(load: Loader) -> bool:
-    """Whether a loader has a parameter; *args and **kwargs, which the base class brings along, are none."""
-    parameters = inspect.signature(load).parameters.values()
-    return any(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
 
 
 def _found(name: str) -> tuple[Loader, Path | None]:

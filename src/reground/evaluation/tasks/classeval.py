@@ -121,30 +121,23 @@ class _Class(Line):
         return "\n".join(self.import_statement)
 
 
-@dataclass(frozen=True)
-class _Tested:
-    """A class with the first and last line of each method of its reference, and the methods' tests."""
-
-    given: _Class
-    spans: Mapping[str, tuple[int, int]]
-    tests: Mapping[str, str]
+_Tested = tuple[_Class, Mapping[str, tuple[int, int]], Mapping[str, str]]
+"""A class, the first and last line of each method of its reference, and the methods' tests."""
 
 
 def classeval(root: Path) -> Task:
     """Whole classes from their skeletons."""
     problems, methods = {}, {}
-    for tested in _classes(root):
-        identity = tested.given.task_id
-        problems[identity] = _class_problem(tested.given)
-        methods[identity] = {
-            name: tests for name, tests in tested.tests.items() if f"{identity}/{name}" not in UNSCORABLE
-        }
+    for given, _, tests in _classes(root):
+        identity = given.task_id
+        problems[identity] = _class_problem(given)
+        methods[identity] = {name: own for name, own in tests.items() if f"{identity}/{name}" not in UNSCORABLE}
     return ClassTask("classeval", problems, methods=methods)
 
 
 def classeval_method(root: Path) -> Task:
     """One method at a time, shown in the skeleton. A prompt has only signatures and docstrings of the others."""
-    problems = [problem for tested in _classes(root) for problem in _method_problems(tested)]
+    problems = [problem for tested in _classes(root) for problem in _method_problems(*tested)]
     return ClassTask("classeval_method", {problem.example.id: problem for problem in problems}, form=METHOD_FORM)
 
 
@@ -152,11 +145,16 @@ def _classes(root: Path) -> Iterator[_Tested]:
     path = data_path(root, "classeval", "ClassEval_data.jsonl")
     for line, given in read_values(path, _Class):
         spans = method_lines(parsed_code(given.solution_code, "solution_code", path, line), given.class_name)
-        tests = _method_tests(given, spans)
+        header = given.test.split("\nclass ", 1)[0]
+        tests = {
+            info.method_name: f"{given.imports}\n{header}\n{info.test_code}"
+            for info in given.methods_info
+            if info.method_name in spans and info.test_code.strip()
+        }
         if not tests:
             why = f"the class {given.class_name!r} of solution_code has no method that methods_info has tests of"
             raise DataError(why, path=path, line=line)
-        yield _Tested(given, spans, tests)
+        yield given, spans, tests
 
 
 def _class_problem(given: _Class) -> Problem:
@@ -175,21 +173,12 @@ def _class_problem(given: _Class) -> Problem:
     )
 
 
-def _method_tests(given: _Class, spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
-    """The tests of each method of the reference."""
-    header = given.test.split("\nclass ", 1)[0]
-    return {
-        info.method_name: f"{given.imports}\n{header}\n{info.test_code}"
-        for info in given.methods_info
-        if info.method_name in spans and info.test_code.strip()
-    }
-
-
-def _method_problems(tested: _Tested) -> Iterator[Problem]:
-    given = tested.given
+def _method_problems(
+    given: _Class, spans: Mapping[str, tuple[int, int]], methods: Mapping[str, str]
+) -> Iterator[Problem]:
     name, imports, reference = given.class_name, given.imports, given.solution_code
-    for method, tests in tested.tests.items():
-        first, last = tested.spans[method]
+    for method, tests in methods.items():
+        first, last = spans[method]
         fill = _filler(reference, name, method, (first, last))
 
         def program(code: str, *, fill: Callable[[str], str] = fill, tests: str = tests) -> Program:

@@ -12,9 +12,10 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -25,47 +26,7 @@ from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Line, data_path, parsed_code, read_values, worked
-from reground.evaluation.task import Example, Score, Task
-
-
-@dataclass(frozen=True)
-class Worked:
-    """A solved problem: an imperative sentence, the signature, some reasoning, the body, tests as asserts."""
-
-    asked: str
-    signature: str
-    reasoning: str
-    body: str
-    tests: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.signature.partition("(")[0]
-
-    @property
-    def program(self) -> str:
-        """The whole function."""
-        return f"def {self.signature}:\n{self.body}"
-
-
-WORKED = tuple(Worked(**each) for each in worked("program"))
-
-
-def from_docstring(worked: Worked) -> Demonstration:
-    """A worked problem in HumanEval's layout."""
-    shown = f'def {worked.signature}:\n    """{worked.asked}"""'
-    return Demonstration(
-        question=function_question(worked.name, shown), reasoning=worked.reasoning, answer=worked.program
-    )
-
-
-def from_tests(worked: Worked) -> Demonstration:
-    """A worked problem in MBPP's layout."""
-    asked = f"Write a function to {worked.asked[0].lower()}{worked.asked[1:]}"
-    return Demonstration(
-        question=tested_question(asked, worked.tests), reasoning=worked.reasoning, answer=worked.program
-    )
+from reground.evaluation.task import Example, Loaded, Score, Task
 
 
 def function_question(name: str, shown: str) -> str:
@@ -79,8 +40,28 @@ def tested_question(asked: str, tests: Sequence[str]) -> str:
     return f"{asked}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
 
 
-FROM_DOCSTRING = tuple(map(from_docstring, WORKED))
-FROM_TESTS = tuple(map(from_tests, WORKED))
+def _demonstration(solved: Mapping[str, Any], question: str) -> Demonstration:
+    program = f"def {solved['signature']}:\n{solved['body']}"
+    return Demonstration(question=question, reasoning=solved["reasoning"], answer=program)
+
+
+def _from_docstring(solved: Mapping[str, Any]) -> Demonstration:
+    """A solved problem in HumanEval's layout."""
+    signature = solved["signature"]
+    shown = f'def {signature}:\n    """{solved["asked"]}"""'
+    return _demonstration(solved, function_question(signature.partition("(")[0], shown))
+
+
+def _from_tests(solved: Mapping[str, Any]) -> Demonstration:
+    """A solved problem in MBPP's layout."""
+    asked = solved["asked"]
+    return _demonstration(
+        solved, tested_question(f"Write a function to {asked[0].lower()}{asked[1:]}", solved["tests"])
+    )
+
+
+FROM_DOCSTRING = tuple(map(_from_docstring, worked("program")))
+FROM_TESTS = tuple(map(_from_tests, worked("program")))
 
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
@@ -326,34 +307,15 @@ class ContestProblem(Value):
 
 
 @dataclass(frozen=True)
-class ContestTask:
+class ContestTask(Loaded):
     """A program passes when every case passes within the problem's limits; `cases passed` is the part that did.
 
     corpus: textbooks and a bank of problems. A document with a problem's id is not found for this problem (CR-Planner,
     section 3.2: "all other USACO problems except for the one currently being solved").
     """
 
-    name: str
-    problems: Mapping[str, ContestProblem]
+    problems: Mapping[str, ContestProblem] = field(kw_only=True)
     form: AnswerForm = CONTEST_FORM
-    primary: str = "pass@1"
-    corpus: Path | None = None
-
-    def examples(self) -> Sequence[Example]:
-        """The problems in the data's order."""
-        return [
-            Example(
-                id=problem.id,
-                question=f"{problem.question.strip()}\n\n{_HOW} It has {problem.time_limit_s:g} seconds and "
-                f"{problem.memory_limit_mib} MiB for each test.",
-                metadata={"level": problem.level} if problem.level else {},
-            )
-            for problem in self.problems.values()
-        ]
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """None: problems come without a prompts' split."""
-        return ()
 
     def hidden(self, example: Example) -> frozenset[str]:
         """The problem's own document in the bank."""
@@ -403,7 +365,16 @@ def usaco(root: Path) -> Task:
             raise DataError(f"the id {problem.id!r} is that of an earlier problem", path=path, line=line)
         problems[problem.id] = problem
     corpus = path.with_name("corpus.jsonl")
-    return ContestTask("usaco", problems, corpus=corpus if corpus.is_file() else None)
+    loaded = tuple(
+        Example(
+            id=problem.id,
+            question=f"{problem.question.strip()}\n\n{_HOW} It has {problem.time_limit_s:g} seconds and "
+            f"{problem.memory_limit_mib} MiB for each test.",
+            metadata={"level": problem.level} if problem.level else {},
+        )
+        for problem in problems.values()
+    )
+    return ContestTask("usaco", "pass@1", loaded, corpus=corpus if corpus.is_file() else None, problems=problems)
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {

@@ -15,7 +15,6 @@ import ast
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
@@ -68,13 +67,9 @@ def _asked(question: str, answer: str, reference: str) -> Message:
 
 def quality_prompt(question: str, answer: str, criteria: str) -> str:
     """The prompt for a mark by criteria, without a reference."""
-    return "\n\n".join(
-        [
-            _MARK_INSTRUCTION.format(criteria=criteria),
-            _literals(question=question, answer=answer),
-            f"Continue with two lines: a comment that gives the reason, then `mark = ` and 1 to {MARKS}.",
-        ]
-    )
+    judged = _literals(question=question, answer=answer)
+    close = f"Continue with two lines: a comment that gives the reason, then `mark = ` and 1 to {MARKS}."
+    return f"{_MARK_INSTRUCTION.format(criteria=criteria)}\n\n{judged}\n\n{close}"
 
 
 def _literals(**texts: str) -> str:
@@ -106,8 +101,8 @@ def assigned(reply: str, name: str, form: str) -> object:
     Without such a line it may stand in backticks within a sentence, if no other value does. form: how the line looks,
     for the error. Raises ParseError where there is neither.
     """
-    line = _assignment(name).search(reply)
-    values = [line[1]] if line is not None else _within(name).findall(reply)
+    line = re.search(rf"^[ \t\r`]*+{name}\s*+(?::\s*+\w++\s*+)?+=\s*+([^#\n`]*)", reply, re.MULTILINE)
+    values = [line[1]] if line is not None else re.findall(rf"`{name}\s*+=\s*+([^\n`]*+)`", reply)
     if len(set(values)) != 1:
         raise ParseError(f"there is no line {form}.")
     try:
@@ -115,16 +110,6 @@ def assigned(reply: str, name: str, form: str) -> object:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     return value
-
-
-@cache
-def _assignment(name: str) -> re.Pattern[str]:
-    return re.compile(rf"^[ \t\r`]*+{name}\s*+(?::\s*+\w++\s*+)?+=\s*+([^#\n`]*)", re.MULTILINE)
-
-
-@cache
-def _within(name: str) -> re.Pattern[str]:
-    return re.compile(rf"`{name}\s*+=\s*+([^\n`]*+)`")
 
 
 @dataclass(frozen=True, kw_only=True)
