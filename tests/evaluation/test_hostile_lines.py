@@ -10,7 +10,6 @@ import pytest
 
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
-from reground.core.programs import Execution, Program, Verdict
 from reground.evaluation.questions import part
 from reground.evaluation.results import read_records
 from reground.evaluation.runner import EvalSettings, evaluate
@@ -19,7 +18,6 @@ from reground.methods.search_agent import SearchAgent
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.evaluation.benchmark_files import FILES, names, write
-from tests.evaluation.programs import answered
 
 HUMANEVAL, MBPP, PLUS = "humaneval/HumanEval.jsonl", "mbpp/mbpp.jsonl", "mbpp/MbppPlus-OriginFmt.jsonl"
 CLASSEVAL = "classeval/ClassEval_data.jsonl"
@@ -66,26 +64,6 @@ def test_the_line_and_the_field_are_named(
         load_task(task, tmp_path)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert says in str(caught.value)
-
-
-class WithoutPackages:
-    """A sandbox whose programs see the standard library alone."""
-
-    name, packages = "bare", False
-
-    async def execute(self, program: Program, /) -> Execution:
-        return Execution(verdict=Verdict.EXCEPTION, detail="No module named 'pydantic'")
-
-
-async def test_a_method_of_a_class_that_needs_packages_is_unscored_where_there_are_none(tmp_path: Path) -> None:
-    spoil(tmp_path, CLASSEVAL, task_id="ClassEval_1", import_statement=["import pydantic"])
-    task = load_task("classeval_method", tmp_path)
-    example = next(each for each in task.examples() if each.id == "ClassEval_1/first")
-    score = (await task.score(example, answered(example, "def first(self):\n    return 1"), WithoutPackages()))[
-        "pass@1"
-    ]
-    assert score.value is None
-    assert "pydantic" in score.why
 
 
 async def test_half_a_character_in_a_question_is_repaired(tmp_path: Path) -> None:

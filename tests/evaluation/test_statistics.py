@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.trajectory import Failure
-from reground.evaluation.results import Record, RunConfig, group_means, pass_at, question_scores, summarise
+from reground.evaluation.results import Record, RunConfig, pass_at, question_scores, summarise
 from reground.evaluation.statistics import (
     Candidate,
     Cost,
@@ -132,12 +132,6 @@ def test_the_bound_counts_failures_as_zero_and_leaves_out_what_is_unscored() -> 
     ]
     metrics = summarise(config, [*uneven, *failed], expected=12).metrics
     assert (metrics["pass@1"].bound, metrics["pass@3"].mean, metrics["pass@3"].bound) == (1 / 3, 1.0, 0.5)
-
-
-def test_groups_have_their_own_means() -> None:
-    found = group_means("em", "hop", records({"a": [1.0], "b": [0.0], "cc": [1.0]}, "em"))
-    assert {name: metric.mean for name, metric in found.items()} == {"1": 0.5, "2": 1.0}
-    assert set(group_means("em", "level", records({"a": [1.0]}, "em"))) == {"none"}
 
 
 @given(st.integers(1, 300).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -88,27 +88,23 @@ def number_of(identity: str) -> int | None:
 
 
 def _part(task: str, examples: Sequence[Example], part: str) -> set[str]:
+    """The questions of a range of numbers, 11-175, or of places, 1:164."""
     match = _RANGE.fullmatch(part)
     if match is None:
-        raise ConfigurationError(f"{task} has no question with the id {part!r}; {_near(task, examples, part)}")
+        near = difflib.get_close_matches(part, [example.id for example in examples], n=3, cutoff=0.6)
+        subsets = f"; its subsets: {', '.join(SUBSETS[task])}" if task in SUBSETS else ""
+        like = f"did you mean {' or '.join(near)}?" if near else f"ids look like {examples[0].id}"
+        raise ConfigurationError(f"{task} has no question with the id {part!r}; {like}{subsets}")
     first, last = int(match[1]), int(match[3])
-    within: Callable[[int], bool] = range(first, last + 1).__contains__
     if match[2] == ":":
-        found = {example.id for place, example in enumerate(examples, start=1) if within(place)}
-        if last > len(examples):
-            raise ConfigurationError(f"--ids {part}: {task} has {len(examples)} questions")
+        found = {example.id for example in examples[max(0, first - 1) : last]}
     else:
-        found = {e.id for e in examples if (number := number_of(e.id)) is not None and within(number)}
-    if not found:
-        raise ConfigurationError(f"--ids {part}: no id of {task} has such a number; ids look like {examples[0].id}")
+        found = {e.id for e in examples if (number := number_of(e.id)) is not None and first <= number <= last}
+    if not found or (match[2] == ":" and last > len(examples)):
+        raise ConfigurationError(
+            f"--ids {part}: {task} has no such questions; it has {len(examples)}, and ids look like {examples[0].id}"
+        )
     return found
-
-
-def _near(task: str, examples: Sequence[Example], part: str) -> str:
-    near = difflib.get_close_matches(part, [example.id for example in examples], n=3, cutoff=0.6)
-    subsets = ", ".join(SUBSETS.get(task, {}))
-    said = f"did you mean {' or '.join(near)}?" if near else f"ids look like {examples[0].id}"
-    return f"{said} Its subsets: {subsets}" if subsets else said
 
 
 SUFFIX = "_train"

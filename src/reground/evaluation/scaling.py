@@ -41,28 +41,25 @@ _STEP = (
 class DryRun(Run):
     """A run that makes up replies, passages and verdicts of usual length.
 
-    usual: the replies of calls by name, for a method that parses them. Other replies are in steps, as long as an answer
-    in the method's form usually is (`AnswerForm.usual`), but no longer than half of their maximum.
+    A method that parses replies gives the usual ones by the names of its calls, as `usual`. Other replies are in steps,
+    as long as an answer in the method's form usually is (`AnswerForm.usual`), but no longer than half of their maximum.
     """
 
-    usual: dict[str, str]
-    _tokens: int
-    _count: itertools.count[int]
+    method: Method
+    numbers: itertools.count[int]
 
     @classmethod
     def of(cls, method: Method) -> DryRun:
         """A dry run for a method."""
         run = cls()
-        run.usual = dict(getattr(method, "usual", {}))
-        run._tokens = getattr(method, "form", TEXT).usual
-        run._count = itertools.count(1)
+        run.method, run.numbers = method, itertools.count(1)
         return run
 
     def span(self, name: str, **data: Any) -> Run:
         """A child span, which counts together with its parent."""
         child = super().span(name, **data)
         assert isinstance(child, DryRun)
-        child.usual, child._tokens, child._count = self.usual, self._tokens, self._count  # noqa: SLF001
+        child.method, child.numbers = self.method, self.numbers
         return child
 
     async def generate(
@@ -86,18 +83,19 @@ class DryRun(Run):
         return replies
 
     def _reply(self, name: str, sampling: Sampling) -> Reply:
-        text = self.usual.get(name)
+        text = getattr(self.method, "usual", {}).get(name)
         if text is None:
-            text = steps(min(self._tokens, max(1, sampling.max_tokens // 2)), self._count)
+            usual = getattr(self.method, "form", TEXT).usual
+            text = steps(min(usual, max(1, sampling.max_tokens // 2)), self.numbers)
         elif "{number}" in text:
-            text = text.replace("{number}", str(next(self._count)))
+            text = text.replace("{number}", str(next(self.numbers)))
         said = TokenLogprob(token=text, logprob=-1.0)
         return Reply(text=text, token_logprobs=(said,) if sampling.logprobs else None)
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
         """`k` new passages."""
         return [
-            Passage(id=f"dry{next(self._count)}", title="A usual title", text="passage " * PASSAGE_WORDS)
+            Passage(id=f"dry{next(self.numbers)}", title="A usual title", text="passage " * PASSAGE_WORDS)
             for _ in range(k)
         ]
 
