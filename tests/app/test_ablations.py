@@ -70,7 +70,7 @@ def tasks(data: Path) -> None:
     contents = [{"id": each["id"], "content": each["text"]} for each in DOCUMENTS]
     files |= {"usaco/problems.jsonl": problems, "usaco/corpus.jsonl": DOCUMENTS}
     files |= {"theoremqa/test.jsonl": theorems, "theoremqa/corpus.jsonl": DOCUMENTS}
-    files |= {"DIR/examples/biology.jsonl": ranked, "DIR/documents/biology.jsonl": contents}
+    files |= {"DIR/biology/examples.jsonl": ranked, "DIR/biology/documents.jsonl": contents}
     for name, lines in files.items():
         place = Path(name) if name.startswith("DIR") else data / name
         place.parent.mkdir(parents=True, exist_ok=True)

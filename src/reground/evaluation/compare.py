@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, model_validator
 
 from reground.core.errors import CapabilityError, ConfigurationError, SandboxUnavailable
 from reground.core.language import Value
@@ -214,7 +214,13 @@ class Choice(Value):
     cell: Cell
     questions: int
     trials: tuple[Trial, ...]
-    chosen: int
+    chosen: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _chosen_was_tried(self) -> Choice:
+        if self.chosen >= len(self.trials):
+            raise ValueError("the trial that was chosen is not among those tried")
+        return self
 
     def describe(self) -> str:
         """One line with the chosen size, the number of sizes, and their scores."""
