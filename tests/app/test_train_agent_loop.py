@@ -14,7 +14,6 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from reground.app.cli import train_agent_loop as loops
-from reground.app.cli.console import consoles
 from reground.app.cli.train_agent import AgentLoop
 from reground.core.errors import ConfigurationError
 from reground.core.trajectory import Failure
@@ -94,10 +93,10 @@ class Runs:
     def __init__(self, *left: int) -> None:
         self.left = list(left)
 
-    async def grown_by(self, order: AgentLoop, task: object, out: Path, err: object, *, quiet: bool) -> Summary:
-        return await self.answered_by(order, task, out / "grown", err, quiet=quiet)
+    async def grown_by(self, order: AgentLoop, task: object, out: Path, *, quiet: bool) -> Summary:
+        return await self.answered_by(order, task, out / "grown", quiet=quiet)
 
-    async def answered_by(self, order: AgentLoop, task: object, run: Path, err: object, *, quiet: bool) -> Summary:
+    async def answered_by(self, order: AgentLoop, task: object, run: Path, *, quiet: bool) -> Summary:
         failed = self.left.pop(0)
         config = RunConfig(task="t", data="d", primary="em", form="phrase", method="search_agent", model=order.model)
         why = Failure(type="ModelError", message="away")
@@ -117,7 +116,7 @@ def again(monkeypatch: pytest.MonkeyPatch, out: Path, runs: Runs) -> loops.Loop:
     monkeypatch.setattr(loops, "grown_by", runs.grown_by)
     monkeypatch.setattr(loops, "answered_by", runs.answered_by)
     tasks = dict.fromkeys(("train", "validation", "test"))
-    return loops.Loop(AgentLoop(task="t_train", out=out), *consoles(), True, tasks)
+    return loops.Loop(AgentLoop(task="t_train", out=out), True, tasks)
 
 
 def test_growing_goes_on_when_trying_failed_questions_again_changes_nothing(tmp_path: Path, monkeypatch, capfd) -> None:
@@ -233,7 +232,7 @@ def test_a_measurement_is_of_its_own_task_and_a_student_has_no_adapter_or_price_
         task="t_train", out=tmp_path, model="hf/large", bases="large", test_task="bamboogle", validation="hotpotqa",
         test_limit=7, model_options=options,
     )  # fmt: skip
-    loop = loops.Loop(order, *consoles(), True)
+    loop = loops.Loop(order, True)
     plain = replace(options, adapter=None, price=None)
     for agent, wanted in ((Agent("hf/large"), options), (Agent("hf/large", 0), plain)):
         assert loop.using(agent, tmp_path, 1).model_options == wanted
@@ -246,6 +245,6 @@ def test_a_measurement_is_of_its_own_task_and_a_student_has_no_adapter_or_price_
 def test_another_ranker_has_no_adapter_or_price_of_the_teacher(ranker: str | None, same: bool, tmp_path: Path) -> None:
     options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1))
     order = AgentLoop(task="t_train", out=tmp_path, model="openai/m", ranker=ranker, model_options=options)
-    ranking = loops.Loop(order, *consoles(), True).ranking(tmp_path)
+    ranking = loops.Loop(order, True).ranking(tmp_path)
     assert ranking.model == (ranker or "openai/m")
     assert ranking.model_options == (options if same else ModelOptions())

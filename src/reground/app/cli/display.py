@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib import parse
 
+from rich.console import Console, ConsoleOptions
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
 from reground.app.cli.console import harmless, human_tokens, human_usd
-from reground.core.answers import abstains
+from reground.app.result import Result
+from reground.core.answers import Citation, abstains
+from reground.core.evidence import Skipped
+from reground.core.language import Usage
 from reground.core.trajectory import (
-    Candidate,
     ChooseStep,
     ExecuteStep,
     GenerateStep,
@@ -29,20 +34,8 @@ from reground.core.trajectory import (
     Step,
     Trajectory,
 )
+from reground.retrieval.quotes import file_of, is_html, is_pdf
 from reground.text.alignment import changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from rich.console import Console, ConsoleOptions
-    from rich.segment import Segment
-
-    from reground.app.result import Result
-    from reground.core.answers import Citation, Thought
-    from reground.core.evidence import Skipped
-    from reground.core.language import Usage
-
 
 _LONGEST = 2000
 """Characters of an address; terminals refuse longer ones."""
@@ -75,8 +68,6 @@ def _web(url: str) -> str | None:
 
 
 def _file(citation: Citation, corpus: Path | None) -> str | None:
-    from reground.retrieval.quotes import file_of, is_html, is_pdf
-
     file = None if corpus is None else file_of(citation.url or "", corpus)
     if file is None:
         return None
@@ -153,7 +144,8 @@ def show_answer_text(console: Console, result: Result) -> None:
     if not result.answered:
         alone = "" if abstains(result.text) else " From the model alone:"
         _tell(console, plain(f"Your documents do not say: {result.ungrounded}.{alone}", "yellow"))
-    _tell(console, _marked(result))
+    sentences = [plain(each.text, "yellow" if each.supported is False else "") for each in result.sentences]
+    _tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
 
 
 def show_steps(console: Console, result: Result) -> None:
@@ -161,7 +153,13 @@ def show_steps(console: Console, result: Result) -> None:
     if result.steps:
         console.print(Rule("Steps", style="dim", align="left"))
     for number, step in enumerate(result.steps, start=1):
-        _show_thought(console, number, step)
+        marks = "".join(f"[{marker}]" for marker in step.citations)
+        same = step.draft is None or step.draft.strip() == step.text.strip()
+        text = plain(step.text) if same else corrected(step.draft or "", step.text)
+        _tell(console, Text.assemble((f"{number}. ", "bold"), text, (f" {marks}" if marks else "", "cyan")))
+        for label, words in (("asked", step.query), ("reflection", step.reflection)):
+            if words:
+                _tell(console, plain(f"{label}: {' '.join(words.split())}", "dim"), 3)
 
 
 def show_read(console: Console, result: Result) -> None:
@@ -184,14 +182,6 @@ def show_read(console: Console, result: Result) -> None:
 def unread(skipped: Skipped) -> Text:
     """What a search found and could not read, in a line."""
     return plain(f"not read: {skipped.skipped}: {skipped.why}", "dim")
-
-
-def _marked(result: Result) -> Text:
-    """The answer, its unsupported sentences in another colour."""
-    if not result.sentences:
-        return plain(result.text)
-    styles = ("yellow" if each.supported is False else "" for each in result.sentences)
-    return Text.assemble(*(plain(each.text, style) for each, style in zip(result.sentences, styles, strict=True)))
 
 
 def show_support(console: Console, result: Result) -> None:
@@ -225,16 +215,6 @@ def _source(citation: Citation, result: Result, *, links: bool, markers: Sequenc
     fetched = plain(f", fetched {citation.fetched}" if citation.fetched else "", "dim")
     marks = "".join(f"[{marker}]" for marker in markers or [citation.marker])
     return Text.assemble((f"{marks} ", "cyan"), plain(title, "bold"), "  ", where, under, fetched)
-
-
-def _show_thought(console: Console, number: int, step: Thought) -> None:
-    marks = "".join(f"[{marker}]" for marker in step.citations)
-    changed = step.draft is not None and step.draft.strip() != step.text.strip()
-    said = corrected(step.draft, step.text) if changed and step.draft is not None else plain(step.text)
-    _tell(console, Text.assemble((f"{number}. ", "bold"), said, (f" {marks}" if marks else "", "cyan")))
-    for label, text in (("asked", step.query), ("reflection", step.reflection)):
-        if text:
-            _tell(console, plain(f"{label}: {' '.join(text.split())}", "dim"), 3)
 
 
 def corrected(draft: str, final: str) -> Text:
@@ -292,7 +272,12 @@ def show_trajectory(console: Console, trajectory: Trajectory) -> None:
     _tell(console, plain(trajectory.question, "bold"))
     for step in trajectory.steps:
         console.print(Rule(f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s", style="dim", align="left"))
-        _show_step(console, step)
+        if isinstance(step, ExecuteStep):
+            as_written(console, plain(step.program.source, "dim"))
+        for text in _step_texts(step):
+            _tell(console, text)
+        for skipped in step.skipped if isinstance(step, RetrieveStep) else ():
+            console.print(unread(skipped), soft_wrap=True)
     console.print(Rule("Answer", style="green", align="left"))
     if trajectory.failure is not None:
         _tell(console, plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
@@ -301,47 +286,36 @@ def show_trajectory(console: Console, trajectory: Trajectory) -> None:
     console.print(Text(cost_line(trajectory.usage, trajectory.seconds), style="dim"))
 
 
-def _show_step(console: Console, step: Step) -> None:
+def _step_texts(step: Step) -> Iterator[Text]:
+    """What a step says: prompts and replies, a query and what it found, scores, a choice, notes."""
     if isinstance(step, GenerateStep):
-        _show_call(console, step)
+        yield from (plain(f"{message.role}: {message.content}", "dim") for message in step.messages)
+        for reply in step.replies:
+            if reply.reasoning:
+                yield plain(f"thought: {reply.reasoning}", "dim italic")
+            yield plain(reply.text)
     elif isinstance(step, RetrieveStep):
-        _tell(console, plain(f"query: {step.query}", "cyan"))
+        yield plain(f"query: {step.query}", "cyan")
         for passage in step.passages:
-            _tell(console, plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim"))
-        for skipped in step.skipped:
-            console.print(unread(skipped), soft_wrap=True)
+            yield plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim")
     elif isinstance(step, ExecuteStep):
-        as_written(console, plain(step.program.source, "dim"))
-        _tell(console, plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
-    elif isinstance(step, ScoreStep | ChooseStep):
-        _show_judgement(console, step)
+        yield plain(f"{step.execution.verdict.value}: {step.execution.detail}")
+    elif isinstance(step, ScoreStep):
+        yield plain(f"{step.critic}: {', '.join(f'{score:.3f}' for score in step.scores)}")
+    elif isinstance(step, ChooseStep):
+        yield from _choice_texts(step)
     elif isinstance(step, NoteStep):
-        _tell(console, plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
+        yield plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow")
 
 
-def _show_judgement(console: Console, step: ScoreStep | ChooseStep) -> None:
-    if isinstance(step, ScoreStep):
-        _tell(console, plain(f"{step.critic}: {', '.join(f'{score:.3f}' for score in step.scores)}"))
-        return
-    _tell(console, plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
-    for i, candidate in enumerate(step.candidates):
-        _tell(console, plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
-
-
-def _show_call(console: Console, step: GenerateStep) -> None:
-    for message in step.messages:
-        _tell(console, plain(f"{message.role}: {message.content}", "dim"))
-    for reply in step.replies:
-        if reply.reasoning:
-            _tell(console, plain(f"thought: {reply.reasoning}", "dim italic"))
-        _tell(console, plain(reply.text))
-
-
-def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:
-    """One candidate of a choice in one line: a mark if chosen, the score or the reason for its removal, the text."""
-    worth = candidate.score if candidate.score is not None else candidate.logprob
-    said = candidate.discarded or ("" if worth is None else f"{worth:.3f}")
-    return f"  {'>' if chosen else ' '} {said}{'  ' if said else ''}{_short(candidate.text)}"
+def _choice_texts(step: ChooseStep) -> Iterator[Text]:
+    """What chose, and each candidate: a mark if it was chosen, its score or why it was dropped, its text."""
+    yield plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}")
+    for number, candidate in enumerate(step.candidates):
+        worth = candidate.score if candidate.score is not None else candidate.logprob
+        verdict = candidate.discarded or ("" if worth is None else f"{worth:.3f}")
+        line = f"{verdict}{'  ' if verdict else ''}{_short(candidate.text)}"
+        yield plain(f"  > {line}") if number == step.chosen else plain(f"    {line}", "dim")
 
 
 def _short(text: str, most: int = 160) -> str:

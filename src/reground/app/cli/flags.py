@@ -165,13 +165,17 @@ class Command(TyperCommand):
     @property
     def in_file(self) -> set[str]:
         """The options that only the configuration file has."""
+        return {option for each in self.params for option in each.opts} - {
+            option for each in self._on_the_line() for option in each.opts
+        }
+
+    def _on_the_line(self) -> list[Any]:
         keys = getattr(self.callback, "in_file", ())
-        return {option for each in self.params if each.name in keys for option in each.opts}
+        return [each for each in self.params if each.name not in keys]
 
     def make_parser(self, ctx: Any) -> Any:
         """The parser of the command line, which does not know the options of the configuration file alone."""
-        params, in_file = self.params, self.in_file
-        self.params = [each for each in params if in_file.isdisjoint(each.opts)]
+        params, self.params = self.params, self._on_the_line()
         try:
             return super().make_parser(ctx)
         finally:
