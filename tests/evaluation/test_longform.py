@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import TEXT
-from reground.core.budget import Budget
-from reground.core.errors import BudgetExceeded, DataError, ParseError
-from reground.core.journal import MemoryJournal
+from reground.core.errors import DataError, ParseError
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.longform import (
@@ -77,14 +75,6 @@ async def test_an_unreadable_rating_is_asked_for_once_more_and_not_greedily() ->
     assert [(sampling.n, sampling.temperature) for _, sampling in model.calls] == [(1, 0.0), (1, 0.5)]
     assert "answer = 'An answer.'" in model.prompts[0]
     assert await Judge(model=ScriptedModel(["x", "x"])).rate("Q?", "gold", "a", Run()) is None
-
-
-async def test_a_judgement_is_replayed_and_stays_in_its_budget() -> None:
-    journal, judge = MemoryJournal(), Judge(model=ScriptedModel([NO]))
-    assert await judge.rate("Q?", "gold", "a", Run(journal=journal)) == 0.0
-    assert await Judge(model=ScriptedModel([])).rate("Q?", "gold", "a", Run(journal=journal)) == 0.0
-    with pytest.raises(BudgetExceeded):
-        await judge.rate("Q?", "gold", "a", Run(budget=Budget(tokens=10)))
 
 
 def test_a_judged_task_hides_what_the_task_hides() -> None:

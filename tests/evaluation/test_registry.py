@@ -23,13 +23,6 @@ def test_every_folder_of_the_benchmark_data_is_a_task_by_name() -> None:
     assert folder_schemes() == ["beir", "beir_train", "bright", "questions", "questions_train"]
 
 
-def test_a_folder_of_ones_own_is_a_task(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "queries.jsonl", [{"_id": "1", "text": "q"}])
-    write_jsonl(tmp_path / "corpus.jsonl", [{"_id": "d", "text": "x"}])
-    (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n1\td\t1\n")
-    assert load_task(f"beir:{tmp_path}", tmp_path / "elsewhere").name == tmp_path.name
-
-
 def test_an_unknown_task_gets_near_names(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no task is called 'hotpot_qa'; did you mean hotpotqa"):
         load_task("hotpot_qa", tmp_path)

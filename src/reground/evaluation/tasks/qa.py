@@ -142,20 +142,30 @@ def subject_id(example: Example) -> tuple[str, ...] | str:
     return ids if isinstance(ids, str) else ids[:1]
 
 
+_MATCHES = {"exact match": exact_match, "cover-EM": cover_exact_match, "token F1": token_f1}
+
+
 @dataclass(frozen=True)
 class QuestionAnswering(Loaded):
     """A loaded question-answering task. shots: original questions."""
 
     evidence: Evidence = gold_ids
-    metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall", ABSTAINED)
+    metrics: tuple[str, ...] = (*_MATCHES, "hit", "gold recall", ABSTAINED)
     form: AnswerForm = PHRASE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score the answer phrase and the retrievals."""
+        golds, matches = example.golden_answers, dict.fromkeys(_MATCHES, NO_ANSWER)
+        if trajectory.answer is not None:
+            phrase = self.form.extract(trajectory.answer.text)
+            matches = {name: Score(value=match(phrase, golds)) for name, match in _MATCHES.items()}
+        steps = retrieve_steps(trajectory)
+        shown = hit(golds, shown_texts(trajectory)) if steps else None
+        why = "" if shown is not None else "the answer is no phrase that a passage could hold"
         return {
-            **self._answer_scores(example, trajectory),
-            "hit": _hit(example, trajectory),
-            "gold recall": self.recall(example, retrieve_steps(trajectory)),
+            **matches,
+            "hit": Score(value=shown, why=why) if steps else NO_RETRIEVAL,
+            "gold recall": self.recall(example, steps),
             ABSTAINED: _abstained(trajectory),
         }
 
@@ -174,17 +184,6 @@ class QuestionAnswering(Loaded):
     def ids_begin(self, gold: Sequence[str]) -> str:
         """How the ids of the corpus begin that the gold passages are from: d of d-7."""
         return gold[0].rpartition("-")[0]
-
-    def _answer_scores(self, example: Example, trajectory: Trajectory) -> dict[str, Score]:
-        if trajectory.answer is None:
-            return dict.fromkeys(("exact match", "cover-EM", "token F1"), NO_ANSWER)
-        phrase = self.form.extract(trajectory.answer.text)
-        golds = example.golden_answers
-        return {
-            "exact match": Score(value=exact_match(phrase, golds)),
-            "cover-EM": Score(value=cover_exact_match(phrase, golds)),
-            "token F1": Score(value=token_f1(phrase, golds)),
-        }
 
 
 @dataclass(frozen=True)
@@ -238,13 +237,6 @@ def yes_or_no(phrase: str) -> str | None:
     """The one of yes and no that a phrase begins with; true and false count as them."""
     first, *_ = normalise(phrase).split() or [""]
     return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(first)
-
-
-def _hit(example: Example, trajectory: Trajectory) -> Score:
-    if not retrieve_steps(trajectory):
-        return NO_RETRIEVAL
-    found = hit(example.golden_answers, shown_texts(trajectory))
-    return Score(value=found, why="" if found is not None else "the answer is no phrase that a passage could hold")
 
 
 MULTI_HOP = demonstrations("multi_hop")
