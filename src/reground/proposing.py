@@ -92,20 +92,15 @@ def linked_pairs(passages: Sequence[Passage], *, most: int, seed: int = 0) -> li
     while turns and len(chosen) < most:
         turn = turns.pop(0)
         for pair in turn:
-            limits = _limits(pair)
+            documents = sorted((_document(pair.first), _document(pair.second)))
+            limits = {f"passage {passage.id}": 3 for passage in (pair.first, pair.second)}
+            limits |= {f"link {pair.link.casefold()}": 2, f"documents {documents}": 1}
             if all(used[mark] < limit for mark, limit in limits.items()):
                 used.update(limits.keys())
                 chosen.append(pair)
                 turns.append(turn)
                 break
     return chosen
-
-
-def _limits(pair: Pair) -> dict[str, int]:
-    """What a pair uses up, and how often each may be used."""
-    documents = sorted((_document(pair.first), _document(pair.second)))
-    both = {f"passage {passage.id}": 3 for passage in (pair.first, pair.second)}
-    return {**both, f"link {pair.link.casefold()}": 2, f"documents {documents}": 1}
 
 
 def _document(passage: Passage) -> str:
@@ -350,28 +345,27 @@ class ProposalFile:
     """
 
     def __init__(self, path: Path) -> None:
+        """Raises ConfigurationError if the file is not as this program left it, or is a folder."""
         self.path = path
         self.work = path.with_name(f"{path.name}.work")
         self.journal = self.work / "journal.sqlite"
         self._written = self.work / "written"
+        if path.is_dir():
+            raise ConfigurationError(f"{path} is a folder: give a file with --out")
+        written = self._written.read_text(errors="replace") if self._written.exists() else ""
+        if path.exists() and sha256(path.read_bytes()).hexdigest() not in written:
+            raise ConfigurationError(
+                f"{path} was edited, or is not of this command: give another --out, so that nothing is lost"
+            )
 
     def write(self, proposals: Sequence[Proposal]) -> None:
         """Replace the file. Raises StorageError."""
         lines = [f"{json.dumps(each.model_dump(mode='json'), ensure_ascii=False)}\n".encode() for each in proposals]
-        old = [_checksum(self.path.read_bytes())] if self.path.exists() else []
+        old = [self.path.read_bytes()] if self.path.exists() else []
         # The old sum stays until the new file is there: the process may end between the two.
-        replace_lines(self._written, [f"{each}\n".encode() for each in (*old, _checksum(b"".join(lines)))])
+        sums = (sha256(data).hexdigest() for data in (*old, b"".join(lines)))
+        replace_lines(self._written, [f"{each}\n".encode() for each in sums])
         replace_lines(self.path, lines)
-
-    def check(self) -> None:
-        """Raise ConfigurationError if the file is not as this program left it, or is a folder."""
-        if self.path.is_dir():
-            raise ConfigurationError(f"{self.path} is a folder: give a file with --out")
-        written = self._written.read_text(errors="replace") if self._written.exists() else ""
-        if self.path.exists() and _checksum(self.path.read_bytes()) not in written:
-            raise ConfigurationError(
-                f"{self.path} was edited, or is not of this command: give another --out, so that nothing is lost"
-            )
 
 
 @contextmanager
@@ -381,13 +375,8 @@ def open_proposals(path: Path, *, fresh: bool = False) -> Iterator[ProposalFile]
     Raises ConfigurationError if the file is not as this program left it, or if another process writes it.
     """
     file = ProposalFile(path)
-    file.check()
     file.work.mkdir(parents=True, exist_ok=True)
     with locked(file.work / ".lock", "writing", path):
         for each in file.work.glob("journal.sqlite*") if fresh else ():
             each.unlink()
         yield file
-
-
-def _checksum(data: bytes) -> str:
-    return sha256(data).hexdigest()

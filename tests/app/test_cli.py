@@ -246,27 +246,6 @@ def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stopped early" in said.out
 
 
-def test_the_configuration_file_is_read_flags_override_it_and_unknown_keys_are_refused(
-    capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
-    with serving(in_order("Vienna.")) as server:
-        (home / "reground.toml").write_text(
-            f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "rar"\ncorpus = "docs"\n[budget]\n'
-            "calls = 5\n[settings]\nk = 1\n"
-        )
-        assert run(["ask", "Where is Vienna?", "--method", "rag", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["method"] == "rag"
-    (config,) = (home / "home" / "runs").glob("ask-*/config.json")
-    resolved = json.loads(config.read_text())
-    assert resolved["settings"]["k"] == 1
-    assert resolved["budget"]["calls"] == 5
-    (home / "reground.toml").write_text('modell = "x"\n')
-    assert run(["ask", "Where?"]) == 2
-    assert "did you mean model" in capsys.readouterr().err
-    (home / "reground.toml").write_text("not toml at all")
-    assert run(["ask", "Where?"]) == 2
-
-
 def test_index_builds_updates_and_reports(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     assert run(["index", "docs", "--out", "docs.idx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["documents"] == 2
@@ -320,12 +299,6 @@ def test_methods_and_models_are_listed(capsys: pytest.CaptureFixture[str]) -> No
     assert any("smollm2" in entry["name"] for entry in listed)
     (found,) = [entry for entry in listed if entry["name"] == "openai/one-model"]
     assert found["use"] == f"--model openai/one-model --base-url {found['server']}"
-
-
-def test_nothing_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    run([])
-    said = capsys.readouterr()
-    assert "ask" in said.out + said.err
 
 
 def test_the_real_embedded_model_answers_from_the_command_line(capsys: pytest.CaptureFixture[str], home: Path) -> None:

@@ -138,14 +138,6 @@ def test_eval_takes_the_questions_that_are_named_and_keeps_their_ids(server: Ser
     assert "bamboogle has no question with the id 'b9'; ids look like b0" in " ".join(capfd.readouterr().err.split())
 
 
-def test_compare_takes_the_questions_that_are_named(server: Server, data: Path, capfd) -> None:
-    given = ("--methods", "direct,cot", "--budgets", "none", "--ids", "1:2", "--limit", "1", "--out", "out")
-    assert call(server, data, "compare", *given) == 0
-    configs = [json.loads(path.read_text()) for path in Path("out").glob("*/config.json")]
-    assert [(config["ids"], config["limit"]) for config in configs] == [(["b0", "b1"], 1)] * 2
-    assert len(set(server.asked)) <= 2
-
-
 def test_eval_scores_every_question_and_writes_a_report(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "eval", "--method", "direct", "--price", "1,2", "--out", "out") == 0
     out, err = capfd.readouterr()

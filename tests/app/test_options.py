@@ -15,16 +15,9 @@ import typer
 
 from reground.app import catalogue
 from reground.app.cli import run
-from reground.app.cli.commands import cli
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import Command, everyday, flattened, parts
-from reground.app.cli.train import Export, ReaderData, ReaderFit
-from reground.app.cli.train_agent import AgentLoop
-from reground.app.cli.train_critics import CriticsCollect, CriticsData, CriticsFit, TrainCritics
-from reground.app.cli.train_rewriter import RewriterPpo, RewriterWarmup
-from reground.app.options import Ask, Compare, Demo, Evaluate, Index, Report, Served, Trees
-from reground.app.signature import field_names, meanings, spread
-from reground.core.budget import Budget
+from reground.app.cli.flags import Command, everyday, flattened
+from reground.app.signature import meanings, spread
 from reground.core.errors import ConfigurationError
 from reground.models.options import Price
 from tests.app.reference import methods_page, options_page
@@ -226,33 +219,6 @@ def test_a_misspelt_option_is_answered_with_the_nearest(
 ) -> None:
     assert run(arguments) == 2
     assert near in capsys.readouterr().err
-
-
-ORDERS = [Ask, Demo, Evaluate, Compare, Trees, Index, Report, Served, Export, Budget]
-ORDERS += [
-    CriticsCollect,
-    CriticsData,
-    CriticsFit,
-    TrainCritics,
-    AgentLoop,
-    ReaderData,
-    ReaderFit,
-    RewriterPpo,
-    RewriterWarmup,
-]
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_every_field_of_an_order_says_what_it_means(order: type) -> None:
-    assert meanings(order).keys() == set(field_names(order))
-    assert all(text[-1] == "." for text in meanings(order).values())
-
-
-@pytest.mark.parametrize(("path", "order"), [("ask", Ask), ("eval", Evaluate), ("compare", Compare), ("index", Index)])
-def test_a_commands_help_is_its_orders_words(path: str, order: type) -> None:
-    shown = {p.name: p.help for p in cli.commands[path].params}  # type: ignore[attr-defined]
-    for part in parts(order):
-        assert shown[part.key] == part.help
 
 
 def test_every_setting_of_every_method_has_a_meaning() -> None:

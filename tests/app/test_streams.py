@@ -10,7 +10,6 @@ from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 
 COMMANDS = {
-    "methods": (["methods"], 0),
     "help": (["--help"], 0),
     "ask for JSON": (["ask", "Why?", "-m", "cot", "--model", "openai/mock", "--json"], 0),
     "error": (["ask", "Why?", "-m", "no_such_method"], 2),
