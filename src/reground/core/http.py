@@ -176,7 +176,10 @@ async def read_body(response: ClientResponse, most: int, *, idle: float = IDLE_S
     while piece := await _piece(response.content, idle):
         sent += len(piece)  # limited too, because some of it may unpack to nothing, without end
         if unpack is not None:
-            piece = _unpacked(unpack, piece, most - size)
+            try:
+                piece = b"" if unpack.eof else unpack.decompress(piece, most - size + 1)  # it would keep what follows
+            except zlib.error as error:
+                raise BadBody(f"packed its reply wrongly ({error})", passing=True) from None
         size += len(piece)
         if max(size, sent) > most:
             response.close()
@@ -197,15 +200,6 @@ async def _piece(content: StreamReader, idle: float) -> bytes:
         if not limit.expired():
             raise
         raise BadBody(f"sent nothing for {idle:g} s in the middle of its reply", passing=True) from None
-
-
-def _unpacked(unpack: zlib._Decompress, piece: bytes, room: int) -> bytes:
-    if unpack.eof:  # it would keep what follows the end
-        return b""
-    try:
-        return unpack.decompress(piece, room + 1)
-    except zlib.error as error:
-        raise BadBody(f"packed its reply wrongly ({error})", passing=True) from None
 
 
 def read_json(body: bytes) -> Any:

@@ -209,13 +209,19 @@ class Reply(Value):
         lead = spelled.find(self.text[: max((end for _, end in ranges), default=0)])
         if lead < 0 or spelled[:lead].strip():
             return None
-        kept, at = [], -lead  # a server may take white space off the beginning of the text
-        for token in self.token_logprobs:
-            inside = "".join(token.token[max(0, start - at) : max(0, end - at)] for start, end in ranges)
-            at += len(token.token)
-            if inside:
-                kept.append(token.model_copy(update={"token": inside}))
-        return tuple(kept)
+        # a server may take white space off the beginning of the text
+        return tokens_within(self.token_logprobs, [(start + lead, end + lead) for start, end in ranges])
+
+
+def tokens_within(tokens: Sequence[TokenLogprob], ranges: Sequence[tuple[int, int]]) -> tuple[TokenLogprob, ...]:
+    """The tokens that spell these half-open ranges of the text that all spell. One across a border is cut at it."""
+    inside, at = [], 0
+    for token in tokens:
+        text = "".join(token.token[max(0, start - at) : max(0, end - at)] for start, end in ranges)
+        at += len(token.token)
+        if text:
+            inside.append(token.model_copy(update={"token": text}))
+    return tuple(inside)
 
 
 @runtime_checkable

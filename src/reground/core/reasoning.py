@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reground.core.code_blocks import code_blocks
-from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob, tokens_of
+from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob, tokens_of, tokens_within
 
 _THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?)"
 _NAME = rf"(?:[a-z]{{1,20}}[_:.-]){{0,3}}?{_THINKING}(?:[_:.-][a-z]{{1,20}}){{0,2}}"
@@ -183,13 +183,7 @@ def _tokens_of(text: str, tokens: tuple[TokenLogprob, ...], *, is_cut: bool) -> 
         _, begin, _ = _split(spelled, is_cut=is_cut, alone=True)
         if not spelled.startswith(text, begin):
             return None
-    kept, at = [], 0
-    for token in tokens:
-        low, high = max(begin - at, 0), min(begin + len(text) - at, len(token.token))
-        at += len(token.token)
-        if low < high:
-            kept.append(token.model_copy(update={"token": token.token[low:high]}))
-    return tuple(kept)
+    return tokens_within(tokens, [(begin, begin + len(text))])
 
 
 LEAST, MOST = 256, 16384

@@ -96,19 +96,16 @@ class Evidence:
         room = run.room()
         if room is None:
             return list(markers)
-        return self._cut(markers, tokens=tokens, most=max(0, int(room / uses) - beside))
-
-    def _cut(self, markers: Sequence[int], *, tokens: int, most: int) -> list[int]:
-        """The markers whose passages, after cutting, fit into `most` tokens together."""
-        kept = list(markers)
-        while len(kept) > 1 and self._size(kept, min(tokens, LEAST_PASSAGE)) > most:
-            kept.pop()
-        lengths = range(min(tokens, LEAST_PASSAGE) if len(kept) > 1 else 1, tokens + 1)
-        fitting = bisect_right(lengths, most, key=lambda length: self._size(kept, length))
+        most = max(0, int(room / uses) - beside)
+        first = list(markers)
+        while len(first) > 1 and self._size(first, min(tokens, LEAST_PASSAGE)) > most:
+            first.pop()
+        lengths = range(min(tokens, LEAST_PASSAGE) if len(first) > 1 else 1, tokens + 1)
+        fitting = bisect_right(lengths, most, key=lambda length: self._size(first, length))
         longest = lengths[max(0, fitting - 1)]
         if longest < tokens:
-            self._cuts |= {marker: min(longest, self._cuts.get(marker, longest)) for marker in kept}
-        return kept
+            self._cuts |= {marker: min(longest, self._cuts.get(marker, longest)) for marker in first}
+        return first
 
     def _size(self, markers: Sequence[int], length: int) -> int:
         return tokens_of(self.show(markers, tokens=length)) if markers else 0
@@ -122,11 +119,11 @@ class Evidence:
         self, text: str, run: Run, form: AnswerForm, *, shown: Iterable[int] = (), steps: Iterable[Thought] = ()
     ) -> Answer:
         """An answer written from the passages `shown`, with its citations. Markers that name no passage are removed."""
-        said = self.checked(text, run, form)
-        cited = self.cited(said, form)
+        clean = self.checked(text, run, form)
+        cited = self.cited(clean, form)
         checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
         return Answer(
-            text=said,
+            text=clean,
             citations=self._cite(cited),
             shown=self._cite(dict.fromkeys([*cited, *shown])),
             steps=tuple(checked),
