@@ -137,5 +137,5 @@ def did_you_mean(name: str, known: Iterable[str], then: str = "") -> str:
 
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    said = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-    return f"{said}{'' if near else '.'} {then}" if then else said
+    ending = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return f"{ending}{'' if near else '.'} {then}" if then else ending

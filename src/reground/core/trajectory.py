@@ -188,5 +188,5 @@ def parse_trajectory(data: bytes) -> Trajectory:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        said = f"{where}: {first['msg']}" if where else first["msg"]
-        raise ValueError(f"not a trajectory of version {VERSION}: {said}") from None
+        complaint = f"{where}: {first['msg']}" if where else first["msg"]
+        raise ValueError(f"not a trajectory of version {VERSION}: {complaint}") from None

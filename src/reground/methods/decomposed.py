@@ -95,9 +95,9 @@ class Decomposed(Retrieving):
                     (part, *self._reading(part, evidence.copy(), marks, run, left=len(waiting)))
                     for part, marks in zip(asked, markers, strict=True)
                 ]
-                said = await gather(*(self._read(*each, run) for each in reading))
-                notes |= {n: note for n, note in zip(ready, said, strict=True) if note is not None}
-                if None in said:
+                answers = await gather(*(self._read(*each, run) for each in reading))
+                notes |= {n: note for n, note in zip(ready, answers, strict=True) if note is not None}
+                if None in answers:
                     break
         prompt = self._concluding(question, notes)
         text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
@@ -135,8 +135,8 @@ class Decomposed(Retrieving):
         """A part's short answer; None where there is no room for it beside the last call."""
         with run.optional():
             sampling = self.sampling(self.part_tokens)
-            said = await run.ask(self.model, prompt, name="read", sampling=sampling)
-            return Thought(text=squeezed(said).rstrip("."), query=part, citations=tuple(held))
+            answer = await run.ask(self.model, prompt, name="read", sampling=sampling)
+            return Thought(text=squeezed(answer).rstrip("."), query=part, citations=tuple(held))
         return None
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:

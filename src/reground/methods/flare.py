@@ -99,10 +99,10 @@ class FLARE:
                         step.note("rewriting empty", kept=sentence.strip())
                 known = [*markers, *evidence.cited(text, self.form)]
                 checked = evidence.checked(sentence, step, self.form, known=known).rstrip()
-                said = checked.strip()
-            if not said or said in [thought.text for thought in thoughts]:
+                statement = checked.strip()
+            if not statement or statement in [thought.text for thought in thoughts]:
                 break
-            thoughts.append(Thought(text=said, query=query, citations=tuple(markers)))
+            thoughts.append(Thought(text=statement, query=query, citations=tuple(markers)))
             text += checked + sentence[len(sentence.rstrip()) :]
             run.propose(self._answer(text, evidence, thoughts, run))
             if finished(reply, sentence) or _ANSWERED.search(sentence):

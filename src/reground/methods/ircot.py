@@ -123,7 +123,7 @@ def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:
     Small models repeat the reasoning so far before they continue.
     """
     squeezed = (" ".join(sentence.split()) for sentence in sentences(text))
-    return next((said for said in squeezed if any(map(str.isalnum, said)) and said not in before), "")
+    return next((sentence for sentence in squeezed if any(map(str.isalnum, sentence)) and sentence not in before), "")
 
 
 METHOD = IRCoT

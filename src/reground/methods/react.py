@@ -166,8 +166,8 @@ def parse_action(text: str) -> Action:
     if not argument:
         raise ParseError("The square brackets of the action are empty.")
     thought = _THOUGHT.search(text)
-    said = thought.group(1) if thought is not None else text[: found.start()]
-    return Action(" ".join(said.replace("**", " ").split()), "finish" if finish else "search", argument)
+    words = thought.group(1) if thought is not None else text[: found.start()]
+    return Action(" ".join(words.replace("**", " ").split()), "finish" if finish else "search", argument)
 
 
 def _closed(text: str) -> str:

@@ -250,8 +250,8 @@ class RewriteRetrieveRead(Settings):
         requested again without the marker.
         """
         (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
-        said = is_said(reply.text) and not (name == "answer" and self._lacks(reply.text))
-        if said or not sampling.stop or reply.finish_reason != "stop":
+        is_complete = is_said(reply.text) and not (name == "answer" and self._lacks(reply.text))
+        if is_complete or not sampling.stop or reply.finish_reason != "stop":
             return reply
         plain = sampling.model_copy(update={"stop": ()})
         with run.optional():
@@ -271,7 +271,7 @@ class RewriteRetrieveRead(Settings):
 
 def _examples(pairs: Sequence[tuple[str, str]], stop: str) -> str:
     end = f" {stop}" if stop else ""
-    return "\n\n".join(f"Question: {question}\n{said.strip()}{end}" for question, said in pairs)
+    return "\n\n".join(f"Question: {question}\n{response.strip()}{end}" for question, response in pairs)
 
 
 def _closing(stop: str) -> str:

@@ -81,8 +81,8 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     if form.draft_is_query:
         return step if any(_is_program(body, form) for body in _closed_blocks(step)) else ""
     if not form.final_pass:
-        said = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
-        return said if _settled(said, form) else ""
+        statement = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
+        return statement if _settled(statement, form) else ""
     found = list(_STATED.finditer(step))
     tail = step[found[-1].start("answer") :] if found else ""
     short = form.extract(tail)
@@ -104,13 +104,13 @@ def _closed_blocks(text: str) -> Iterator[str]:
             body.append(line)
 
 
-def _settled(said: str, form: AnswerForm) -> bool:
+def _settled(statement: str, form: AnswerForm) -> bool:
     """Whether the text after the label is an answer, not a plan, a placeholder or a question."""
-    line = said.partition("\n")[0]
-    if not any(char.isalnum() for char in said) or _PLACEHOLDER.match(line) or _LACKING.match(line):
+    line = statement.partition("\n")[0]
+    if not any(char.isalnum() for char in statement) or _PLACEHOLDER.match(line) or _LACKING.match(line):
         return False
     if form.name == "plan":
-        return bool(_NUMBERED.search(said))
+        return bool(_NUMBERED.search(statement))
     if form.name == "choice" and _ARTICLE.match(line):
         return False
     if not form.final_pass or form.name == QUERY.name:

@@ -240,8 +240,8 @@ def mended(text: str) -> str | None:
         elif field["plain"]:
             values[field["plain"]] = field["value"]
         else:
-            said = text[field.end() : following.start() if following else len(text)]
-            content = _within(said, field["quote"]) if following else _last(said, field["quote"])
+            value = text[field.end() : following.start() if following else len(text)]
+            content = _within(value, field["quote"]) if following else _last(value, field["quote"])
             if content is None:
                 return None
             escaped = _UNSAFE.sub(lambda found: _SAFE.get(found.group(), found.group()), content)
@@ -260,14 +260,14 @@ def _fields(text: str) -> list[re.Match[str]]:
     return list(found.values())
 
 
-def _within(said: str, quote: str) -> str | None:
+def _within(value: str, quote: str) -> str | None:
     """The value of a field before the next field: up to its last quote, if only punctuation follows that."""
-    content, closed, rest = said.rpartition(quote)
+    content, closed, rest = value.rpartition(quote)
     return content if closed and not rest.strip(" \t\r\n,)") else None
 
 
-def _last(said: str, quote: str) -> str | None:
+def _last(value: str, quote: str) -> str | None:
     """The value of the last field: up to the first quote and parenthesis that end a line, else the last such pair."""
-    ends = list(re.finditer(rf"{quote}\s*(?:,\s*)?\)(?P<closing>[ \t)]*(?:[\n#`]|\Z))?", said))
+    ends = list(re.finditer(rf"{quote}\s*(?:,\s*)?\)(?P<closing>[ \t)]*(?:[\n#`]|\Z))?", value))
     end = next((end for end in ends if end["closing"] is not None), ends[-1] if ends else None)
-    return None if end is None else said[: end.start()]
+    return None if end is None else value[: end.start()]
