@@ -20,16 +20,13 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic_core import from_json
 
 from reground.core.errors import ConfigurationError
 from reground.core.language import storable_text
-
-if TYPE_CHECKING:
-    from aiohttp import ClientResponse, StreamReader
 
 _SECRET_PARAMETER = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", re.IGNORECASE)
 _MODELS_KEY = "put the key into OPENAI_API_KEY, or into another environment variable that --api-key-env names"
@@ -160,7 +157,27 @@ class BadBody(Exception):
         self.passing = passing
 
 
-async def read_body(response: ClientResponse, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+class _Content(Protocol):
+    """What is still to come of a body."""
+
+    def is_eof(self) -> bool: ...
+
+    async def readany(self) -> bytes: ...
+
+
+class _Response(Protocol):
+    """A response whose body has not been read, as aiohttp gives it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content(self) -> _Content: ...
+
+    def close(self) -> None: ...
+
+
+async def read_body(response: _Response, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
@@ -190,7 +207,7 @@ async def read_body(response: ClientResponse, most: int, *, idle: float = IDLE_S
     return b"".join(parts)
 
 
-async def _piece(content: StreamReader, idle: float) -> bytes:
+async def _piece(content: _Content, idle: float) -> bytes:
     if content.is_eof():  # most replies arrive whole, and a timer costs more than reading them
         return await content.readany()
     try:
