@@ -7,13 +7,23 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
 from io import BytesIO
+from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
+from reground.retrieval.documents import Document, SourceFile, read_file
+from reground.retrieval.reading.result import PLAIN, Circumstances
+
 _RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _MAIN = "http://schemas.openxmlformats.org/{}/2006/main"
+
+
+def read(name: str, content: str | bytes, around: Circumstances = PLAIN) -> Document:
+    """The document that a file of this name and content holds."""
+    data = content.encode() if isinstance(content, str) else content
+    return read_file(SourceFile(Path(name), name, len(data), 0), data, around)
 
 
 def zipped(members: Mapping[str, str | bytes]) -> bytes:

@@ -7,15 +7,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError
-from reground.retrieval.chunking import Chunk, chunk, count_tokens
+from reground.retrieval.chunking import chunk, count_tokens
 
 WORDS = st.sampled_from(
     ["a", "word", "antidisestablishmentarianism", "x1", "北京", "是", "naïve", "--", "'tis", "3.14"]
 )
 GAPS = st.sampled_from([" ", "\n", "\n\n", ". ", "! ", "。", "", "\t", "\u3000", "\n \n"])
+LINES = st.sampled_from(["# h", "## h", "```", "~~~", "| a | b |", "a b. c", "    d", "", "x" * 20])
 TEXTS = st.one_of(
     st.text(max_size=300),
     st.lists(st.tuples(WORDS, GAPS), max_size=80).map(lambda pairs: "".join(word + gap for word, gap in pairs)),
+    st.lists(LINES).map("\n".join),
 )
 SIZES = st.integers(1, 40).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1)))
 
@@ -23,43 +25,19 @@ SIZES = st.integers(1, 40).flatmap(lambda size: st.tuples(st.just(size), st.inte
 @given(TEXTS, SIZES)
 @example("aaaaaa" * 50, (5, 4))
 @example("。" * 50, (2, 1))
-def test_pieces_are_short_enough_and_lose_nothing(text: str, sizes: tuple[int, int]) -> None:
-    size, overlap = sizes
-    pieces = list(chunk(text, size, overlap))
-    for piece in pieces:
-        assert 0 < count_tokens(text[piece.start : piece.end]) <= size
-    covered = set()
-    for piece in pieces:
-        covered.update(range(piece.start, piece.end))
-    lost = [text[i] for i in range(len(text)) if i not in covered and not text[i].isspace()]
-    assert lost == []
-
-
-@given(TEXTS, SIZES)
+@example(" " * 50, (10, 0))
 @example("one two three four five six seven eight nine ten", (4, 3))
-def test_pieces_go_forward_and_overlap_no_more_than_asked(text: str, sizes: tuple[int, int]) -> None:
+def test_pieces_are_short_enough_lose_nothing_and_overlap_as_asked(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
     pieces = list(chunk(text, size, overlap))
+    assert all(0 < count_tokens(text[piece.start : piece.end]) <= size for piece in pieces)
+    covered = {place for piece in pieces for place in range(piece.start, piece.end)}
+    assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
     for before, after in pairwise(pieces):
-        assert before.start < after.start
-        assert before.end < after.end
-        shared = text[after.start : before.end] if after.start < before.end else ""
-        assert count_tokens(shared) <= overlap
-
-
-@given(TEXTS, SIZES)
-def test_what_fits_is_one_piece(text: str, sizes: tuple[int, int]) -> None:
-    size, overlap = sizes
-    pieces = list(chunk(text, size, overlap))
+        assert before.start < after.start and before.end < after.end
+        assert count_tokens(text[after.start : before.end]) <= overlap
     if 0 < count_tokens(text) <= size:
-        assert len(pieces) == 1
-        assert text[pieces[0].start : pieces[0].end] == text.strip()
-    assert (not pieces) == (not text.strip())
-    assert list(chunk(text, size, overlap)) == pieces
-
-
-@given(TEXTS)
-def test_a_text_counts_at_most_its_characters(text: str) -> None:
+        assert [text[piece.start : piece.end] for piece in pieces] == [text.strip()]
     assert count_tokens(text) <= sum(not character.isspace() for character in text)
 
 
@@ -103,35 +81,15 @@ def test_code_that_does_not_fit_is_cut_at_blank_lines_then_at_lines() -> None:
     text = "```\n" + "call(a); more\n" * 6 + "```"
     assert all(part.endswith("more") for part in parts(text, 14)[:-1])
     functions = "def one():\n    a = 1\n\n    return a\n\n\ndef two():\n    # done: yes\n    return 2"
-    assert [part.split("(")[0] for part in chunked(functions, 16)] == ["def one", "def two"]
+    pieces = chunk(functions, 16, is_code=True)
+    assert [functions[piece.start : piece.end].split("(")[0] for piece in pieces] == ["def one", "def two"]
 
 
-def chunked(text: str, size: int) -> list[str]:
-    return [text[piece.start : piece.end] for piece in chunk(text, size, is_code=True)]
-
-
-@given(st.lists(st.sampled_from(["# h", "## h", "```", "~~~", "| a | b |", "a b. c", "    d", "", "x" * 20])))
-def test_whatever_the_structure_nothing_is_lost_or_too_long(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    for size, overlap in ((1, 0), (5, 2), (12, 3), (12, 11)):
-        pieces = list(chunk(text, size, overlap))
-        covered = {place for piece in pieces for place in range(piece.start, piece.end)}
-        assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
-        assert all(count_tokens(text[piece.start : piece.end]) <= size for piece in pieces)
-        assert all(before.start < after.start and before.end < after.end for before, after in pairwise(pieces))
-
-
-def test_cuts_between_sentences_where_no_paragraph_ends() -> None:
+def test_cuts_between_sentences_else_between_words_else_inside_of_one() -> None:
     assert parts("One two three. Four five six. Seven", 7) == ["One two three.", "Four five six. Seven"]
     assert parts('He said "no." She left it there', 8) == ['He said "no."', "She left it there"]
     assert parts("他来了。她走了。我们笑", 6) == ["他来了。", "她走了。", "我们笑"]
-
-
-def test_cuts_between_words_where_no_sentence_ends() -> None:
     assert parts("one two three internationally five", 4) == ["one two three", "internationally five"]
-
-
-def test_cuts_a_word_only_where_nothing_else_is_left() -> None:
     assert parts("a" * 20, 2) == ["a" * 12, "a" * 8]
 
 
@@ -139,13 +97,6 @@ def test_the_overlap_begins_at_a_sentence_if_it_can() -> None:
     text = "One two three four. Five six. Seven eight nine ten."
     assert parts(text, 8, 3) == ["One two three four. Five six.", "Five six. Seven eight nine ten."]
     assert parts("one two three four five six", 4, 2) == ["one two three four", "three four five six"]
-
-
-def test_blank_texts_have_no_pieces() -> None:
-    assert list(chunk("", 10)) == []
-    assert list(chunk(" \n ", 10)) == []
-    assert list(chunk("  x ", 10)) == [Chunk(2, 3)]
-    assert list(chunk(" " * 50, 10)) == []
 
 
 @pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, 10), (10, -1), (10, 11)])

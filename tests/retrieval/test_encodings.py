@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile, read_file
 from reground.retrieval.encodings import Unreadable, decode, east_asian
+from tests.retrieval.files import read
 
 RUSSIAN = "Дунай берёт начало в Шварцвальде и течёт через десять стран к Чёрному морю."
 JAPANESE = "ドナウ川はドイツの森から流れ出し、十か国を通って黒海に注ぐ。"
 CHINESE = "多瑙河发源于德国黑森林，流经十个国家，注入黑海。"
 FRENCH = "Le Danube prend sa source dans la Forêt-Noire et traverse dix pays : très long, très lent, déjà âgé."
 POLISH = "Dunaj wypływa z gór Szwarcwald i płynie przez dziesięć krajów do Morza Czarnego."
-
-
-def read(name: str, content: bytes) -> Document:
-    return read_file(SourceFile(Path(name), name, len(content), 0), content)
 
 
 @pytest.mark.parametrize(

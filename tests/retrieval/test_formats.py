@@ -6,17 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile, read_documents, read_file
+from reground.retrieval.documents import Document, SourceFile, read_documents
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
 from reground.retrieval.reading.web import plain
 from tests.retrieval import files
 from tests.retrieval.corpora import write
-
-
-def read(name: str, content: str | bytes) -> Document:
-    data = content.encode() if isinstance(content, str) else content
-    return read_file(SourceFile(Path(name), name, len(data), 0), data)
+from tests.retrieval.files import read
 
 
 def mailbox(folder: Path, content: bytes) -> list[Document]:

@@ -15,23 +15,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import SourceFile, read_documents, read_file
+from reground.retrieval.documents import SourceFile, read_documents
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filetypes import SUFFIXES
 from reground.retrieval.reading import office
 from tests.retrieval import files
 from tests.retrieval.corpora import write
-from tests.retrieval.files import pdf
+from tests.retrieval.files import pdf, read
 
 BOMB = (
     '<!DOCTYPE d [<!ENTITY a "aaaaaaaaaaaaaaaa">'
     + "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 16}">' for n in range(9))
     + "]>"
 )
-
-
-def read(name: str, content: bytes) -> str:
-    return read_file(SourceFile(Path(name), name, len(content), 0), content).text
 
 
 def members(content: bytes) -> dict[str, bytes]:
@@ -134,7 +130,7 @@ def test_an_entity_of_a_file_outside_is_not_read(tmp_path: Path) -> None:
         read("a.docx", files.zipped(parts | {"word/document.xml": content}))
     page = f"{head}<html><body><p>&x; visible</p></body></html>"
     for name, book in (("a.epub", files.epub({"a": page})), ("a.html", page.encode()), ("a.xhtml", page.encode())):
-        assert "the secret" not in read(name, book)
+        assert "the secret" not in read(name, book).text
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
@@ -214,6 +210,15 @@ def test_a_line_of_300_mb_is_left_out_within_bounds_of_memory(tmp_path: Path) ->
     said, grown = indexed(tmp_path)
     assert [path for path, _ in said] == ["html.html", "line.txt", "sparse.txt"]
     assert grown < 700, "the table of 60 MB is a text and is read; nothing of 300 MB is held"
+
+
+@pytest.mark.slow
+def test_a_line_of_300_mb_in_a_jsonl_corpus_is_named_within_bounds_of_memory(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    line(tmp_path / "docs" / "c.jsonl", 300 << 20, b'{"id": "1", "text": "x"}\n{"id": "2", "text": "')
+    said, grown = indexed(tmp_path)
+    assert "c.jsonl:2: a line of more than 64 MB" in said
+    assert grown < 300
 
 
 def test_every_suffix_has_a_reader_that_refuses_or_reads_noise() -> None:

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile, read_file
 from reground.retrieval.encodings import Unreadable
 from tests.retrieval import files
-
-
-def read(name: str, content: bytes) -> Document:
-    return read_file(SourceFile(Path(name), name, len(content), 0), content)
+from tests.retrieval.files import read
 
 
 def test_word_gives_headings_paragraphs_and_rows() -> None:

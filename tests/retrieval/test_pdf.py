@@ -31,12 +31,13 @@ from pypdf.generic import (
     TextStringObject,
 )  # fmt: skip
 
-from reground.retrieval.documents import SourceFile, read_file
+from reground.retrieval.documents import Document
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
 from reground.retrieval.reading import pdf_program
 from reground.retrieval.reading.pdf import MOST_SCANNED, Pages, pdf_pages, read_pdf
 from reground.retrieval.reading.result import PLAIN, Circumstances
+from tests.retrieval import files
 from tests.retrieval.corpora import write
 from tests.retrieval.files import pdf
 from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
@@ -105,14 +106,6 @@ def test_a_pdf_that_swells_costs_itself_alone() -> None:
     bomb[NameObject("/Filter")] = NameObject("/FlateDecode")
     with pytest.raises(Unreadable, match="breaks its reader, or needs too much memory"):
         pdf_pages(page(bomb, made()))
-
-
-def test_what_the_tick_raises_ends_the_reading() -> None:
-    def stop(share: float = 0.0, /) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        read_pdf(pdf(["Danube"] * 2000), Circumstances(tick=stop))
 
 
 def test_the_first_pages_of_many() -> None:
@@ -192,8 +185,8 @@ def scan(*images: StreamObject) -> bytes:
     return out.getvalue()
 
 
-def read(content: bytes, around: Circumstances | None = None) -> str:
-    return read_file(SourceFile(Path("a.pdf"), "a.pdf", len(content), 0), content, around or Circumstances()).text
+def read(content: bytes, around: Circumstances = PLAIN) -> Document:
+    return files.read("a.pdf", content, around)
 
 
 @pytest.fixture
@@ -224,17 +217,12 @@ def test_a_scan_without_tesseract_is_named_as_one(programs: Path) -> None:
     assert raised.value.kind == "scanned"
 
 
-def test_an_empty_pdf_is_no_scan(programs: Path) -> None:
-    with pytest.raises(Unreadable, match="holds no text"):
-        read(pdf([""]))
-
-
 def test_the_pages_of_a_scan_are_read_in_order(programs: Path) -> None:
     install(programs, "tesseract", READS)
     pages = scan(image(bytes(100), 10, 10), image(bytes(20), 10, 10, 1))
-    assert read(pages).splitlines() == ["page of 5035 -l eng", "", "page of 5035 -l eng"]
-    assert "5035 -l jpn" in read(pages, Circumstances(language="ja"))
-    assert read(pages, Circumstances(language="de")).splitlines()[0].strip() == "page of 5035", "it has no German"
+    assert read(pages).text.splitlines() == ["page of 5035 -l eng", "", "page of 5035 -l eng"]
+    assert "5035 -l jpn" in read(pages, Circumstances(language="ja")).text
+    assert read(pages, Circumstances(language="de")).text.splitlines()[0].strip() == "page of 5035", "it has no German"
 
 
 def test_a_page_is_drawn_whole_and_in_bounds(programs: Path) -> None:
@@ -244,11 +232,6 @@ def test_a_page_is_drawn_whole_and_in_bounds(programs: Path) -> None:
     with Image.open(programs / "page.pgm") as drawn_page:
         assert (drawn_page.size, drawn_page.mode) == ((3000, 3000), "L")
         assert (drawn_page.getpixel((10, 10)), drawn_page.getpixel((50, 1300))) == (255, 0)
-
-
-def test_a_pdf_with_text_is_not_recognised(programs: Path) -> None:
-    install(programs, "tesseract", "exit 1")
-    assert read(pdf(["Text"])) == "Text"
 
 
 def mixed(*between: StreamObject) -> bytes:
@@ -261,28 +244,19 @@ def mixed(*between: StreamObject) -> bytes:
     return out.getvalue()
 
 
-def read_whole(content: bytes) -> tuple[str, str]:
-    found = read_file(SourceFile(Path("a.pdf"), "a.pdf", len(content), 0), content, Circumstances())
-    return found.text, found.partly
-
-
 LARGE, SMALL = (image(JPEG, side, side, Filter="/DCTDecode") for side in (1000, 100))
 
 
 def test_scanned_pages_between_others_are_read_where_they_stand(programs: Path) -> None:
-    assert read_whole(mixed(LARGE, SMALL)) == (
-        "Before\n\nAfter",
-        "1 page of 4 is a picture; install tesseract to have it read",
-    )
-    assert read_whole(mixed(LARGE, LARGE))[1] == "2 pages of 4 are pictures; install tesseract to have them read"
+    document = read(mixed(LARGE, SMALL))
+    assert document.text == "Before\n\nAfter"
+    assert document.partly == "1 page of 4 is a picture; install tesseract to have it read"
+    assert read(mixed(LARGE, LARGE)).partly == "2 pages of 4 are pictures; install tesseract to have them read"
     many = mixed(*[LARGE] * (MOST_SCANNED + 1))
-    assert read_whole(many)[1] == "501 pages of 503 are pictures; install tesseract to have them read"
+    assert read(many).partly == "501 pages of 503 are pictures; install tesseract to have them read"
     install(programs, "tesseract", READS)
-    assert read_whole(mixed(LARGE, SMALL)) == ("Before\n\npage of 5035 -l eng\n\nAfter", "")
-
-
-def test_a_small_picture_alone_on_a_page_is_no_scan(programs: Path) -> None:
-    assert read_whole(mixed(SMALL)) == ("Before\n\nAfter", "")
+    document = read(mixed(LARGE, SMALL))
+    assert (document.text, document.partly) == ("Before\n\npage of 5035 -l eng\n\nAfter", "")
 
 
 @pytest.mark.parametrize("script", ["exit 1", 'test -z "$2" || echo " " > "$2.txt"', "kill -9 $$"])
@@ -299,7 +273,7 @@ def test_a_scan_of_nothing_holds_no_text(programs: Path, script: str) -> None:
 def test_an_image_that_is_broken_costs_its_page(programs: Path, form: dict[str, str]) -> None:
     install(programs, "tesseract", READS)
     pages = scan(image(b"\0\1broken", 10**4, 10**4, **form), image(JPEG, 10, 10, Filter="/DCTDecode"))
-    assert read(pages).splitlines()[-1] == "page of 5035 -l eng"
+    assert read(pages).text.splitlines()[-1] == "page of 5035 -l eng"
 
 
 def test_what_the_tick_raises_ends_a_slow_page_at_once(programs: Path) -> None:
@@ -343,4 +317,4 @@ def drawn(text: str) -> StreamObject:
 @pytest.mark.skipif(TESSERACT is None, reason="needs tesseract")
 @pytest.mark.slow
 def test_the_real_tesseract_reads_a_scan() -> None:
-    assert "Danube is 2850 km" in read(scan(drawn("The Danube is 2850 km long.")))
+    assert "Danube is 2850 km" in read(scan(drawn("The Danube is 2850 km long."))).text

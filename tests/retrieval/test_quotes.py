@@ -10,6 +10,7 @@ import reground
 from reground.core.answers import Answer, Citation, Sentence
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.quotes import line_of, located
+from tests.retrieval.corpora import write
 from tests.retrieval.files import pdf
 
 TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross it. It is\n2850 km long.\n"
@@ -41,51 +42,28 @@ def test_ask_gives_the_line_of_the_file(tmp_path: Path) -> None:
     assert result.answered and result.faithfulness == 1.0
 
 
-def test_a_quote_of_a_pdf_has_a_page(tmp_path: Path) -> None:
-    (tmp_path / "a.PDF").write_bytes(pdf(["The Seine is short.", "The Danube is long."]))
-    quote = Citation(marker=1, passage_id="a.PDF", url="a.PDF", quote="The Danube is long.")
-    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
-    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path).sentences)
-    assert (found.page, found.line) == (2, None)
-
-
-def test_a_quote_of_a_message_without_a_suffix_has_a_line(tmp_path: Path) -> None:
-    (tmp_path / "1:2,S").write_text("From: a@example.org\nDate: today\n\nThe Danube is long.\n")
-    quote = Citation(marker=1, passage_id="1:2,S", url="1:2,S", quote="The Danube is long.")
-    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
-    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path).sentences)
-    assert found.line == 4
-
-
-@pytest.mark.parametrize("content", [None, b"\0\1\2", b"It was changed."])
-def test_a_file_that_is_gone_or_changed_has_no_line(content: bytes | None, tmp_path: Path) -> None:
-    if content is not None:
-        (tmp_path / "a.md").write_bytes(content)
-    quote = Citation(marker=1, passage_id="a.md", url="a.md", quote="It is long.")
-    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
-    assert located(answer, tmp_path) == answer
-
-
-def test_the_web_has_no_lines(tmp_path: Path) -> None:
-    quote = Citation(marker=1, passage_id="a", url="https://example.org/a", quote="It is long.")
-    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
-    assert located(answer, tmp_path) == answer
-
-
-def test_no_file_outside_the_corpus_is_read(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "secret.md").write_text("It is long.")
-    quote = Citation(marker=1, passage_id="a", url="../secret.md", quote="It is long.")
-    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
-    assert located(answer, tmp_path / "docs") == answer
-
-
-def at(quote: str, name: str, content: str, tmp_path: Path) -> Citation:
-    (tmp_path / name).write_text(content)
-    cited = Citation(marker=1, passage_id=name, url=name, quote=quote)
+def at(quote: str, url: str, corpus: Path) -> Citation:
+    """Where a quote of this address is found."""
+    cited = Citation(marker=1, passage_id=url, url=url, quote=quote)
     answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(cited,)),))
-    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path).sentences)
+    ((found,),) = (sentence.supports for sentence in located(answer, corpus).sentences)
     return found
+
+
+def test_a_quote_of_a_pdf_has_a_page_and_one_of_mail_a_line(tmp_path: Path) -> None:
+    mail = "From: a@example.org\nDate: today\n\nThe Danube is long.\n"
+    write(tmp_path, {"a.PDF": pdf(["The Seine is short.", "The Danube is long."]), "1:2,S": mail})
+    found = at("The Danube is long.", "a.PDF", tmp_path)
+    assert (found.page, found.line) == (2, None)
+    assert at("The Danube is long.", "1:2,S", tmp_path).line == 4
+
+
+@pytest.mark.parametrize("url", ["gone.md", "binary.md", "changed.md", "../secret.md", "https://example.org/a"])
+def test_what_does_not_hold_the_quote_has_no_line(url: str, tmp_path: Path) -> None:
+    files = {"docs/binary.md": b"\0\1\2", "docs/changed.md": "It was changed.", "secret.md": "It is long."}
+    write(tmp_path, files)
+    found = at("It is long.", url, tmp_path / "docs")
+    assert (found.line, found.page, found.heading) == (None, None, "")
 
 
 GUIDE = """---
@@ -123,7 +101,7 @@ It is fun.
     ],
 )
 def test_a_place_in_markdown_has_the_headings_above_it(quote: str, line: int, heading: str, tmp_path: Path) -> None:
-    found = at(quote, "guide.md", GUIDE, tmp_path)
+    found = at(quote, "guide.md", write(tmp_path, {"guide.md": GUIDE}))
     assert (found.line, found.heading, found.fragment) == (line, heading, None)
 
 
@@ -145,5 +123,5 @@ quick.</p><h3><a name="linux"></a>Linux</h3><script>h = "It is easy."</script>Ye
     ],
 )
 def test_a_place_in_html_has_the_nearest_id(quote: str, heading: str, fragment: str | None, tmp_path: Path) -> None:
-    found = at(quote, "page.html", PAGE, tmp_path)
+    found = at(quote, "page.html", write(tmp_path, {"page.html": PAGE}))
     assert (found.line, found.heading, found.fragment) == (None, heading, fragment)

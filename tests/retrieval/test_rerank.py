@@ -74,14 +74,10 @@ async def test_both_orders_count_when_they_are_fused() -> None:
 
 async def test_names_tell_everything_that_changes_the_order() -> None:
     inner = ScriptedRetriever(PASSAGES)
-    made = [
-        Reranked(inner, Fixed({}), depth=4),
-        Reranked(inner, Fixed({}), depth=5),
-        Reranked(inner, Fixed({}), depth=4, by="score"),
-        Reranked(inner, Fixed({}, "other"), depth=4),
-        Reranked(ScriptedRetriever(PASSAGES, name="else"), Fixed({}), depth=4),
-    ]
-    assert len({each.name for each in made}) == 5
+    rerankers = [Reranked(inner, Fixed({}), depth=4), Reranked(inner, Fixed({}), depth=5)]
+    rerankers += [Reranked(inner, Fixed({}), depth=4, by="score"), Reranked(inner, Fixed({}, "other"), depth=4)]
+    rerankers.append(Reranked(ScriptedRetriever(PASSAGES, name="else"), Fixed({}), depth=4))
+    assert len({each.name for each in rerankers}) == 5
     with pytest.raises(ConfigurationError, match="at least one passage"):
         Reranked(inner, Fixed({}), depth=0)
 

@@ -124,13 +124,6 @@ def test_a_folder_of_something_else_is_refused_and_left_alone(notes: Path, tmp_p
     assert sorted(file.name for file in notes.iterdir()) == ["cats.md", "dogs.txt"]
 
 
-def test_a_large_index_is_checked_whole_only_if_asked(index: Path) -> None:
-    flip(largest(index, "ledger.sqlite"))
-    assert open_index(index, verify=False).name
-    with pytest.raises(IndexRefused, match="other content"):
-        open_index(index, verify=True)
-
-
 def many(notes: Path, index: Path) -> None:
     lines = [{"id": str(i), "text": f"number {i} in a row of {i * i} owls"} for i in range(2000)]
     write(notes, {"many.jsonl": jsonl(lines)}, old=False)
@@ -162,15 +155,6 @@ async def test_nothing_found_in_an_index_that_was_not_read_whole_is_a_reason_to_
     assert len(await retriever.retrieve("owls", k=1)) == 1
     with pytest.raises(IndexRefused, match="other content"):
         await retriever.retrieve("zebra", k=1)
-
-
-def test_leftovers_of_a_crash_go_with_the_next_build(index: Path, notes: Path) -> None:
-    write(index / "data-0123abcd", {"bm25/half.store": "x", "lock": ""})
-    (index / "manifest.json.part").write_text("{")
-    assert open_index(index).name
-    write(notes, {"new.txt": "Owls hoot."}, old=False)
-    build_index(notes, index)
-    assert len(list(index.glob("data-*"))) == 1
 
 
 def test_two_builds_at_once_are_refused_and_leave_each_other_alone(index: Path, notes: Path) -> None:
