@@ -42,14 +42,14 @@ class _Limits:
         """The next part."""
         self._parts += 1
         if self._parts > _MOST_PARTS:
-            raise Unreadable(f"has more than {_MOST_PARTS} parts", kind="damaged")
+            raise Unreadable(f"has more than {_MOST_PARTS} parts")
         return _Part(self, policy)
 
     def boundary(self) -> None:
         """The parser looks for the parts of a part."""
         self._boundaries += 1
         if self._boundaries > _MOST_NESTED:
-            raise Unreadable(f"has more than {_MOST_NESTED} nested parts", kind="damaged")
+            raise Unreadable(f"has more than {_MOST_NESTED} nested parts")
 
 
 class _Part(Message):
@@ -119,7 +119,7 @@ def messages(file: IO[bytes]) -> Iterator[bytes]:
                 yield b"".join(lines)
             lines, size, first = [], 0, False
         elif first:
-            raise Unreadable("is not a mailbox: it does not begin with a From line", kind="damaged")
+            raise Unreadable("is not a mailbox: it does not begin with a From line")
         elif size < LARGEST_MESSAGE:
             lines.append(piece[1:] if begins and piece.startswith(b">From ") else piece)
             size += len(piece)

@@ -12,18 +12,16 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from io import BytesIO
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import unquote
 
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Rows, Text
 from reground.retrieval.reading.web import plain
-
-T = TypeVar("T")
 
 MOST_MEMBERS = 20_000
 MOST_UNPACKED = 256 << 20
@@ -35,32 +33,36 @@ _ENTRY = b"PK\x01\x02"  # every member of an archive has one in the directory at
 _HEAD = 65_536
 """Bytes in which declarations are looked for before anything is parsed; others are found by the parser."""
 _TICK_ELEMENTS = 20_000
+_LOCKED = "is protected by a password; save it without one"
+_ENTITIES = "is damaged: it declares entities, which no file of its kind needs"
 
 
 class Archive:
     """The members of an archive by name. Raises Unreadable for one that is damaged, encrypted or a bomb."""
 
     def __init__(self, content: bytes, tick: Callable[[], None]) -> None:
+        if content.startswith(_OLD_OFFICE) and _ENCRYPTED_OFFICE in content:
+            raise Unreadable(_LOCKED, kind="encrypted")
         if content.startswith(_OLD_OFFICE):
-            raise _not_zipped(content)
+            raise Unreadable("is an old Office file under a new name; open it and save it again", kind="old")
         if content.count(_ENTRY) > MOST_MEMBERS:
             raise Unreadable(f"is an archive of more than {MOST_MEMBERS} members", kind="large")
         self._left = MOST_UNPACKED
         self._held = 0
         self._tick = tick
-        self._zip = _guarded(lambda: zipfile.ZipFile(BytesIO(content)))
+        with _guarded():
+            self._zip = zipfile.ZipFile(BytesIO(content))
         self.names = frozenset(self._zip.namelist())
 
     def read(self, name: str) -> bytes:
         """The content of a member; b"" where there is none."""
         if name not in self.names:
             return b""
-        info = self._member(name)
-        return _guarded(lambda: self._zip.read(info))  # no more bytes than it has announced
+        with _guarded():
+            return self._zip.read(self._member(name))  # no more bytes than it has announced
 
     def tree(self, name: str) -> Any:
         """A small member as a tree of lxml's; None where it is missing."""
-        self._held = 0
         root = None
         for root in self._parsed(name):  # noqa: B007
             pass
@@ -71,12 +73,15 @@ class Archive:
 
         Elements inside of a wanted one are left to it.
         """
-        self._held = 0
         for element in self._parsed(name):
-            if local(element) in tags and not inside(element, *tags):
-                yield element
-                self._held -= sum(1 for _ in element.iter())
-                _empty(element)
+            if local(element) not in tags or inside(element, *tags):
+                continue
+            yield element
+            self._held -= sum(1 for _ in element.iter())
+            element.clear()
+            parent = element.getparent()
+            while parent is not None and element.getprevious() is not None:  # the emptied ones before it
+                del parent[0]
 
     def _parsed(self, name: str) -> Iterator[Any]:
         """Every element of a member, when it ends; the root is the last."""
@@ -85,33 +90,47 @@ class Archive:
         from lxml import etree
 
         info = self._member(name)
-        with _guarded(lambda: self._zip.open(info)) as head:
-            if b"<!ENTITY" in _guarded(lambda: head.read(_HEAD)):
-                raise _entities()
-        parse = etree.iterparse(
-            _guarded(lambda: self._zip.open(info)), events=("end",), resolve_entities=False, load_dtd=False,
-            no_network=True, huge_tree=False, remove_comments=True, remove_pis=True,
-        )  # fmt: skip
-        for number, element in enumerate(_guarded_each(parse)):
-            if not number:
-                _refuse_entities(element)
-            self._held += 1
-            if self._held > MOST_HELD:
-                raise Unreadable(f"holds more than {MOST_HELD} elements of XML at once", kind="large")
-            if number % _TICK_ELEMENTS == 0:
-                self._tick()
-            yield element
+        self._held = 0
+        with _guarded():
+            with self._zip.open(info) as head:
+                if b"<!ENTITY" in head.read(_HEAD):
+                    raise Unreadable(_ENTITIES)
+            parse = etree.iterparse(
+                self._zip.open(info), events=("end",), resolve_entities=False, load_dtd=False,
+                no_network=True, huge_tree=False, remove_comments=True, remove_pis=True,
+            )  # fmt: skip
+            for number, (_, element) in enumerate(parse):
+                declared = None if number else element.getroottree().docinfo.internalDTD
+                if declared is not None and next(declared.iterentities(), None) is not None:
+                    raise Unreadable(_ENTITIES)
+                self._held += 1
+                if self._held > MOST_HELD:
+                    raise Unreadable(f"holds more than {MOST_HELD} elements of XML at once", kind="large")
+                if number % _TICK_ELEMENTS == 0:
+                    self._tick()
+                yield element
 
     def _member(self, name: str) -> zipfile.ZipInfo:
         """What the archive says of a member, if that keeps the limits; its size counts against them."""
         info = self._zip.getinfo(name)
         if info.flag_bits & 1:
-            raise Unreadable("is protected by a password; save it without one", kind="encrypted")
+            raise Unreadable(_LOCKED, kind="encrypted")
         if info.file_size > self._left:
             raise Unreadable(f"unpacks to more than {MOST_UNPACKED >> 20} MB", kind="large")
         self._left -= info.file_size
         self._tick()
         return info
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    """Whatever is tripped over in a hostile or damaged archive is Unreadable."""
+    try:
+        yield
+    except (MemoryError, Unreadable):
+        raise
+    except Exception as error:  # zipfile and zlib raise some ten kinds
+        raise Unreadable(f"is damaged: {error or type(error).__name__}") from None
 
 
 def local(element: Any) -> str:
@@ -121,10 +140,16 @@ def local(element: Any) -> str:
 
 def attribute(element: Any, name: str) -> str:
     """The value of an attribute whatever its namespace; "" without one."""
-    found = element.get(name)
-    if found is None:
-        found = next((value for key, value in element.items() if key.rpartition("}")[2] == name), "")
-    return str(found)
+    plain_value = element.get(name)
+    if plain_value is not None:
+        return str(plain_value)
+    return next((str(value) for key, value in element.items() if key.rpartition("}")[2] == name), "")
+
+
+def number_in(element: Any, name: str, default: int = -1) -> int:
+    """The number in an attribute; the default where there is none, or one that is absurdly long."""
+    value = attribute(element, name)
+    return int(value) if value.isdecimal() and len(value) < 9 else default
 
 
 def named(tree: Any, *names: str) -> Iterator[Any]:
@@ -137,44 +162,42 @@ def inside(element: Any, *names: str) -> bool:
     return any(local(outer) in names for outer in element.iterancestors())
 
 
-def _empty(element: Any) -> None:
-    """Free what an element holds, and the emptied ones before it."""
-    element.clear()
-    parent = element.getparent()
-    while parent is not None and element.getprevious() is not None:
-        del parent[0]
+def relations(archive: Archive, part: str) -> Iterator[tuple[str, str, str]]:
+    """Id, type and target of what a part of an Office file refers to, inside of the file."""
+    folder, name = posixpath.split(part)
+    for each in named(archive.tree(f"{folder}/_rels/{name}.rels"), "Relationship"):
+        target = posixpath.normpath(posixpath.join("/", folder, attribute(each, "Target"))).lstrip("/")
+        if target in archive.names and attribute(each, "TargetMode") != "External":
+            yield attribute(each, "Id"), attribute(each, "Type"), target
 
 
-def _refuse_entities(element: Any) -> None:
-    declared = element.getroottree().docinfo.internalDTD
-    if declared is not None and next(declared.iterentities(), None) is not None:
-        raise _entities()
+def _title(tree: Any) -> str:
+    """The title in a description of a file; "" without one."""
+    titles = (each.text or "" for each in named(tree, "title"))
+    return next(filter(str.strip, titles), "")
 
 
-def _entities() -> Unreadable:
-    return Unreadable("is damaged: it declares entities, which no file of its kind needs", kind="damaged")
+class _Tables:
+    """Turns the rows of a part's tables into lines, each table with the names of its own columns.
 
+    tag: the local name of a table. partly: what of the tables was not read.
+    """
 
-def _not_zipped(content: bytes) -> Unreadable:
-    if _ENCRYPTED_OFFICE in content:
-        return Unreadable("is protected by a password; save it without one", kind="encrypted")
-    return Unreadable("is an old Office file under a new name; open it and save it again", kind="old")
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+        self._table: Any = None
+        self._rows = Rows()
+        self.partly = ""
 
-
-def _guarded(work: Callable[[], T]) -> T:
-    """The result of the work; what it trips over in a hostile or damaged archive is Unreadable."""
-    try:
-        return work()
-    except (MemoryError, Unreadable):
-        raise
-    except Exception as error:  # zipfile and zlib raise some ten kinds
-        raise Unreadable(f"is damaged: {error or type(error).__name__}") from None
-
-
-def _guarded_each(parse: Iterator[tuple[str, Any]]) -> Iterator[Any]:
-    done = object()
-    while (event := _guarded(lambda: next(parse, done))) is not done:
-        yield event[1]  # type: ignore[index]
+    def lines(self, row: Any, cells: list[str]) -> Iterator[str]:
+        """The line of a row that is not empty, in a spreadsheet after the name of its sheet."""
+        table = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
+        if table is not self._table:
+            self._table, self._rows = table, Rows()
+            if table is not None and inside(table, "spreadsheet"):
+                yield f"# {attribute(table, 'name')}"
+        yield from self._rows.lines([cells])
+        self.partly = self.partly or self._rows.partly
 
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
@@ -182,40 +205,44 @@ _SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, an
 _CONTROLS = ("sdt", "sdtContent", "customXml")
 """What forms put around cells and rows."""
 _HEADING = re.compile(r"heading ([1-6])")
-_NUMBER = re.compile(r"(\d{1,9})\.xml")
-_TITLES = 20
-"""Elements of a file's description among which its title is looked for."""
+_SHOW = "ppt/presentation.xml"
 
 
 def read_word(content: bytes, around: Circumstances) -> Read:
     """A .docx: headings as Markdown, the rows of tables on a line each, then foot- and endnotes."""
     archive = Archive(content, around.tick)
     if "word/document.xml" not in archive.names:
-        raise Unreadable("is damaged: it holds no Word document", kind="damaged")
-    levels, tables = _heading_levels(archive), _Tables()
+        raise Unreadable("is damaged: it holds no Word document")
+    levels, tables = _heading_levels(archive), _Tables("tbl")
     text, title = Text(), ""
     for part in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
-            line = tables.row(element) if is_row else paragraph(element)
+            line = next(tables.lines(element, _cells(element)), "") if is_row else paragraph(element)
             level = 0 if is_row else levels.get(_value(element, "pStyle"), 0)
             title = title or (line if level == 1 else "")
             if not text.add(f"{'#' * level} {line}" if level and line else line):
                 break
-    return Read(title or _title(archive.tree("docProps/core.xml")), str(text), partly=text.partly)
+    return Read(title or _title(archive.tree("docProps/core.xml")), str(text), partly=text.partly or tables.partly)
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
     """A .pptx: slide by slide in the order of the show, each with its notes."""
     archive = Archive(content, around.tick)
-    slides = _slides(archive)
-    if not slides:
-        raise Unreadable("is damaged: it holds no slides", kind="damaged")
+    parts = {id_: target for id_, type_, target in relations(archive, _SHOW) if type_.endswith("/slide")}
+    if not parts:
+        raise Unreadable("is damaged: it holds no slides")
+    # A slide has a number in the attribute id and the part's name in another of the same local name.
+    shown = (
+        value for each in named(archive.tree(_SHOW), "sldId") for key, value in each.items() if key.endswith("}id")
+    )
+    slides = list(dict.fromkeys(parts[id_] for id_ in shown if id_ in parts)) or list(parts.values())
     text, title = Text(), ""
     for number, slide in enumerate(slides, start=1):
         lines = _paragraphs(archive, slide)
         title = title or (lines[0] if lines else "")
-        notes = [line for part in _related(archive, slide, "/notesSlide") for line in _paragraphs(archive, part)]
+        remarks = [target for _, type_, target in relations(archive, slide) if type_.endswith("/notesSlide")]
+        notes = [line for part in remarks for line in _paragraphs(archive, part)]
         block = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
         if (lines or notes) and not text.add("\n".join(block)):
             break
@@ -236,53 +263,21 @@ def paragraph(element: Any) -> str:
     return "".join(pieces).strip()
 
 
-def relations(archive: Archive, part: str) -> Iterator[tuple[str, str, str]]:
-    """Id, type and target of what a part of an Office file refers to, inside of the file."""
-    folder, name = posixpath.split(part)
-    tree = archive.tree(f"{folder}/_rels/{name}.rels")
-    for each in named(tree, "Relationship"):
-        target = posixpath.normpath(posixpath.join("/", folder, attribute(each, "Target"))).lstrip("/")
-        if target in archive.names and attribute(each, "TargetMode") != "External":
-            yield attribute(each, "Id"), attribute(each, "Type"), target
+def _cells(row: Any) -> list[str]:
+    """The texts of the cells of a row, also those in content controls, each at the column where it begins.
 
-
-def _related(archive: Archive, part: str, kind: str) -> list[str]:
-    return [target for _, type_, target in relations(archive, part) if type_.endswith(kind)]
-
-
-class _Tables:
-    """Turns the rows of a part's tables into lines, each table with the names of its own columns."""
-
-    def __init__(self) -> None:
-        self._table: Any = None
-        self._rows = Rows()
-
-    def row(self, element: Any) -> str:
-        """The line of a row; "" of an empty one."""
-        table = next((outer for outer in element.iterancestors() if local(outer) == "tbl"), None)
-        if table is not self._table:
-            self._table, self._rows = table, Rows()
-        cells: list[str] = []
-        for cell in _cells(element):
-            text = " ".join(map(paragraph, named(cell, "p")))
-            cells += [text, *[""] * (_columns(cell) - 1)]
-        return next(self._rows.lines([cells]), "")
-
-
-def _cells(row: Any) -> Iterator[Any]:
-    """The cells of a row, also those that stand in content controls."""
+    PowerPoint writes an empty cell for each more column that a cell takes.
+    """
+    cells: list[str] = []
     for each in row:
         if local(each) == "tc":
-            yield each
+            properties = next((inner for inner in each if local(inner) == "tcPr"), None)
+            span = next((number_in(inner, "val") for inner in named(properties, "gridSpan")), 1)
+            columns = min(max(span, 1), MOST_COLUMNS)
+            cells += [" ".join(map(paragraph, named(each, "p"))), *[""] * (columns - 1)]
         elif local(each) in _CONTROLS:
-            yield from _cells(each)
-
-
-def _columns(cell: Any) -> int:
-    """The columns that a cell of Word takes; PowerPoint writes an empty cell for each more."""
-    properties = next((each for each in cell if local(each) == "tcPr"), None)
-    span = "" if properties is None else _value(properties, "gridSpan")
-    return min(int(span), MOST_COLUMNS) if span.isdecimal() and len(span) < 9 else 1
+            cells += _cells(each)
+    return cells
 
 
 def _heading_levels(archive: Archive) -> dict[str, int]:
@@ -301,37 +296,12 @@ def _value(element: Any, name: str) -> str:
     return next((attribute(each, "val") for each in named(element, name)), "")
 
 
-def _title(tree: Any) -> str:
-    """The title in a description of a file; "" without one."""
-    titles = (each.text or "" for each in islice(named(tree, "title"), _TITLES))
-    return next(filter(str.strip, titles), "")
-
-
-def _slides(archive: Archive) -> list[str]:
-    """The parts that are slides, in the order of the show."""
-    parts = {id_: target for id_, type_, target in relations(archive, _SHOW) if type_.endswith("/slide")}
-    ids = [_relation_id(each) for each in named(archive.tree(_SHOW), "sldId")]
-    return list(dict.fromkeys(parts[id_] for id_ in ids if id_ in parts)) or sorted(parts.values(), key=_number)
-
-
-_SHOW = "ppt/presentation.xml"
-
-
-def _relation_id(element: Any) -> str:
-    return next((str(value) for key, value in element.items() if key.endswith("}id")), "")
-
-
-def _number(part: str) -> int:
-    match = _NUMBER.search(part)
-    return int(match[1]) if match else 0
-
-
 def _paragraphs(archive: Archive, part: str) -> list[str]:
     """The paragraphs and rows of a slide; page numbers and the like, which fields fill in, are left out."""
-    tables, lines = _Tables(), []
+    tables, lines = _Tables("tbl"), list[str]()
     for each in archive.elements(part, "p", "tr"):
         if local(each) == "tr":
-            lines.append(tables.row(each))
+            lines += tables.lines(each, _cells(each))
         elif not any(local(piece) == "fld" for piece in each):
             lines.append(paragraph(each))
     return [line for line in lines if line]
@@ -353,32 +323,22 @@ _LAST_DAY = 2_958_466.0  # the year 9999 ends
 def read_sheets(content: bytes, around: Circumstances) -> Read:
     """An .xlsx: for every sheet its name, and its rows as `column: value`."""
     archive = Archive(content, around.tick)
-    sheets, is_1904 = _sheets(archive)
-    if not sheets:
-        raise Unreadable("is damaged: it holds no sheets", kind="damaged")
+    parts = {id_: target for id_, type_, target in relations(archive, _BOOK) if type_.endswith("/worksheet")}
+    book = archive.tree(_BOOK)
+    sheets = [(each, parts.get(attribute(each, "id"), "")) for each in named(book, "sheet")]
+    if not any(part for _, part in sheets):
+        raise Unreadable("is damaged: it holds no sheets")
+    is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
     values = _Values(_strings(archive), _date_styles(archive), datetime(1904, 1, 1) if is_1904 else None)
     text, partly = Text(), ""
-    for name, part in sheets:
+    for sheet, part in sheets:
         rows = Rows()
         lines = rows.lines(values.row(row) for row in archive.elements(part, "row"))
         first = next(lines, None)
         if first is not None:
-            text.extend([f"# {name}", first]).extend(lines)
+            text.extend([f"# {attribute(sheet, 'name')}", first]).extend(lines)
         partly = partly or text.partly or rows.partly
     return Read("", str(text), partly=partly)
-
-
-def _sheets(archive: Archive) -> tuple[list[tuple[str, str]], bool]:
-    """Name and part of every sheet, and whether dates are counted from 1904."""
-    parts = {id_: target for id_, type_, target in relations(archive, _BOOK) if type_.endswith("/worksheet")}
-    sheets: list[tuple[str, str]] = []
-    is_1904 = False
-    for each in named(archive.tree(_BOOK), "sheet", "workbookPr"):
-        if local(each) == "workbookPr":
-            is_1904 = attribute(each, "date1904") in ("1", "true")
-        elif part := parts.get(attribute(each, "id")):
-            sheets.append((attribute(each, "name"), part))
-    return sheets, is_1904
 
 
 def _strings(archive: Archive) -> list[str]:
@@ -393,27 +353,27 @@ def _strings(archive: Archive) -> list[str]:
 
 def _string(element: Any) -> str:
     """A text without its reading aids for Chinese characters."""
-    text = "".join(each.text or "" for each in named(element, "t") if not inside(each, "rPh"))
-    return _ESCAPED.sub(_unescaped, text)
+    return _unescaped("".join(each.text or "" for each in named(element, "t") if not inside(each, "rPh")))
 
 
-def _unescaped(escaped: re.Match[str]) -> str:
-    return storable_text(chr(int(escaped[1], 16)))
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda escaped: storable_text(chr(int(escaped[1], 16))), text)
 
 
 def _date_styles(archive: Archive) -> frozenset[int]:
     """The numbers of the cell styles that show a date or a time."""
     styles = archive.tree("xl/styles.xml")
-    if styles is None:
-        return frozenset()
-    own = {attribute(each, "numFmtId") for each in named(styles, "numFmt") if _is_date(each)}
-    formats = next((each for each in styles if local(each) == "cellXfs"), ())
-    ids = [attribute(each, "numFmtId") for each in formats]
-    return frozenset(n for n, id_ in enumerate(ids) if id_ in own or (id_.isdecimal() and int(id_[:9]) in _DATES))
+    own = {attribute(each, "numFmtId") for each in named(styles, "numFmt") if _is_date(attribute(each, "formatCode"))}
+    formats = next(named(styles, "cellXfs"), ())
+    return frozenset(
+        number
+        for number, each in enumerate(formats)
+        if attribute(each, "numFmtId") in own or number_in(each, "numFmtId") in _DATES
+    )
 
 
-def _is_date(element: Any) -> bool:
-    format_ = attribute(element, "formatCode")[:255].lower()
+def _is_date(format_: str) -> bool:
+    format_ = format_[:255].lower()
     code = _QUOTED.sub("", format_)
     lasts = any(f"[{letter}" in format_ for letter in "hms")  # hours beyond a day: a length of time
     return not lasts and any(letter in code for letter in "ymdh")
@@ -449,22 +409,17 @@ class _Values:
             return self._strings[number] if 0 <= number < len(self._strings) else ""
         if type_ == "b":
             return "TRUE" if stored == "1" else "FALSE" if stored else ""
-        style = cell.get("s", "")
-        is_date = style.isdecimal() and len(style) < 9 and int(style) in self._dates
         if type_ == "str":
-            return _ESCAPED.sub(_unescaped, stored)
-        return stored if type_ in ("e", "d") else self._number(stored, is_date=is_date)
+            return _unescaped(stored)
+        return stored if type_ in ("e", "d") else self._number(stored, number_in(cell, "s") in self._dates)
 
-    def _number(self, stored: str, *, is_date: bool) -> str:
+    def _number(self, stored: str, is_date: bool) -> str:
         try:
             number = float(stored)
-        except ValueError:
-            return stored
-        if is_date and 0 <= number < _LAST_DAY:
-            try:
+            if is_date and 0 <= number < _LAST_DAY:
                 return self._date(number)
-            except OverflowError:  # rounded, or counted from 1904, it lies beyond the last day
-                return stored
+        except (ValueError, OverflowError):  # no number; or rounded, or counted from 1904, beyond the last day
+            return stored
         return f"{number:.15g}" if "." in stored and len(stored) > 15 else stored  # what Excel shows of 0.1 + 0.2
 
     def _date(self, number: float) -> str:
@@ -482,66 +437,36 @@ def _place(reference: str, following: int) -> int:
     place = 0
     for letter in match.group() if match else "":
         place = place * 26 + ord(letter) - 64
-    return max(place - 1, following) if place else following
+    return max(place - 1, following)
 
 
 _CONTENT = "content.xml"
 _MOST_SPACES = 100
-_UNSAID = ("tracked-changes", "annotation")
+_REMARKS = ("tracked-changes", "annotation")
 
 
 def read_open_document(content: bytes, around: Circumstances) -> Read:
     """An .odt, .ods or .odp: headings as Markdown, rows of sheets with their columns' names, slides by number."""
     archive = Archive(content, around.tick)
     if _CONTENT not in archive.names:
-        raise Unreadable("is damaged: it holds no OpenDocument content", kind="damaged")
+        raise Unreadable("is damaged: it holds no OpenDocument content")
     if b"encryption-data" in archive.read("META-INF/manifest.xml"):
-        raise Unreadable("is protected by a password; save it without one", kind="encrypted")
-    text, sheets = Text(), _OpenTables()
+        raise Unreadable(_LOCKED, kind="encrypted")
+    text, tables, slides = Text(), _Tables("table"), 0
     for element in archive.elements(_CONTENT, "p", "h", "table-row", "page", "tracked-changes"):
-        if not all(text.add(block) for block in _open_blocks(element, sheets)):
+        name = local(element)
+        if name == "table-row":
+            text.extend(tables.lines(element, _sheet_cells(element)))
+        elif name == "page":
+            slides += 1
+            lines = [line for each in _unremarked(element) if (line := _open_text(each))]
+            text.add("\n".join([f"Slide {slides}", *lines]) if lines else "")
+        elif name != "tracked-changes":
+            level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
+            text.add(f"{'#' * level} {_open_text(element)}")
+        if text.is_cut:
             break
-    return Read(_title(archive.tree("meta.xml")), str(text), partly=text.partly or sheets.partly)
-
-
-class _OpenTables:
-    """The tables of a file, row by row."""
-
-    def __init__(self) -> None:
-        self._name = ""
-        self._rows = Rows()
-        self.partly = ""
-        self._slides = 0
-
-    def row(self, element: Any) -> Iterator[str]:
-        """The line of a row, after its sheet's name where it is the first of it."""
-        table = next((outer for outer in element.iterancestors() if local(outer) == "table"), None)
-        name = "" if table is None else attribute(table, "name")
-        if name != self._name:
-            self._name, self._rows = name, Rows()
-            if inside(element, "spreadsheet"):
-                yield f"# {name}"
-        yield from self._rows.lines([_sheet_cells(element)])
-        self.partly = self.partly or self._rows.partly
-
-    def slide(self, element: Any) -> str:
-        """A slide with its number."""
-        self._slides += 1
-        lines = [line for each in _unremarked(element) if (line := _open_text(each))]
-        return "\n".join([f"Slide {self._slides}", *lines]) if lines else ""
-
-
-def _open_blocks(element: Any, sheets: _OpenTables) -> Iterator[str]:
-    name = local(element)
-    if name == "table-row":
-        yield from sheets.row(element)
-    elif name == "page":
-        yield sheets.slide(element)
-    elif name == "h":
-        level = attribute(element, "outline-level")
-        yield f"{'#' * min(int(level) if level.isdecimal() and len(level) < 3 else 1, 6)} {_open_text(element)}"
-    elif name == "p":
-        yield _open_text(element)
+    return Read(_title(archive.tree("meta.xml")), str(text), partly=text.partly or tables.partly)
 
 
 def _sheet_cells(row: Any) -> list[str]:
@@ -551,8 +476,8 @@ def _sheet_cells(row: Any) -> list[str]:
     for cell in row:
         if local(cell) not in ("table-cell", "covered-table-cell"):
             continue
-        text = " ".join(_open_text(each) for each in _unremarked(cell))
-        times = _repeated(cell, "number-columns-repeated")
+        text = " ".join(map(_open_text, _unremarked(cell)))
+        times = max(1, number_in(cell, "number-columns-repeated"))
         if not text:
             empty += times
             continue
@@ -566,31 +491,24 @@ def _sheet_cells(row: Any) -> list[str]:
 
 def _unremarked(element: Any) -> Iterator[Any]:
     """The paragraphs of a cell or a slide, without remarks."""
-    return (each for each in named(element, "p", "h") if not inside(each, *_UNSAID))
-
-
-def _repeated(element: Any, name: str) -> int:
-    """How often something is there, said by an attribute; at least once and within reason."""
-    number = attribute(element, name)
-    return max(1, int(number)) if number.isdecimal() and len(number) < 9 else 1
+    return (each for each in named(element, "p", "h") if not inside(each, *_REMARKS))
 
 
 def _open_text(element: Any) -> str:
     """The text of a paragraph, without what was struck out and without remarks in the margin."""
     pieces = [element.text or ""]
     for each in element.iterdescendants():
+        if inside(each, *_REMARKS):
+            continue
         name = local(each)
-        if not inside(each, *_UNSAID) and name not in _UNSAID:
-            pieces += [_white(name, each), each.text or ""]
-        if not inside(each, *_UNSAID):
-            pieces.append(each.tail or "")
+        if name == "s":
+            pieces.append(" " * min(max(1, number_in(each, "c")), _MOST_SPACES))
+        elif name in ("tab", "line-break", "p", "h"):
+            pieces.append(" ")
+        if name not in _REMARKS:
+            pieces.append(each.text or "")
+        pieces.append(each.tail or "")
     return " ".join("".join(pieces).split())
-
-
-def _white(name: str, element: Any) -> str:
-    if name == "s":
-        return " " * min(_repeated(element, "c"), _MOST_SPACES)
-    return " " if name in ("tab", "line-break", "p", "h") else ""
 
 
 _LARGEST_CHAPTER = 32 << 20
@@ -604,28 +522,24 @@ def read_epub(content: bytes, around: Circumstances) -> Read:
     package = attribute(root, "full-path") if root is not None else ""
     book = archive.tree(package)
     if book is None:
-        raise Unreadable("is damaged: it holds no book", kind="damaged")
+        raise Unreadable("is damaged: it holds no book")
     chapters = _chapters(book, posixpath.dirname(package))
-    locked = _locked(archive)
+    references = named(archive.tree("META-INF/encryption.xml"), "CipherReference")
+    locked = {posixpath.normpath(unquote(attribute(each, "URI"))) for each in references}  # fonts often are
     text, partly = Text(), ""
     for chapter in chapters:
         if chapter in locked:
             continue
-        page, missing = _chapter_text(archive, chapter)
+        page = archive.read(chapter)
+        if len(page) > _LARGEST_CHAPTER:
+            raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")
+        words, missing = plain(decode(page, markup=True).text)
         partly = partly or missing
-        if not text.add(page):
+        if not text.add(words):
             break
     if locked.intersection(chapters) and not str(text):
         raise Unreadable("is protected against copying", kind="encrypted")
     return Read(_title(book), str(text), partly=text.partly or partly)
-
-
-def _chapter_text(archive: Archive, chapter: str) -> tuple[str, str]:
-    """The text of a chapter, and what of it was not read."""
-    content = archive.read(chapter)
-    if len(content) > _LARGEST_CHAPTER:
-        raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")
-    return plain(decode(content, markup=True).text)
 
 
 def _chapters(book: Any, folder: str) -> list[str]:
@@ -637,9 +551,3 @@ def _chapters(book: Any, folder: str) -> list[str]:
     }
     order = [attribute(each, "idref") for each in named(book, "itemref")]
     return list(dict.fromkeys(items[id_] for id_ in order if id_ in items)) or list(items.values())
-
-
-def _locked(archive: Archive) -> set[str]:
-    """The parts that are encrypted; fonts often are, and do no harm."""
-    parts = named(archive.tree("META-INF/encryption.xml"), "CipherReference")
-    return {posixpath.normpath(unquote(attribute(each, "URI"))) for each in parts}

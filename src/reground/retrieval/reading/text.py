@@ -195,7 +195,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     try:
         notebook = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unreadable("is damaged: it is not a notebook", kind="damaged") from None
+        raise Unreadable("is damaged: it is not a notebook") from None
     cells, title = Text(), ""
     for kind, source in islice(_cells(notebook), _CELLS):
         if kind == "markdown":
@@ -238,7 +238,7 @@ def _scalar(value: Any) -> str:
 def _cells(notebook: Any) -> Iterator[tuple[str, str]]:
     """Kind and text of every cell, of format 4 and of older ones."""
     if not isinstance(notebook, dict):
-        raise Unreadable("is damaged: it is not a notebook", kind="damaged")
+        raise Unreadable("is damaged: it is not a notebook")
     sheets = notebook.get("worksheets")
     for sheet in [notebook, *(sheets if isinstance(sheets, list) else [])]:
         cells = sheet.get("cells") if isinstance(sheet, dict) else None
