@@ -159,7 +159,7 @@ def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
         ("4", "", "no title", None),
         ("5", "Only title", "Only title", None),
         ("7", "T", "all\nof it", None),
-        ("8", "", "half a pair: ?", None),
+        ("8", "", "half a pair: \ufffd", None),
     ]
     with gzip.open(tmp_path / "z.jsonl.gz", "wt") as out:
         out.write("".join(json.dumps(record) + "\n" for record in records))

@@ -13,13 +13,15 @@ import json
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
 from pydantic_core import from_json
 
 from reground.core.errors import DataError
+from reground.core.language import storable_text
 from reground.retrieval import filetypes
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.filetypes import JSONL_SUFFIXES, MAILBOX_SUFFIXES, largest
@@ -215,8 +217,11 @@ def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Docu
     """
     number = 0
     try:
-        with _open(file) as lines:
-            for number, line in enumerate(_lines(lines), start=1):
+        with cast(
+            "IO[bytes]", gzip.open(file.path) if file.name.lower().endswith(".gz") else file.path.open("rb")
+        ) as lines:
+            # Of a line that is too long, the beginning is enough.
+            for number, line in enumerate(iter(partial(lines.readline, _LONGEST_LINE + 1), b""), start=1):
                 if len(line) > _LONGEST_LINE:
                     why = f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records"
                     raise DataError(why, path=file.path, line=number)
@@ -231,69 +236,34 @@ def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Docu
         raise DataError(f"cannot be read: {error.strerror}", path=file.path) from None
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file; of one that is too long its beginning, and then no more."""
-    while line := file.readline(_LONGEST_LINE + 1):
-        yield line
-
-
 def _share(opened: IO[bytes], file: SourceFile) -> float:
     """How much of a file is read, compressed or not."""
     place: int = getattr(opened, "fileobj", opened).tell()
     return place / file.size if file.size else 0.0
 
 
-def _open(file: SourceFile) -> IO[bytes]:
-    if file.name.lower().endswith(".gz"):
-        return cast("IO[bytes]", gzip.open(file.path))
-    return file.path.open("rb")
-
-
 def _parse(line: bytes, file: SourceFile, number: int) -> Document:
     try:
         record = from_json(line)
-    except ValueError:
-        record = _parse_leniently(line, file, number)
+    except ValueError:  # Python's own parser takes half a surrogate pair
+        try:
+            record = json.loads(storable_text(json.dumps(json.loads(line), ensure_ascii=False)))
+        except (ValueError, RecursionError) as error:
+            reason = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "not UTF-8")
+            raise DataError(f"not a JSON record: {reason}", path=file.path, line=number) from None
     if not isinstance(record, dict):
         raise DataError("not a JSON object", path=file.path, line=number)
     id_ = record.get("id", record.get("_id"))
     if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
         raise DataError('has no "id" (or "_id")', path=file.path, line=number)
-    title, text = _title_and_text(record)
-    if text is None:
+    title, url = record.get("title"), record.get("url")
+    title = " ".join(title.split()) if isinstance(title, str) else ""
+    text, contents = record.get("text", record.get("content")), record.get("contents")
+    if not isinstance(text, str) and isinstance(contents, str):
+        head, newline, rest = contents.partition("\n")  # it opens with its title, maybe in quotes
+        is_titled = not title and newline and len(head) <= _LONGEST_TITLE
+        title, text = (head.strip().strip('"'), rest) if is_titled else (title, contents)
+    if not isinstance(text, str):
         raise DataError('has no "text" (or "contents")', path=file.path, line=number)
-    url = record.get("url")
     text = text if text.strip() else title  # a title alone can be found too
     return Document(str(id_), title, text, url if isinstance(url, str) and url else None, file.name)
-
-
-def _parse_leniently(line: bytes, file: SourceFile, number: int) -> Any:
-    """Read a record that the fast parser refuses: lone surrogates become "?". Raises DataError for a broken record."""
-    try:
-        record = json.loads(line)
-        if not isinstance(record, dict):
-            return record
-        return {name: _encodable(value) if isinstance(value, str) else value for name, value in record.items()}
-    except (ValueError, RecursionError) as error:
-        reason = getattr(error, "msg", "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8")
-        raise DataError(f"not a JSON record: {reason}", path=file.path, line=number) from None
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
-def _title_and_text(record: dict[str, Any]) -> tuple[str, str | None]:
-    """Title and text of a record; `contents` opens with its title on a line of its own, maybe in quotes."""
-    title = record.get("title")
-    title = " ".join(title.split()) if isinstance(title, str) else ""
-    text = record.get("text", record.get("content"))
-    if isinstance(text, str):
-        return title, text
-    contents = record.get("contents")
-    if not isinstance(contents, str):
-        return title, None
-    head, newline, rest = contents.partition("\n")
-    if not title and newline and len(head) <= _LONGEST_TITLE:
-        return head.strip().strip('"'), rest
-    return title, contents

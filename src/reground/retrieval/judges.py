@@ -87,20 +87,17 @@ def critic(place: str) -> Judge:
     from reground.critics.trained import TrainedCritic, create
 
     scorer = create("doc", model=cast("Any", None), detail=place)  # a trained critic calls no model
-    most = getattr(scorer, "passage_tokens", None)
-    frame = "Question:\n"
-    if not isinstance(scorer, TrainedCritic):
-        return Judge(scorer.name, lambda pairs: scorer.score(pairs, cast("Any", None)), frame=frame, most=most)
-    quick = replace(scorer, queue=Queue(lambda: _Quick(scorer.queue.load())))
-    return Judge(
+    judge = Judge(
         scorer.name,
-        lambda pairs: quick.score(pairs, cast("Any", None)),
-        frame,
-        most,
-        True,
-        scorer.weigh,
-        scorer.cosines,
+        lambda pairs: scorer.score(pairs, cast("Any", None)),
+        frame="Question:\n",
+        most=getattr(scorer, "passage_tokens", None),
     )
+    if not isinstance(scorer, TrainedCritic):
+        return judge
+    quick = replace(scorer, queue=Queue(lambda: _Quick(scorer.queue.load())))
+    score: Score = lambda pairs: quick.score(pairs, cast("Any", None))  # noqa: E731
+    return replace(judge, score=score, weigh=scorer.weigh, cosines=scorer.cosines)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from reground.core.answers import Answer, Citation
@@ -17,6 +18,8 @@ from reground.retrieval.filetypes import (
     known_as,
 )
 from reground.retrieval.reading.pdf import pdf_pages
+from reground.retrieval.reading.text import front_matter, headings
+from reground.retrieval.reading.web import Heading, outline, parsed
 
 _LARGEST = 8 << 20
 """Bytes of a file that is searched for a quote."""
@@ -64,16 +67,14 @@ def file_of(url: str, corpus: Path) -> Path | None:
         return None
 
 
-def line_of(quote: str, text: str, behind: int = 0) -> int | None:
-    """The number of the line, from 1, at which a quote begins, whatever its white space; None if it is not there.
-
-    behind: the character from which it is looked for.
-    """
-    start = _start(quote, text, behind)
+def line_of(quote: str, text: str) -> int | None:
+    """The number of the line, from 1, at which a quote begins, whatever its white space; None if it is not there."""
+    start = _start(quote, text)
     return None if start is None else text.count("\n", 0, start) + 1
 
 
 def _start(quote: str, text: str, behind: int = 0) -> int | None:
+    """Where a quote begins, from a character on; None if it is not there."""
     words = [re.escape(word) for word in quote.split()[:_WORDS]]
     found = re.compile(r"\s+".join(words)).search(text, behind) if words else None
     return None if found is None else found.start()
@@ -84,13 +85,16 @@ def _opened(file: Path | None) -> Find:
     try:
         if file is None or file.stat().st_size > _LARGEST:
             return _nowhere
-        name = file.name.lower()
+        name, content = file.name.lower(), file.read_bytes()
         if is_pdf(name):
-            return _in_pages(pdf_pages(file.read_bytes(), most=_PAGES).texts)
+            return partial(_in_pages, pdf_pages(content, most=_PAGES).texts)
         if is_html(name):
-            return _in_html(decode(file.read_bytes(), markup=True)[0])
+            page = parsed(decode(content, markup=True).text)
+            return _nowhere if page is None else partial(_in_html, *outline(page))
+        if name.endswith(MARKDOWN_SUFFIXES):
+            return partial(_in_markdown, decode(content).text)
         if name.endswith(PLAIN_SUFFIXES) or name in CODE_NAMES or known_as(name, file):
-            return _in_lines(decode(file.read_bytes())[0], markdown=name.endswith(MARKDOWN_SUFFIXES))
+            return partial(_in_lines, decode(content).text)
     except (OSError, ValueError, ImportError, Unreadable):
         pass
     return _nowhere
@@ -100,57 +104,46 @@ def _nowhere(quote: str) -> Place:
     return {}
 
 
-def _in_pages(pages: list[str]) -> Find:
-    def find(quote: str) -> Place:
-        numbers = (number for number, text in enumerate(pages, start=1) if _start(quote, text) is not None)
-        return {"page": number} if (number := next(numbers, None)) is not None else {}
-
-    return find
+def _in_pages(pages: list[str], quote: str) -> Place:
+    numbers = (number for number, text in enumerate(pages, start=1) if _start(quote, text) is not None)
+    return {"page": number} if (number := next(numbers, None)) is not None else {}
 
 
-def _in_lines(text: str, *, markdown: bool) -> Find:
-    from reground.retrieval.reading.text import front_matter, trail
-
-    behind = front_matter(text)[1] if markdown else 0  # no passage holds the front matter
-
-    def find(quote: str) -> Place:
-        line = line_of(quote, text, behind)
-        if line is None:
-            return {}
-        return {"line": line, "heading": _joined(trail(text, line))} if markdown else {"line": line}
-
-    return find
+def _in_lines(text: str, quote: str) -> Place:
+    line = line_of(quote, text)
+    return {} if line is None else {"line": line}
 
 
-def _in_html(source: str) -> Find:
-    from reground.retrieval.reading.web import outline, parsed
-
-    page = parsed(source)
-    if page is None:
-        return _nowhere
-    text, headings = outline(page)
-
-    def find(quote: str) -> Place:
-        start = _start(quote, text)
-        if start is None:
-            return {}
-        before = [each for each in headings if each.at <= start]
-        above: list[tuple[int, str]] = []
-        for each in before:
-            above = [*((level, said) for level, said in above if level < each.level), (each.level, each.text)]
-        nearest = next((each.id for each in reversed(before) if each.id), None)
-        return {"heading": _joined([said for _, said in above]), "fragment": nearest}
-
-    return find
+def _in_markdown(text: str, quote: str) -> Place:
+    _, body = front_matter(text)  # which no passage holds
+    start = _start(quote, text, body)
+    if start is None:
+        return {}
+    line, first = (text.count("\n", 0, place) + 1 for place in (start, body))
+    above = ((level, words) for number, level, words in headings(text[body:]) if first + number <= line)
+    return {"line": line, "heading": _trail(above)}
 
 
-def _joined(headings: list[str]) -> str:
-    return " > ".join(said for said in headings if said)
+def _in_html(text: str, headings: Sequence[Heading], quote: str) -> Place:
+    start = _start(quote, text)
+    if start is None:
+        return {}
+    before = [each for each in headings if each.at <= start]
+    nearest = next((each.id for each in reversed(before) if each.id), None)
+    return {"heading": _trail((each.level, each.text) for each in before), "fragment": nearest}
+
+
+def _trail(headings: Iterable[tuple[int, str]]) -> str:
+    """The last of some headings, given with their levels, and those that it stands under, outermost first."""
+    above: list[tuple[int, str]] = []
+    for level, words in headings:
+        above = [*(each for each in above if each[0] < level), (level, words)]
+    return " > ".join(words for _, words in above if words)
 
 
 def is_pdf(name: str) -> bool:
     """Whether a file of this name is a PDF."""
-    return name.lower().endswith(tuple(PDF_SUFFIXES))
+    return name.lower().endswith(PDF_SUFFIXES)
 
 
 def is_html(name: str) -> bool:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from reground.core.errors import DataError
 from reground.retrieval.documents import SourceFile, too_large
 from reground.retrieval.filetypes import READ, is_read, known_as, largest, why_unread
 from reground.retrieval.settings import IndexReport, Skipped
 from reground.retrieval.storage import holds_index
-
-T = TypeVar("T")
 
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
@@ -77,7 +75,7 @@ class _Walk:
 
     def file(self, path: Path) -> None:
         """Take in a file."""
-        name = self._name(path)
+        name = written(path.relative_to(self._root))
         try:
             stat = path.stat()
         except FileNotFoundError:
@@ -105,7 +103,9 @@ class _Walk:
             self._leave(folder, f"is a folder that cannot be opened: {error.strerror}", "failed")
             return
         corpus = any(entry.name in _CORPUS_FILES for entry in entries)
-        for entry in self._told(entries):
+        for number, entry in enumerate(entries):
+            if number % _TOLD_EVERY == 0:
+                self._progress(len(self.files))
             path = Path(entry.path)
             if path == self._exclude:
                 continue
@@ -125,39 +125,29 @@ class _Walk:
             else:
                 self._leave(path, "is a device or a pipe, not a file", "other")
 
-    def _told(self, entries: Iterable[T]) -> Iterator[T]:
-        """The entries; now and then it is told how many files there are so far."""
-        for number, entry in enumerate(entries):
-            if number % _TOLD_EVERY == 0:
-                self._progress(len(self.files))
-            yield entry
-
     def _link(self, path: Path) -> None:
         """Take in the file that a link leads to, if it is one of this corpus."""
+        kind = "link"
         try:
             target = path.resolve(strict=True)
         except FileNotFoundError:
-            self._leave(path, "is a link to nothing", "link")
-            return
+            why = "is a link to nothing"
         except (OSError, RuntimeError):
-            self._leave(path, "is a link in a circle", "link")
-            return
-        if not target.is_relative_to(self._root):
-            self._leave(path, "is a link that leaves the folder", "link")
-        elif target.is_dir():
-            circle = path.parent.is_relative_to(target)
-            why = "is a link in a circle" if circle else "is a link to a folder of this corpus, which is read there"
-            self._leave(path, why, "link")
-        elif target.is_file():
-            self.file(path)
+            why = "is a link in a circle"
         else:
-            self._leave(path, "is a device or a pipe, not a file", "other")
-
-    def _name(self, path: Path) -> str:
-        return written(path.relative_to(self._root))
+            if not target.is_relative_to(self._root):
+                why = "is a link that leaves the folder"
+            elif target.is_dir():
+                circle = path.parent.is_relative_to(target)
+                why = "is a link in a circle" if circle else "is a link to a folder of this corpus, which is read there"
+            elif target.is_file():
+                return self.file(path)
+            else:
+                why, kind = "is a device or a pipe, not a file", "other"
+        return self._leave(path, why, kind)
 
     def _leave(self, path: Path, why: str, kind: str) -> None:
-        self.unread.append(Skipped(path=self._name(path), why=why, kind=kind))
+        self.unread.append(Skipped(path=written(path.relative_to(self._root)), why=why, kind=kind))
 
 
 def written(path: Path) -> str:
@@ -206,9 +196,6 @@ def line(report: IndexReport) -> str:
     if len(unread) <= _NAMED:
         named = ", ".join(f"{file.path} ({file.why})" for file in unread)
         return f"not read: {named}"
-    return f"not read: {counted(unread)}; list them: {_command(report)}"
-
-
-def _command(report: IndexReport) -> str:
     language = f" --language {report.language}" if report.language != "en" else ""
-    return f"reground index {quote(str(report.source or 'CORPUS'))}{language} --report"
+    command = f"reground index {quote(str(report.source or 'CORPUS'))}{language} --report"
+    return f"not read: {counted(unread)}; list them: {command}"

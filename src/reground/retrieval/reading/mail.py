@@ -27,8 +27,8 @@ _LONGEST_HEADER = 2000
 _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
-_SAID = ("text/plain", "text/html")
-_UNSAID = ("us-ascii", "ascii", "unknown-8bit")
+_BODIES = ("text/plain", "text/html")
+_NAMELESS = ("us-ascii", "ascii", "unknown-8bit")
 """Charsets that programs write where they know none."""
 
 
@@ -143,8 +143,8 @@ def _read(message: Message) -> Read:
     guessed = partly = ""
     decoded = _Decoded()
     for part in _leaves(message, decoded):
-        kind, name = part.get_content_type(), _file_name(part)
-        if kind in _SAID and part.get_content_disposition() != "attachment":
+        kind, name = part.get_content_type(), _one_line(str(part.get_filename() or ""))
+        if kind in _BODIES and part.get_content_disposition() != "attachment":
             said, guess = decoded[part]
             said, missing = plain(said) if kind == "text/html" else (said, "")
             texts.append(said)
@@ -193,7 +193,7 @@ def _text(part: Message) -> tuple[str, str]:
     charset = part.get_content_charset("")
     encoding = charset if charset == "utf-7" else text_encoding(charset)
     try:
-        if encoding and charset not in _UNSAID:
+        if encoding and charset not in _NAMELESS:
             return storable_text(content.decode(encoding)), ""  # UTF-7 can write half a surrogate pair
     except ValueError:
         pass  # a wrong name: it is made out from the bytes
@@ -201,15 +201,11 @@ def _text(part: Message) -> tuple[str, str]:
     return text, guessed
 
 
-def _file_name(part: Message) -> str:
-    return _decoded(str(part.get_filename() or ""))
-
-
 def _header(message: Message, name: str) -> str:
-    return _decoded(str(message.get(name) or ""))
+    return _one_line(str(message.get(name) or ""))
 
 
-def _decoded(header: str) -> str:
+def _one_line(header: str) -> str:
     """A header as it is read, on one line."""
     header = header[:_LONGEST_HEADER]
     try:

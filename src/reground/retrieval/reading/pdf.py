@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -78,7 +79,7 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
         texts, partly = pages.texts, ""
         is_scan = not any(map(str.strip, texts))
         scanned = [number for number, pixels in enumerate(pages.pictures) if pixels >= (1 if is_scan else _SCAN_PIXELS)]
-        if scanned and _has_tesseract():
+        if scanned and shutil.which("tesseract") is not None:
             recognised, partly = _recognised(file, scanned, around)
             for number, text in zip(scanned, recognised, strict=False):  # at the end of the time some are missing
                 texts[number] = text
@@ -102,20 +103,17 @@ def pdf_pages(content: bytes, *, most: int | None = None) -> Pages:
 
 def could_read(message: str) -> bool:
     """Whether pages of which it was said that tesseract is missing can be read by now."""
-    return _INSTALL.partition("{}")[0] in message and _has_tesseract()
-
-
-def _has_tesseract() -> bool:
-    return shutil.which("tesseract") is not None
+    return _INSTALL.partition("{}")[0] in message and shutil.which("tesseract") is not None
 
 
 def _pages(file: IO[bytes], tick: Callable[[], None], most: int | None = None) -> Pages:
     if find_spec("pypdfium2") is None:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
     with TemporaryFile() as out:
+        words = ["text", MOST_TEXT, *([] if most is None else [most])]
         try:
-            status = _pdfium(file, out, ["text", MOST_TEXT, *([] if most is None else [most])], tick, _FILE_SECONDS)
-        except _TooSlow:
+            status = _pdfium(file, out, words, tick, _FILE_SECONDS)
+        except TimeoutError:
             raise Unreadable(f"is a PDF that takes more than {_FILE_SECONDS:.0f} seconds") from None
         if status:
             raise Unreadable("is not a readable PDF: it breaks its reader, or needs too much memory")
@@ -129,7 +127,7 @@ def _pages(file: IO[bytes], tick: Callable[[], None], most: int | None = None) -
 
 
 def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Callable[[], None], seconds: float) -> int:
-    """The exit status of `pdf_program.py` with these words of its command line. Raises _TooSlow."""
+    """The exit status of `pdf_program.py` with these words of its command line. Raises TimeoutError."""
     file.seek(0)
     command = [sys.executable, "-P", _PROGRAM, str(os.getpid()), *map(str, words)]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
@@ -148,7 +146,7 @@ def _recognised(file: IO[bytes], numbers: Sequence[int], around: Circumstances) 
                 break
             try:
                 texts.append(_text_of_scan(file, number, Path(name), around))
-            except (_TooSlow, OSError):
+            except OSError:
                 missed += 1
                 texts.append("")
     few = f"only {len(texts)} of {len(numbers)} scanned pages were read" if len(texts) < len(numbers) else ""
@@ -183,10 +181,6 @@ def _installed(program: str | None) -> frozenset[str]:
     return frozenset((done.stdout + done.stderr).decode("utf-8", "replace").split())
 
 
-class _TooSlow(Exception):
-    """A program took longer than it may."""
-
-
 def _run(
     command: Sequence[str],
     tick: Callable[[], None],
@@ -196,20 +190,18 @@ def _run(
     stdout: IO[bytes] | int = subprocess.DEVNULL,
     env: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a program to its end, and return its exit status. env: what is added to its environment. Raises _TooSlow, and
-    what the tick raises; the program is killed then."""
+    """Run a program to its end, and return its exit status. env: what is added to its environment. Raises TimeoutError,
+    and what the tick raises; the program is killed then."""
     ends = time.monotonic() + seconds
-    one = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # tesseract's threads wait for each other more than they help
-    one |= env or {}
-    with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, env=one) as program:
+    # tesseract's threads wait for each other more than they help.
+    variables = {**os.environ, "OMP_THREAD_LIMIT": "1", **(env or {})}
+    with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, env=variables) as program:
         try:
-            while True:
-                try:
+            while time.monotonic() < ends:
+                with suppress(subprocess.TimeoutExpired):
                     return program.wait(_WAIT_SECONDS)
-                except subprocess.TimeoutExpired:
-                    tick()
-                if time.monotonic() > ends:
-                    raise _TooSlow
+                tick()
+            raise TimeoutError
         except BaseException:
             program.kill()
             raise

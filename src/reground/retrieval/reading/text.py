@@ -61,22 +61,10 @@ def front_matter(text: str) -> tuple[str, int]:
 
 def first_heading(text: str) -> str:
     """The first heading, `# so` or underlined with ===. A # in code is a comment."""
-    return next((heading for _, _, heading in _headings(text)), "")
+    return next((heading for _, _, heading in headings(text)), "")
 
 
-def trail(text: str, line: int) -> list[str]:
-    """The headings that a line of a file, counted from 1, stands under, outermost first."""
-    _, start = front_matter(text)
-    begins = 1 + text.count("\n", 0, start)
-    above: list[tuple[int, str]] = []
-    for number, level, heading in _headings(text[start:]):
-        if begins + number > line:
-            break
-        above = [*((each, words) for each, words in above if each < level), (level, heading)]
-    return [heading for _, heading in above]
-
-
-def _headings(text: str) -> Iterator[tuple[int, int, str]]:
+def headings(text: str) -> Iterator[tuple[int, int, str]]:
     """The line of each heading, from 0, its level and its words."""
     before = code = ""
     for number, line in enumerate(_lines(text)):

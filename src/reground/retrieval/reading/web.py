@@ -67,50 +67,41 @@ def _article(source: str) -> str:
 
 def parsed(source: str) -> Any:
     """The root element of a page; None where it has none. Entities that a page declares itself mean nothing in HTML."""
-    return _page(source).root
+    return _page(source)[0]
 
 
-class _Page(NamedTuple):
-    """A page. is_vast: beyond the parser's ordinary limits, at which all that looks for articles stops in silence."""
+def _page(source: str) -> tuple[Any, bool, str]:
+    """The root element of a page, whether the page is vast, and what of it was not read.
 
-    root: Any
-    is_vast: bool = False
-    partly: str = ""
-
-
-def _page(source: str) -> _Page:
-    if not source.strip():
-        return _Page(None)
-    content = source.encode("utf-8", "replace")
-    root, is_whole = _tree(content, is_vast=False)
-    if is_whole:
-        return _Page(root)
-    root, is_whole = _tree(content, is_vast=True)
-    return _Page(root, is_vast=True, partly="" if is_whole else _TOO_DEEP)
-
-
-def _tree(content: bytes, *, is_vast: bool) -> tuple[Any, bool]:
-    """The root element, and whether the parser came to the end. Where it stopped at 256 levels or 10 MB of one text,
-    there is no root."""
+    A vast page is beyond the parser's ordinary limits, 256 levels and 10 MB of one text, at which all that looks for
+    articles stops in silence.
+    """
     from lxml import etree
 
-    parser = etree.HTMLParser(
-        encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=is_vast
-    )
-    try:
-        root = etree.fromstring(content, parser)
-    except etree.XMLSyntaxError:
-        if is_vast:
-            raise
-        return None, False
-    is_whole = not parser.error_log.filter_from_fatals()
-    return root if is_whole or is_vast else None, is_whole  # two trees at once may be too much memory
+    if not source.strip():
+        return None, False, ""
+    content = source.encode("utf-8", "replace")
+    for is_vast in (False, True):
+        parser = etree.HTMLParser(
+            encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=is_vast
+        )
+        try:
+            root = etree.fromstring(content, parser)
+        except etree.XMLSyntaxError:
+            if is_vast:
+                raise
+            continue
+        is_whole = not parser.error_log.filter_from_fatals()
+        if is_whole or is_vast:
+            return root, is_vast, "" if is_whole else _TOO_DEEP
+        del root  # two trees at once may be too much memory
+    raise AssertionError
 
 
 def plain(source: str) -> tuple[str, str]:
     """The text that a browser shows of a page or of a piece of one, and what of it was not read."""
-    page = _page(source)
-    return "" if page.root is None else visible(page.root), page.partly
+    root, _, partly = _page(source)
+    return "" if root is None else visible(root), partly
 
 
 class Heading(NamedTuple):
