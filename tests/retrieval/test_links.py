@@ -10,7 +10,7 @@ import pytest
 
 from reground.core.errors import DataError
 from reground.core.evidence import Pages, Passage
-from reground.retrieval.rerank import FEATURES, Linked, Weights, read_weights, rerank
+from reground.retrieval.rerank import Linked, Weights, read_weights, rerank
 from reground.retrieval.scripted import ScriptedRetriever
 
 FILM = Passage(
@@ -33,7 +33,7 @@ SEA = Passage(id="sea", title="AB", text="The night is long at sea. Rome is far.
     ],
 )
 async def test_features_are_those_worked_out_by_hand(feature: str, values: dict[str, float]) -> None:
-    alone = Weights(**{name: float(name == feature) for name in FEATURES})
+    alone = Weights(**{name: float(name == feature) for name in Weights.model_fields})
     search = Linked(ScriptedRetriever([FILM, SEA, ROME, ADA]), alone, depth=2)
     found = await search.retrieve("Who directed the long night?", k=4)
     assert {passage.id: passage.score for passage in found} == pytest.approx(values)

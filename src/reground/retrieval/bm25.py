@@ -184,15 +184,12 @@ class Bm25Index:
         self._analyzer = analyzer(language)
         self._schema = _schema()
         self._damaged = f"the BM25 part of the index is damaged: {folder}"
-        try:
-            with _writable(folder) as place:
-                index = Index.open(str(place))
-                index.register_tokenizer(_ANALYZER, self._analyzer)
-                index.config_reader(reload_policy="manual")
-                index.reload()
-                self._searcher = index.searcher()  # holds all files open
-        except BaseException as error:
-            raise _translated(error, f"{self._damaged}: {error}") from None
+        with _refused(self._damaged), _writable(folder) as place:
+            index = Index.open(str(place))
+            index.register_tokenizer(_ANALYZER, self._analyzer)
+            index.config_reader(reload_policy="manual")
+            index.reload()
+            self._searcher = index.searcher()  # holds all files open
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The `k` passages with the highest BM25 score. The query is text, never query syntax."""
@@ -201,17 +198,10 @@ class Bm25Index:
             return []
         from tantivy import Occur, Query
 
-        clauses = [
-            (
-                Occur.Should,
-                Query.boost_query(Query.term_query(self._schema, "terms", term, index_option="freq"), weight),
-            )
-            for term, weight in weights
-        ]
-        try:
-            return self._best(Query.boolean_query(clauses), k)
-        except BaseException as error:  # the query is well formed, so it is the index that is not
-            raise _translated(error, f"{self._damaged}: {error}") from None
+        terms = ((Query.term_query(self._schema, "terms", term, index_option="freq"), count) for term, count in weights)
+        query_ = Query.boolean_query([(Occur.Should, Query.boost_query(term, count)) for term, count in terms])
+        with _refused(self._damaged):  # the query is well formed, so it is the index that is not
+            return self._best(query_, k)
 
     def _best(self, query: Any, k: int) -> list[Passage]:
         """The `k` best; of passages that are tied, those whose ids come first, however the index came to be."""
@@ -234,11 +224,9 @@ class Bm25Index:
         """A document's passages by its key, in no order."""
         from tantivy import Query
 
-        try:
+        with _refused("a page could not be read"):
             results = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
             return [_passage(self._searcher.doc(address)) for _, address in results.hits]
-        except BaseException as error:
-            raise _translated(error, f"a page could not be read: {error}") from None
 
     def _terms(self, query: str) -> list[tuple[str, int]]:
         """The query's terms and how often each occurs; of a long query the rarest in the index."""
@@ -258,8 +246,12 @@ def _passage(entry: Any, score: float = 0.0) -> Passage:
     return Passage(id=id_, title=title, text=text, url=None if url is None else bytes(url).decode(), score=score)
 
 
-def _translated(error: BaseException, message: str) -> BaseException:
+@contextmanager
+def _refused(message: str) -> Iterator[None]:
     """Errors and panics of tantivy as ours; a panic is a BaseException, so that nobody swallows it by accident."""
-    if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-        return IndexRefused(message)
-    return error
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise IndexRefused(f"{message}: {error}") from None
+        raise

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,14 @@ def _database(folder: Path) -> Any:
     return lancedb.connect(str(folder))
 
 
-def _has_table(database: Any) -> bool:
-    return (Path(database.uri) / f"{_TABLE}.lance").is_dir()
+@contextmanager
+def _refused() -> Iterator[None]:
+    """LanceDB's errors as ours."""
+    try:
+        yield
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise IndexRefused(f"the vectors of the index are damaged: {reason}") from None
 
 
 class DenseWriter:
@@ -46,7 +53,7 @@ class DenseWriter:
     def __init__(self, folder: Path, embedder: Embedder, *, prefix: str = "", exact_up_to: int = EXACT_UP_TO) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._database = _database(folder)
-        self._table = self._database.open_table(_TABLE) if _has_table(self._database) else None
+        self._table = self._database.open_table(_TABLE) if (folder / f"{_TABLE}.lance").is_dir() else None
         self.embedder = embedder
         self._prefix = prefix
         self._exact_up_to = exact_up_to
@@ -135,14 +142,10 @@ class DenseIndex:
     def __init__(self, folder: Path, embedder: Embedder, *, prefix: str = "") -> None:
         self._embedder = embedder
         self._prefix = prefix
-        try:
-            database = _database(folder)
-            self._table = database.open_table(_TABLE)
+        with _refused():
+            self._table = _database(folder).open_table(_TABLE)
             self.dimension: int = self._table.schema.field("vector").type.list_size
             self._is_exact = not self._table.list_indices()
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise IndexRefused(f"the vectors of the index are damaged: {reason}") from None
 
     async def search(self, query: str, k: int) -> list[Passage]:
         """The `k` passages with the highest cosine, which is their score. Raises RetrievalError."""
@@ -161,10 +164,8 @@ class DenseIndex:
 
     def pieces(self, key: int) -> list[Passage]:
         """A document's passages by its key, in no order. Blocks."""
-        try:
+        with _refused():
             rows = self._table.search().where(f"key = {key}").select(_COLUMNS).limit(_MOST_PIECES).to_list()
-        except (OSError, RuntimeError, ValueError) as error:
-            raise RetrievalError(f"a page could not be read: {str(error).splitlines()[0]}") from None
         return [Passage(**{name: row[name] for name in _COLUMNS}) for row in rows]
 
     async def aclose(self) -> None:
@@ -172,17 +173,13 @@ class DenseIndex:
         await self._embedder.aclose()
 
     def _nearest(self, vector: Any, k: int) -> list[Passage]:
-        try:
+        with _refused():
             search = self._table.search(vector, vector_column_name="vector").distance_type("dot")
-            search = (
-                search.limit(k + _SPARE)
-                if self._is_exact
-                else search.limit(k).ef(max(100, _REFINE * k)).refine_factor(_REFINE)
-            )
+            if self._is_exact:
+                search = search.limit(k + _SPARE)
+            else:
+                search = search.limit(k).ef(max(100, _REFINE * k)).refine_factor(_REFINE)
             rows = search.select([*_COLUMNS, "_distance"]).to_list()
-        except (OSError, RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise IndexRefused(f"the vectors of the index are damaged: {reason}") from None
         rows.sort(key=lambda row: (row["_distance"], row["id"]))  # ties go by id, however the index came to be
         return [
             Passage(id=row["id"], title=row["title"], text=row["text"], url=row["url"], score=1 - row["_distance"])

@@ -16,9 +16,8 @@ import json
 import math
 from collections.abc import Sequence
 from itertools import chain
-from operator import mul
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
@@ -37,6 +36,9 @@ from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.paths import expanded
 from reground.retrieval.passages import normal, normal_title, reciprocal_rank_fusion
+
+if TYPE_CHECKING:
+    from reground.retrieval.judges import Judge
 
 LINKS_DEPTH, JUDGED_DEPTH = 30, 20
 """First passages that are looked at: links cost nothing, but a model reads each of the others."""
@@ -92,23 +94,6 @@ _EXAMPLES = {
 }
 
 
-class Reranker(Protocol):
-    """Judges how well passages answer a query. Raises ModelError, and what else ends a run."""
-
-    @property
-    def name(self) -> str:
-        """What judges, with a fingerprint of its weights where they are known."""
-        ...
-
-    async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
-        """One score a passage, higher is better."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        ...
-
-
 class _Above:
     """A retriever that puts the first `depth` passages of another one into an order of its own.
 
@@ -141,10 +126,10 @@ class Reranked(_Above):
     """
 
     def __init__(
-        self, retriever: Retriever, reranker: Reranker, *, depth: int, by: By = "fused", closes: bool = True
+        self, retriever: Retriever, judge: Judge, *, depth: int, by: By = "fused", closes: bool = True
     ) -> None:
-        super().__init__(retriever, f"{reranker.name} {by} {depth}", depth=depth, closes=closes)
-        self._reranker = reranker
+        super().__init__(retriever, f"{judge.name} {by} {depth}", depth=depth, closes=closes)
+        self._judge = judge
         self._by = by
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
@@ -158,14 +143,14 @@ class Reranked(_Above):
 
     async def aclose(self) -> None:
         """Close connections."""
-        await self._reranker.aclose()
+        await self._judge.aclose()
         await super().aclose()
 
     async def _ordered(self, query: str, head: list[Passage]) -> list[Passage]:
         if not head:
             return []
         try:
-            scores = [comparable(score) for score in await self._reranker.scores(query, head)]
+            scores = [comparable(score) for score in await self._judge.scores(query, head)]
         except AuthenticationError:
             raise  # a method may go on without passages after a failed retrieval, but here it would for every question
         except ModelError as error:
@@ -178,7 +163,6 @@ class Reranked(_Above):
 
 
 FILE = "links.json"
-FEATURES = ("score", "rank", "named", "linked")
 
 _LEADS = 2
 """Documents that are searched with."""
@@ -228,7 +212,7 @@ class Linked(_Above):
     def __init__(self, retriever: Retriever, weights: Weights, *, depth: int, closes: bool = True) -> None:
         name = f"links@{fingerprint('links', weights.model_dump_json(), str(depth))[:12]}"
         super().__init__(retriever, name, depth=depth, closes=closes)
-        self._weights = [getattr(weights, name) for name in FEATURES]
+        self._weights = weights
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best of what the first search and those that follow it find. Raises RetrievalError."""
@@ -240,11 +224,7 @@ class Linked(_Above):
         pool: dict[str, Passage] = {}
         for passage in chain(ranking[: self._depth], *followed):
             pool.setdefault(passage.id, passage)
-        features = await asyncio.to_thread(_features, query, ranking, leads, list(pool.values()))
-        best = [
-            passage.model_copy(update={"score": sum(map(mul, self._weights, values))})
-            for passage, values in zip(pool.values(), features, strict=True)
-        ]
+        best = await asyncio.to_thread(_weighed, self._weights, query, ranking, leads, list(pool.values()))
         best.sort(key=lambda passage: -passage.score)  # a stable sort: ties stay in the order of the search
         return (best + [passage for passage in ranking if passage.id not in pool])[:k]
 
@@ -257,29 +237,27 @@ def _leads(ranking: Sequence[Passage]) -> list[Passage]:
     return list(first.values())[:_LEADS]
 
 
-def _features(
-    query: str, ranking: Sequence[Passage], leads: Sequence[Passage], pool: Sequence[Passage]
-) -> list[tuple[float, ...]]:
+def _weighed(
+    weights: Weights, query: str, ranking: Sequence[Passage], leads: Sequence[Passage], pool: Sequence[Passage]
+) -> list[Passage]:
+    """The passages of the pool with the weighted sums of their features as scores."""
     best = ranking[0].score if ranking and ranking[0].score > 0 else 1.0
     place = {passage.id: rank for rank, passage in enumerate(ranking)}
     score = {passage.id: max(0.0, passage.score / best) for passage in ranking}
     texts = {passage.id: normal(passage.text) for passage in pool}
     question = normal(query)
     holding: dict[str, int] = {}  # how many passages a title stands in
-    rows: list[tuple[float, ...]] = []
+    weighed = []
     for passage in pool:
         title = normal_title(passage)
         if title and title not in holding:
             holding[title] = sum(title in text for text in texts.values())
         linking = [score[lead.id] for lead in leads if title and lead.id != passage.id and title in texts[lead.id]]
-        rows.append(
-            (
-                score.get(passage.id, 0.0),
-                _RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0,
-                float(bool(title) and title in question),
-                # A title that many passages hold, such as that of a country, says little.
-                max(linking, default=0.0)
-                / (1 + math.log(max(1, holding.get(title, 1) - (title in texts[passage.id])))),
-            )
-        )
-    return rows
+        others = holding.get(title, 1) - (title in texts[passage.id])
+        total = weights.score * score.get(passage.id, 0.0)
+        total += weights.rank * (_RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0)
+        total += weights.named * (bool(title) and title in question)
+        # A title that many passages hold, such as that of a country, says little.
+        total += weights.linked * max(linking, default=0.0) / (1 + math.log(max(1, others)))
+        weighed.append(passage.model_copy(update={"score": total}))
+    return weighed

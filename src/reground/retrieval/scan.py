@@ -102,28 +102,31 @@ class _Walk:
         except OSError as error:
             self._leave(folder, f"is a folder that cannot be opened: {error.strerror}", "failed")
             return
-        corpus = any(entry.name in _CORPUS_FILES for entry in entries)
+        is_corpus = any(entry.name in _CORPUS_FILES for entry in entries)
         for number, entry in enumerate(entries):
             if number % _TOLD_EVERY == 0:
                 self._progress(len(self.files))
             path = Path(entry.path)
-            if path == self._exclude:
-                continue
-            if entry.name.startswith("."):
-                self._leave(path, "is hidden", "hidden")
-            elif corpus and entry.name not in _CORPUS_FILES:
-                self._leave(path, "stands beside corpus.jsonl, which is the corpus", "beside")
-            elif entry.is_symlink():
-                self._link(path)
-            elif entry.is_dir(follow_symlinks=False):
-                if why := _why_passed_over(path):
-                    self._leave(path, why, "hidden")
-                else:
-                    yield path
-            elif entry.is_file(follow_symlinks=False):
-                self.file(path)
-            else:
-                self._leave(path, "is a device or a pipe, not a file", "other")
+            if path != self._exclude and self._take(path, entry, is_corpus):
+                yield path
+
+    def _take(self, path: Path, entry: os.DirEntry[str], is_corpus: bool) -> bool:
+        """Take in an entry of a folder. Returns whether it is a folder to go through."""
+        if entry.name.startswith("."):
+            self._leave(path, "is hidden", "hidden")
+        elif is_corpus and entry.name not in _CORPUS_FILES:
+            self._leave(path, "stands beside corpus.jsonl, which is the corpus", "beside")
+        elif entry.is_symlink():
+            self._link(path)
+        elif entry.is_dir(follow_symlinks=False):
+            if why := _why_passed_over(path):
+                self._leave(path, why, "hidden")
+            return not why
+        elif entry.is_file(follow_symlinks=False):
+            self.file(path)
+        else:
+            self._leave(path, "is a device or a pipe, not a file", "other")
+        return False
 
     def _link(self, path: Path) -> None:
         """Take in the file that a link leads to, if it is one of this corpus."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence, opening
 from reground.core.critic import Critic, Pair
@@ -54,7 +55,7 @@ async def checked(
         return answer
     try:
         with run.span("support") as branch:
-            best = await rescored(comparison.each, check, branch, candidates=candidates)
+            best = await rescored(comparison.claims, check, branch, candidates=candidates)
     except BudgetExceeded as end:
         run.note(UNCHECKED, limit=end.limit, why=str(end))
         return answer
@@ -66,7 +67,7 @@ def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: 
     comparison = _compared(answer, question, steps, language)
     if comparison is None:
         return answer
-    return _with_sentences(answer, comparison, [each.best for each in comparison.each])
+    return _with_sentences(answer, comparison, [each.best for each in comparison.claims])
 
 
 @dataclass(frozen=True)
@@ -89,61 +90,48 @@ class Compared:
         return [*((at,) for at in ranked[:most]), *([places] if len(places) > 1 else [])]
 
 
-@dataclass(frozen=True)
-class _Compared:
+class _Compared(NamedTuple):
     """The claims of an answer, the sentences of its passages, and the passages' markers."""
 
-    each: Sequence[Compared]
+    claims: Sequence[Compared]
     units: Sequence[Evidence]
     markers: Sequence[int]
 
 
 def _compared(answer: Answer, question: str, steps: Sequence[Step], language: str) -> _Compared | None:
-    passages = _shown(answer, steps)
-    if not passages:
-        return None
-    markers = [marker for marker, _ in passages]
-    parts = claims(answer.text, question)
-    units = evidence([passage for _, passage in passages])
-    lexical = Lexical(units, language=language)
-    scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in parts]
-    return _Compared(scored, units, markers)
-
-
-def _with_sentences(answer: Answer, comparison: _Compared, best: Sequence[Best]) -> Answer:
-    sentences = (
-        _sentence(each.claim, comparison.units, one, comparison.markers)
-        for each, one in zip(comparison.each, best, strict=True)
-    )
-    return answer.model_copy(update={"sentences": tuple(sentences)})
-
-
-def _shown(answer: Answer, steps: Sequence[Step]) -> list[tuple[int, Passage]]:
-    """The passages that the answer was written from, with their markers."""
+    """None where the answer was shown no passage."""
     retrieved: dict[str, list[Passage]] = {}
     for step in steps:
         for each in step.passages if isinstance(step, RetrieveStep) else ():
             retrieved.setdefault(each.id, []).append(each)
-    cited = {each.passage_id: each for each in (*answer.citations, *answer.shown)}
-    return [(each.marker, _as_quoted(retrieved[id_], each.quote)) for id_, each in cited.items() if id_ in retrieved]
+    by_passage = {each.passage_id: each for each in (*answer.citations, *answer.shown)}
+    cited = [each for each in by_passage.values() if each.passage_id in retrieved]
+    if not cited:
+        return None
+    # A page of the web has another excerpt for each query that found it: the one that the citation quotes was read.
+    texts = [retrieved[each.passage_id] for each in cited]
+    read = [
+        next((text for text in found if opening(text) == each.quote), found[-1])
+        for each, found in zip(cited, texts, strict=True)
+    ]
+    units = evidence(read)
+    lexical = Lexical(units, language=language)
+    parts = claims(answer.text, question)
+    scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in parts]
+    return _Compared(scored, units, [each.marker for each in cited])
 
 
-def _as_quoted(texts: Sequence[Passage], quote: str) -> Passage:
-    """The text that a citation quotes: a page of the web has another excerpt for each query that found it."""
-    return next((each for each in texts if opening(each) == quote), texts[-1])
-
-
-def _sentence(claim: Claim, units: Sequence[Evidence], best: Best, markers: Sequence[int]) -> Sentence:
-    """A claim with the sentences that support it."""
-    if not claim.said:
-        return Sentence(text=claim.text)
-    score, places = best
-    quotes = (_quoted(units[place], markers[units[place].place]) for place in places)
-    return Sentence(text=claim.text, score=score, supports=tuple(quotes) if score >= SUPPORTED else ())
-
-
-def _quoted(unit: Evidence, marker: int) -> Citation:
-    return Citation.of(marker, unit.passage, unit.sentence)
+def _with_sentences(answer: Answer, comparison: _Compared, best: Sequence[Best]) -> Answer:
+    """The answer with its claims, each with the sentences that support it."""
+    sentences = []
+    for each, (score, places) in zip(comparison.claims, best, strict=True):
+        if not each.claim.said:
+            sentences.append(Sentence(text=each.claim.text))
+            continue
+        units = [comparison.units[place] for place in places if score >= SUPPORTED]
+        quotes = tuple(Citation.of(comparison.markers[unit.place], unit.passage, unit.sentence) for unit in units)
+        sentences.append(Sentence(text=each.claim.text, score=score, supports=quotes))
+    return answer.model_copy(update={"sentences": tuple(sentences)})
 
 
 async def rescored(
@@ -151,14 +139,15 @@ async def rescored(
 ) -> list[Best]:
     """For each claim the best of the sentences whose words come nearest, as a check with a model scores them.
 
-    One call scores them all, and what the answer repeats is scored once. Raises BudgetExceeded, and what the check
-    raises.
+    It reads the sentences with a title's line before each. One call scores them all, and what the answer repeats is
+    scored once. Raises BudgetExceeded, and what the check raises.
     """
     places = [(number, place) for number, each in enumerate(comparisons) for place in each.nearest(candidates)]
-    pairs = [
-        Pair(context=_read(comparisons[number].lexical.found, place), candidate=_stated(comparisons[number].claim))
-        for number, place in places
-    ]
+    pairs = []
+    for number, place in places:
+        claim, units = comparisons[number].claim, [comparisons[number].lexical.found[at] for at in place]
+        read = "\n".join(f"{' '.join(unit.passage.title.split())}\n{unit.sentence}" for unit in units)
+        pairs.append(Pair(context=read, candidate=f"{claim.asked} {claim.said}" if claim.alone else claim.said))
     unlike = list(dict.fromkeys(pairs))
     scores = dict(zip(unlike, await run.score(check, unlike, name="support") if unlike else [], strict=True))
     best: list[Best] = [(0.0, ())] * len(comparisons)
@@ -166,12 +155,3 @@ async def rescored(
         if (score := scores[pair]) > best[number][0]:
             best[number] = score, place
     return best
-
-
-def _read(units: Sequence[Evidence], places: Sequence[int]) -> str:
-    """Sentences as a check reads them: a title's line before each."""
-    return "\n".join(f"{' '.join(units[at].passage.title.split())}\n{units[at].sentence}" for at in places)
-
-
-def _stated(claim: Claim) -> str:
-    return f"{claim.asked} {claim.said}" if claim.alone else claim.said
