@@ -111,14 +111,11 @@ class Bm25Writer:
         """
         self._commit()
         passages = int(self._index.searcher().num_docs)
-        if self._removed() > (0 if passages <= self._exact_up_to else _MOST_REMOVED * passages):
+        segments = json.loads((self._folder / "meta.json").read_bytes())["segments"]
+        removed = sum(each["deletes"]["num_deleted_docs"] for each in segments if each["deletes"])
+        if removed > (0 if passages <= self._exact_up_to else _MOST_REMOVED * passages):
             self._write_again(tick)
         return passages
-
-    def _removed(self) -> int:
-        """How many passages are removed and still counted."""
-        segments = json.loads((self._folder / "meta.json").read_bytes())["segments"]
-        return sum(each["deletes"]["num_deleted_docs"] for each in segments if each["deletes"])
 
     def close(self) -> None:
         """Stop the writer's threads; what was not finished is left out."""
@@ -133,12 +130,19 @@ class Bm25Writer:
         self._index.reload()
 
     def _write_again(self, tick: Callable[[], None]) -> None:
+        from tantivy import FieldType, Query
+
         old = self._index.searcher()
         fresh = self._folder.with_name(f"{self._folder.name}-again")
         self._index, self._writer = self._open(fresh)
-        for entry in _entries(old, self._schema):
-            tick()
-            self.add(entry.get_first("key"), [_passage(entry)])
+        # A bounded number at a time: keys are hashes, so equal ranges of them hold about equally many.
+        step = _KEYS // (old.num_docs // _MOVED_AT_ONCE + 1) + 1
+        for start in range(0, _KEYS, step):
+            among = Query.range_query(self._schema, "key", FieldType.Unsigned, start, start + step, include_upper=False)
+            for _, address in old.search(among, limit=max(1, old.num_docs), count=False).hits:
+                tick()
+                entry = old.doc(address)
+                self.add(entry.get_first("key"), [_passage(entry)])
         self._commit()
         self.close()
         shutil.rmtree(self._folder)
@@ -158,20 +162,6 @@ def _writable(folder: Path) -> Iterator[Path]:
             if not file.name.endswith(".lock"):
                 (Path(passing) / file.name).symlink_to(file.resolve())
         yield Path(passing)
-
-
-def _entries(searcher: Any, schema: Any) -> Iterator[Any]:
-    """All that is stored, a bounded number at a time.
-
-    Keys are hashes, so equal ranges of keys hold about equally many.
-    """
-    from tantivy import FieldType, Query
-
-    step = _KEYS // (searcher.num_docs // _MOVED_AT_ONCE + 1) + 1
-    for start in range(0, _KEYS, step):
-        among = Query.range_query(schema, "key", FieldType.Unsigned, start, start + step, include_upper=False)
-        for _, address in searcher.search(among, limit=max(1, searcher.num_docs), count=False).hits:
-            yield searcher.doc(address)
 
 
 class Bm25Index:

@@ -83,7 +83,11 @@ class IndexRetriever:
         if self._dense is not None:
             searches.append(self._dense.search(query, depth))
         rankings = await asyncio.gather(*searches)
-        passages = rankings[0] if len(rankings) == 1 else _fuse(rankings)[: max(k, 0)]
+        passages = rankings[0]
+        if len(rankings) > 1:
+            by_id = {passage.id: passage for ranking in rankings for passage in ranking}
+            fused = reciprocal_rank_fusion([passage.id for passage in ranking] for ranking in rankings)
+            passages = [by_id[id_].model_copy(update={"score": score}) for id_, score in fused[: max(k, 0)]]
         if not passages and k > 0 and self._check is not None:
             check, self._check = self._check, None
             await asyncio.to_thread(check)
@@ -104,12 +108,6 @@ class IndexRetriever:
         """Close the embedder's connections; the retriever can still be used and opens new ones."""
         if self._dense is not None:
             await self._dense.aclose()
-
-
-def _fuse(rankings: Sequence[Sequence[Passage]]) -> list[Passage]:
-    passages = {passage.id: passage for ranking in rankings for passage in ranking}
-    fused = reciprocal_rank_fusion([passage.id for passage in ranking] for ranking in rankings)
-    return [passages[id_].model_copy(update={"score": score}) for id_, score in fused]
 
 
 _NAMED = 3  # files of a kind that a note names
@@ -159,7 +157,9 @@ def build_index(
                 entries = build.ledger.files()
                 documents, _ = build.ledger.totals()
                 if not documents:
-                    raise DataError(_nothing(corpus.files, _skipped(entries)), path=source)
+                    why = _named([f"{file.path} ({file.why})" for file in _skipped(entries)])
+                    count = f"{len(corpus.files)} file{'s' if len(corpus.files) > 1 else ''}"
+                    raise DataError(f"no document with text in {count}{': ' if why else ''}{why}", path=source)
                 passages = build.finish()
                 if not passages:
                     raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
@@ -188,11 +188,6 @@ def _wanted(
         terms=settings.terms,
         files={},
     )
-
-
-def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
-    why = _named([f"{file.path} ({file.why})" for file in skipped])
-    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{': ' if why else ''}{why}"
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -291,11 +286,6 @@ def _skipped(files: dict[str, FileEntry], unread: Sequence[Skipped] = ()) -> tup
     return tuple(sorted([*failed, *unread], key=lambda each: each.path))
 
 
-def _peak() -> int:
-    """The most bytes that this process held resident, mapped files included. macOS counts bytes, Linux kilobytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 def _report(
     out: Path,
     source: Path,
@@ -324,5 +314,6 @@ def _report(
         partly=partly,
         notes=notes,
         seconds=time.monotonic() - started,
-        memory=_peak(),
+        # The most bytes resident, mapped files included: macOS counts bytes, Linux kilobytes.
+        memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
     )

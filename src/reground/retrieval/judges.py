@@ -23,11 +23,11 @@ from reground.core.untrusted import clip
 from reground.critics.scorers import Item, Queue, Scorer, require
 from reground.critics.texts import head
 from reground.critics.trained import ServedCritic
-from reground.retrieval.passages import passage_text
 
 WINDOW = 128
 """Tokens of a query and a passage that a cross-encoder reads: its time grows with them."""
 _MOST_CHARACTERS = 20_000  # of a passage: more than any window
+_WORD = re.compile(r"\w+|[^\w\s]")
 _SERVED_WORDS = 300  # of a passage, for servers whose window is not known; most read 512 tokens
 
 Score = Callable[[Sequence[Pair]], Any]
@@ -53,9 +53,10 @@ class Judge:
 
     async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
         """The critic's scores. Raises ConfigurationError for weights that cannot be used, ModelError for a server."""
+        texts = [passage.text if self.most is None else clip(passage.text, self.most) for passage in passages]
         pairs = [
-            Pair(context=f"{self.frame}{query}", candidate=passage_text(self._cut(passage))[:_MOST_CHARACTERS])
-            for passage in passages
+            Pair(context=f"{self.frame}{query}", candidate=f"{passage.title}\n{text}".strip()[:_MOST_CHARACTERS])
+            for passage, text in zip(passages, texts, strict=True)
         ]
         scores = await self.judged(pairs)
         return scores if self.weigh is None else self.weigh(scores, [{"score": each.score} for each in passages])
@@ -74,9 +75,6 @@ class Judge:
 
     async def aclose(self) -> None:
         """Nothing is open."""
-
-    def _cut(self, passage: Passage) -> Passage:
-        return passage if self.most is None else passage.model_copy(update={"text": clip(passage.text, self.most)})
 
 
 def critic(place: str) -> Judge:
@@ -190,7 +188,13 @@ class _Served(ServedCritic):
     """A server that gets query and passages as they are."""
 
     def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-        return [(pair.context, head(pair.candidate, _SERVED_WORDS, _words)) for pair in pairs]
+        return [
+            (
+                pair.context,
+                head(pair.candidate, _SERVED_WORDS, lambda text: [word.span() for word in _WORD.finditer(text)]),
+            )
+            for pair in pairs
+        ]
 
 
 def server(url: str) -> Judge:
@@ -206,7 +210,3 @@ def server(url: str) -> Judge:
         url = f"{url}/rerank" if url.endswith("/v1") else f"{url}/v1/rerank"
     served = _Served("doc", f"llama-server:{url}", url)
     return Judge(served.name, lambda pairs: served.score(pairs, cast("Any", None)), is_here=False)
-
-
-def _words(text: str) -> list[tuple[int, int]]:
-    return [word.span() for word in re.finditer(r"\w+|[^\w\s]", text)]

@@ -43,7 +43,8 @@ def whole(pieces: Sequence[Passage], document: str, *, around: str, overlapping:
     text = chosen[0].text
     for before, piece in pairwise(chosen):
         follows = overlapping and _number(piece.id) == _number(before.id) + 1
-        shared = _shared(before.text, piece.text) if follows else 0
+        sizes = range(min(len(before.text), len(piece.text)) if follows else 0, 0, -1)
+        shared = next((size for size in sizes if before.text.endswith(piece.text[:size])), 0)
         text += piece.text[shared:] if shared else f"\n{piece.text}"
     return chosen[0].model_copy(update={"id": document, "text": text, "score": 0.0})
 
@@ -51,12 +52,6 @@ def whole(pieces: Sequence[Passage], document: str, *, around: str, overlapping:
 def _number(passage_id: str) -> int:
     match = _NUMBER.search(passage_id)
     return int(match[1]) if match else 0
-
-
-def _shared(before: str, after: str) -> int:
-    """The length of the longest end of one text that the other begins with."""
-    sizes = range(min(len(before), len(after)), 0, -1)
-    return next((size for size in sizes if before.endswith(after[:size])), 0)
 
 
 _SHORTEST = 3

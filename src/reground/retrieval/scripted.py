@@ -20,9 +20,9 @@ class ScriptedRetriever:
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` passages with most words in common; ties stay in the given order."""
         self.queries.append(query)
-        words = set(re.findall(r"\w+", query.lower()))
+        words = _words(query)
         scored = [
-            passage.model_copy(update={"score": float(len(words & set(re.findall(r"\w+", _text(passage)))))})
+            passage.model_copy(update={"score": float(len(words & _words(f"{passage.title} {passage.text}")))})
             for passage in self._passages
         ]
         return sorted(scored, key=lambda passage: -passage.score)[:k]
@@ -34,5 +34,5 @@ class ScriptedRetriever:
         return whole(pieces, document, around=passage_id, overlapping=False) if pieces else None
 
 
-def _text(passage: Passage) -> str:
-    return f"{passage.title} {passage.text}".lower()
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))

@@ -16,8 +16,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import zip_longest
 
 from reground.core.answers import abstains
 from reground.core.citations import without_unknown
@@ -64,15 +62,12 @@ def claims(text: str, question: str) -> list[Claim]:
     words could be compared with.
     """
     parts = sentences(text)
+    # A line of bars and dashes divides the head of a table from its rows.
+    heads = ["|" in below and "-" in below and _RULE.fullmatch(below) is not None for below in (*parts[1:], "")]
     return [
-        Claim(part, "") if _FENCE.fullmatch(part) or _divides(below) else _claim(part, question)
-        for part, below in zip_longest(parts, parts[1:], fillvalue="")
+        Claim(part, "") if is_head or _FENCE.fullmatch(part) else _claim(part, question)
+        for part, is_head in zip(parts, heads, strict=False)  # no parts, one head
     ]
-
-
-def _divides(part: str) -> bool:
-    """Whether a line divides the head of a table from its rows."""
-    return "|" in part and "-" in part and _RULE.fullmatch(part) is not None
 
 
 def _claim(part: str, question: str) -> Claim:
@@ -193,6 +188,7 @@ class Lexical:
         self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
         self._not = re.compile(_NOT.get(code, _ENGLISH_NOT), re.IGNORECASE)
         self._negated = [self._denies(each.sentence) for each in found]
+        self._holding = Counter(term for terms in self._titled for term in terms)
         self._whole: dict[int, set[str]] = {}
         for each, terms in zip(found, self._titled, strict=True):
             self._whole.setdefault(each.place, set()).update(terms)
@@ -290,10 +286,6 @@ class Lexical:
     def _idf(self, term: str) -> float:
         """Rarity, in which a word that no sentence has is as rare as one that a single sentence has."""
         return math.log1p(len(self.found) / (0.5 + max(1, self._holding[term])))
-
-    @cached_property
-    def _holding(self) -> Counter[str]:
-        return Counter(term for terms in self._titled for term in terms)
 
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name."""

@@ -37,7 +37,9 @@ def align_steps(before: Sequence[str], after: Sequence[str]) -> list[int | None]
 
     This is the best alignment in order, in which paired steps share at least `ALIKE` of their words.
     """
-    if _work(before, after) > _MOST_WORK:
+    # Every step is compared with every other; fifty characters more stand for each pair.
+    work = len(after) * sum(map(len, before)) + len(before) * (sum(map(len, after)) + 50 * len(after))
+    if work > _MOST_WORK:
         return [None] * len(before)
     likeness = [[similarity(old, new) for new in after] for old in before]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
@@ -58,11 +60,6 @@ def align_steps(before: Sequence[str], after: Sequence[str]) -> list[int | None]
     return partners
 
 
-def _work(before: Sequence[str], after: Sequence[str]) -> int:
-    """Characters to look at if every step is compared with every other, plus fifty per pair."""
-    return len(after) * sum(map(len, before)) + len(before) * (sum(map(len, after)) + 50 * len(after))
-
-
 def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) -> tuple[list[str], list[str]]:
     """The revised steps with the lost ones of the `first` old ones put back, and the lost ones.
 
@@ -76,19 +73,15 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) 
             extra[partner] = extra[partner] - content(old)
     steps, lost, place = list(after), [], 0
     novel = [j not in partners and all(similarity(old, after[j]) < ALIKE for old in before) for j in range(len(after))]
-    for i, partner in enumerate(partners):
+    for i, (words, partner) in enumerate(zip(map(content, before), partners, strict=True)):
         if partner is not None:
             place = partner + 1
         elif place < len(after) and novel[place]:
             place += 1
-        elif i < first and not any(_holds(more, content(before[i])) for more in extra):
+        elif i < first and all((words & more).total() < ALIKE * words.total() for more in extra):
             lost.append(i)
             steps.insert(place + len(lost) - 1, before[i])
     return steps, [before[i] for i in lost]
-
-
-def _holds(more: Counter[str], words: Counter[str]) -> bool:
-    return (words & more).total() >= ALIKE * words.total()
 
 
 _WORDS = re.compile(r"\s*\S+|\s+")

@@ -186,8 +186,13 @@ class _Lists:
 
     def __init__(self, lines: Sequence[tuple[str, bool]]) -> None:
         self._lines = lines
-        fresh = (self._opens_paragraph(i) for i in range(len(lines)))
-        self._paragraphs = [0, *accumulate(fresh)]
+        # A line begins a paragraph after a blank line, if it is neither indented nor a bullet.
+        above = ["-", *(line.strip() for line, _ in lines)]
+        fresh = (
+            line and not (over or line[0].isspace() or _BULLET.match(line))
+            for (line, _), over in zip(lines, above, strict=False)
+        )
+        self._paragraphs = [0, *accumulate(map(bool, fresh))]
         self.ends: dict[int, int] = {}
         self._bodies: dict[int, int] = {}
         self._starts: list[int] = []
@@ -201,12 +206,6 @@ class _Lists:
         self.ends |= dict.fromkeys(items, items[-1])
         self._bodies[items[-1]] = body
         self._starts = sorted(self.ends)
-
-    def _opens_paragraph(self, i: int) -> bool:
-        """Whether a line begins a paragraph after a blank line and is neither indented nor a bullet."""
-        line = self._lines[i][0]
-        indented = line[:1].isspace() or not line
-        return i > 0 and not indented and not self._lines[i - 1][0].strip() and not _BULLET.match(line)
 
     def _below(self, start: int, end: int) -> int:
         """The paragraphs that begin between two lines."""
@@ -250,7 +249,9 @@ def _numbered(lines: Sequence[tuple[str, bool]]) -> list[tuple[str, list[int]]]:
             if _TITLE.match(line) and not fenced:
                 open_ = {key: value for key, value in open_.items() if key[1] or key[2].isalpha()}
             continue
-        number, kind = _value(match["number"])
+        sign = match["number"]
+        kind = next((signs for signs in (_NUMERALS, _CIRCLED, _LETTERS) if sign in signs), "")
+        number = kind.index(sign) + 1 if kind else int(sign)
         key = (len(match["indent"]), match["mark"], (match["word"] or kind).casefold())
         before, items = open_.get(key, (1000, []))
         if number > before or number == before == 1:
@@ -260,14 +261,6 @@ def _numbered(lines: Sequence[tuple[str, bool]]) -> list[tuple[str, list[int]]]:
             lists.append(("strong" if match["mark"] or match["word"] else "weak", items))
         open_[key] = (number, items)
     return [each for each in lists if len(each[1]) > 1]
-
-
-def _value(sign: str) -> tuple[int, str]:
-    """The number that a sign at the beginning of an item means, and its kind, empty for digits."""
-    if sign.isdecimal():
-        return int(sign), ""
-    kind = next(signs for signs in (_NUMERALS, _CIRCLED, _LETTERS) if sign in signs)
-    return kind.index(sign) + 1, kind
 
 
 def _outer(lists: Sequence[tuple[str, list[int]]]) -> list[list[int]]:
@@ -294,7 +287,9 @@ def _unframed(parts: list[_Part], *, concluding: bool) -> list[_Part]:
         first, after = parts[:2]
         if _introduces(first, after):
             return parts[1:]
-        if after.kind == "item" and (first.announces or _says_how(first)):
+        # "To find the total, we need to add the parts." says what will be done.
+        says_how = len(sentences(first.text)) == 1 and _WE.search(first.text) is not None
+        if after.kind == "item" and (first.announces or says_how):
             return [_Part("item", [*first.lines, *after.lines], is_title=False), *parts[2:]]
     return parts
 
@@ -311,11 +306,6 @@ def _introduces(part: _Part, after: _Part) -> bool:
         or len(last.split()) == 1
     )
     return _greets(last) or (part.announces and says)
-
-
-def _says_how(part: _Part) -> bool:
-    """Whether it says what will be done: "To find the total, we need to add the parts."."""
-    return len(sentences(part.text)) == 1 and _WE.search(part.text) is not None
 
 
 def _closes(part: _Part, before: _Part, *, concluding: bool) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from io import BytesIO
@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Rows, Text
+from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Rows, Text, Tick
 from reground.retrieval.reading.web import plain
 
 MOST_MEMBERS = 20_000
@@ -40,7 +40,7 @@ _ENTITIES = "is damaged: it declares entities, which no file of its kind needs"
 class Archive:
     """The members of an archive by name. Raises Unreadable for one that is damaged, encrypted or a bomb."""
 
-    def __init__(self, content: bytes, tick: Callable[[], None]) -> None:
+    def __init__(self, content: bytes, tick: Tick) -> None:
         if content.startswith(_OLD_OFFICE) and _ENCRYPTED_OFFICE in content:
             raise Unreadable(_LOCKED, kind="encrypted")
         if content.startswith(_OLD_OFFICE):

@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, NamedTuple
 
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circumstances, Read
+from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circumstances, Read, Tick
 
 _INSTALL = "install tesseract to have {} read"
 """What is said of scanned pages where the program is missing."""
@@ -106,7 +106,7 @@ def could_read(message: str) -> bool:
     return _INSTALL.partition("{}")[0] in message and shutil.which("tesseract") is not None
 
 
-def _pages(file: IO[bytes], tick: Callable[[], None], most: int | None = None) -> Pages:
+def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
     if find_spec("pypdfium2") is None:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
     with TemporaryFile() as out:
@@ -126,7 +126,7 @@ def _pages(file: IO[bytes], tick: Callable[[], None], most: int | None = None) -
     return Pages(**result)
 
 
-def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Callable[[], None], seconds: float) -> int:
+def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Tick, seconds: float) -> int:
     """The exit status of `pdf_program.py` with these words of its command line. Raises TimeoutError."""
     file.seek(0)
     command = [sys.executable, "-P", _PROGRAM, str(os.getpid()), *map(str, words)]
@@ -183,7 +183,7 @@ def _installed(program: str | None) -> frozenset[str]:
 
 def _run(
     command: Sequence[str],
-    tick: Callable[[], None],
+    tick: Tick,
     *,
     seconds: float,
     stdin: IO[bytes] | int = subprocess.DEVNULL,

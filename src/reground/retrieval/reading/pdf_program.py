@@ -19,7 +19,7 @@ import resource
 import signal
 import sys
 
-from pypdfium2 import PdfDocument, PdfImage, PdfiumError, PdfPage
+from pypdfium2 import PdfDocument, PdfImage, PdfiumError
 from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
 _MEMORY = 2 << 30
@@ -63,8 +63,13 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     for number in range(len(document))[:most]:
         try:
             page = document[number]
-            texts.append(_text_of(page))
-            pictures.append(0 if texts[-1].strip() else _largest_picture(page))
+            letters_of = page.get_textpage()
+            content = _DIVIDED.sub("", letters_of.get_text_range().replace("\r\n", "\n")).replace("\ufffe", "-")
+            letters_of.close()
+            texts.append(_LEADERS.sub(" …", content))
+            images = page.get_objects([FPDF_PAGEOBJ_IMAGE]) if not texts[-1].strip() else ()
+            sizes = [each.get_px_size() for each in images if isinstance(each, PdfImage)]
+            pictures.append(max((width * height for width, height in sizes), default=0))
             page.close()
         except PdfiumError:
             texts[number:], pictures[number:] = [""], [0]
@@ -77,20 +82,6 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
         raise PdfiumError("none of its pages can be loaded")
     title = document.get_metadata_value("Title")
     return {"title": title, "texts": texts, "pictures": pictures, "unread": unread, "is_cut": letters < 0}
-
-
-def _text_of(page: PdfPage) -> str:
-    letters = page.get_textpage()
-    content: str = letters.get_text_range()
-    letters.close()
-    content = _DIVIDED.sub("", content.replace("\r\n", "\n")).replace("\ufffe", "-")
-    return _LEADERS.sub(" …", content)
-
-
-def _largest_picture(page: PdfPage) -> int:
-    """The pixels of the largest picture on a page; 0 without one."""
-    sizes = [each.get_px_size() for each in page.get_objects([FPDF_PAGEOBJ_IMAGE]) if isinstance(each, PdfImage)]
-    return max((width * height for width, height in sizes), default=0)
 
 
 def _bind(parent: int) -> None:

@@ -6,26 +6,19 @@ a whole row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 MOST_TEXT = 100_000_000
 """Characters of text that are kept of one file."""
 ONLY_FIRST = f"only its first {MOST_TEXT // 1_000_000} million characters were read"
 
 
-class Tick(Protocol):
-    """Called now and then in slow work, with the share of the file that is read, from 0 to 1, where it is known."""
-
-    def __call__(self, share: float = 0.0, /) -> None:
-        """What it raises ends the reading."""
-        ...
-
-
-def _nothing(share: float = 0.0, /) -> None:
-    """Go on."""
+Tick = Callable[..., object]
+"""Called now and then in slow work, with the share of the file that is read, from 0 to 1, where it is known. What it
+raises ends the reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +28,7 @@ class Circumstances:
     tick: see there. language: the ISO 639-1 code of the documents' language, for the recognition of scanned pages.
     """
 
-    tick: Tick = _nothing
+    tick: Tick = lambda share=0.0: None
     language: str = "en"
 
 
@@ -120,13 +113,10 @@ class Rows:
             if self._names is None and width > before and _are_names(cells):
                 self._names = cells
                 yield " | ".join(filter(None, cells))
-            else:
-                yield self._line(cells)
-
-    def _line(self, cells: Sequence[str]) -> str:
-        names = self._names or ()
-        named = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
-        return "; ".join(f"{name}: {cell}" if name else cell for name, cell in named)
+                continue
+            names = self._names or ()
+            labelled = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
+            yield "; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled)
 
     @property
     def partly(self) -> str:
@@ -137,12 +127,7 @@ class Rows:
 
 
 def _are_names(cells: Sequence[str]) -> bool:
+    """Whether cells are names, all different. A sign alone, such as # or %, may well be one, but no number or date."""
     filled = [cell for cell in cells if cell]
-    if len(filled) < 2 or len(set(filled)) < len(filled):
-        return False
-    return not any(_is_number(cell) or len(cell) > _LONGEST_NAME for cell in filled)
-
-
-def _is_number(cell: str) -> bool:
-    """Whether a cell holds a number or a date. A sign alone, such as # or %, may well be a column's name."""
-    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
+    numbers = [cell for cell in filled if any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))]
+    return 1 < len(filled) == len(set(filled)) and not numbers and max(map(len, filled)) <= _LONGEST_NAME

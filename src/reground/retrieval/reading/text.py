@@ -165,7 +165,8 @@ def read_json(content: bytes, around: Circumstances) -> Read:
         value = json.loads(text)
     except (ValueError, RecursionError):  # with comments, many values in a row, nested without end
         return Read("", text, guessed)
-    items = value if isinstance(value, list) else [{key: each} for key, each in _pairs(value)] or [value]
+    items = [{key: each} for key, each in value.items()] if isinstance(value, dict) else value
+    items = items if isinstance(items, list) and items else [value]
     paragraphs = Text()
     lines = ((line, place > 0) for item in items for place, line in enumerate(_json_lines(item, "", 0)))
     for number, (line, goes_on) in enumerate(lines):
@@ -191,10 +192,6 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
         if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
             break
     return Read(_safe(title), _safe(str(cells)), guessed, cells.partly)
-
-
-def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
-    return iter(value.items()) if isinstance(value, dict) else iter(())
 
 
 def _json_lines(value: Any, path: str, depth: int) -> Iterator[str]:
