@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -132,11 +134,16 @@ async def test_what_will_not_pass_is_not_tried_again(
         ({"data": [{"index": 0, "embedding": [None]}, {"index": 1, "embedding": [1.0]}]}, "other than vectors"),
         ({"data": [{"index": 0, "embedding": 3}, {"index": 1, "embedding": 3}]}, "without embeddings"),
         ({"data": [{"index": 0, "embedding": ["x"]}, {"index": 1, "embedding": ["y"]}]}, "other than vectors"),
+        (b"[" * 1_500_000, "malformed reply"),
+        (b'{"data": "\xff"}', "without embeddings"),
+        (b"", "malformed reply"),
+        (b"NaN", "without embeddings"),
     ],
 )
 async def test_malformed_replies_are_model_errors(reply: object, why: str) -> None:
     with pytest.raises(ModelError, match=why):
-        await ask(Server(lambda: web.json_response(reply)), ["a", "b"], attempts=1)
+        body = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
+        await ask(Server(lambda: web.Response(body=body)), ["a", "b"], attempts=1)
 
 
 def packed(body: bytes) -> web.Response:
@@ -156,12 +163,6 @@ async def test_a_flood_is_refused_and_not_kept(reply: Callable[[], web.Response]
         await ask(server, ["a", "b"])
     assert not isinstance(refused.value, TransientModelError)
     assert len(server.bodies) == 1
-
-
-@pytest.mark.parametrize("body", [b"[" * 1_500_000, b'{"data": "\xff"}', b"", b"NaN"])
-async def test_what_is_no_reply_is_a_model_error(body: bytes) -> None:
-    with pytest.raises(ModelError, match=r"malformed reply|without embeddings"):
-        await ask(Server(lambda: web.Response(body=body)), ["a"], attempts=1)
 
 
 async def test_an_unreachable_server_is_named() -> None:
@@ -196,7 +197,7 @@ def test_names_choose_the_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
     for url in ("localhost:8000", "http://user:password@host/v1", "ftp://x/y"):
         with pytest.raises(ConfigurationError, match=r"must look like|holds a user"):
             create_embedder("openai/m", base_url=url)
-    assert create_embedder("st//nowhere").weights is None
+    assert create_embedder("st/some/model-of-a-hub").weights is None
 
 
 async def test_an_index_from_elsewhere_does_not_get_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -243,3 +244,23 @@ async def test_an_index_from_elsewhere_does_not_get_the_key(monkeypatch: pytest.
 def test_the_key_goes_to_its_own_server_alone(url: str, gets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
     assert is_of_the_key(url) is gets
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [
+        ("st", "query_0_StaticEmbedding/model.safetensors"),
+        ("onnx", "onnx/model.onnx"),
+        ("onnx", "1_Pooling/config.json"),
+    ],
+)
+def test_the_weights_of_a_folder_are_those_of_its_parts_too(model: str, file: str, tmp_path: Path) -> None:
+    write(tmp_path, {"model.safetensors": "one"})
+    flat = create_embedder(f"{model}/{tmp_path}").weights
+    assert flat == hashlib.blake2b(b"model.safetensors\x003\x00one", digest_size=16).hexdigest()
+    write(tmp_path, {"checkpoint-500/model.safetensors": "of a training that goes on"})
+    assert create_embedder(f"{model}/{tmp_path}").weights == flat
+    write(tmp_path, {file: "one"})
+    before = create_embedder(f"{model}/{tmp_path}").weights
+    write(tmp_path, {file: "two"})
+    assert len({flat, before, create_embedder(f"{model}/{tmp_path}").weights}) == 3

@@ -55,23 +55,6 @@ def test_documents_are_found_with_title_and_place(notes: Path, tmp_path: Path) -
     assert asyncio.run(retriever.retrieve("fish", k=1))[0].id == "1"
 
 
-def test_an_index_inside_its_corpus_is_not_indexed(notes: Path) -> None:
-    build_index(notes, notes / "index")
-    (notes / "index" / "stray.md").write_text("stray")
-    assert search(notes / "index", "stray") == []
-    (notes / "index" / "stray.md").unlink()
-    assert build_index(notes, notes / "index").read == 0
-
-
-def test_long_documents_become_numbered_passages(tmp_path: Path) -> None:
-    write(tmp_path / "notes", {"long.md": "# Long\n\n" + "\n\n".join(f"Paragraph about topic{i}." for i in range(20))})
-    report = build_index(tmp_path / "notes", tmp_path / "index", IndexSettings(chunk_tokens=20, overlap=5))
-    assert report.documents == 1
-    assert report.passages > 3
-    found = asyncio.run(open_index(tmp_path / "index").retrieve("topic19", k=1))[0]
-    assert (found.id, found.title, found.url) == (f"long.md#{report.passages}", "Long", "long.md")
-
-
 def test_only_what_changed_is_read(notes: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     first = build_index(notes, index)

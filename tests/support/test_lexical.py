@@ -49,33 +49,17 @@ def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it() -> None:
 @pytest.mark.parametrize(
     ("language", "text", "same", "denied"),
     [
-        (
-            "de",
-            "Der Turm ist nicht höher als der Berg.",
-            "Nicht höher als der Berg ist der Turm.",
-            "Der Turm ist höher als der Berg.",
-        ),
-        (
-            "fr",
-            "Le pont n'a jamais été vendu à la ville.",
-            "Jamais le pont n'a été vendu à la ville.",
-            "Le pont a été vendu à la ville.",
-        ),
-        (
-            "es",
-            "El puente nunca fue vendido al banco.",
-            "Nunca fue vendido al banco el puente.",
-            "El puente fue vendido al banco.",
-        ),
-        (
-            "pt",
-            "A ponte foi inaugurada no Porto em 1886.",
-            "A ponte foi inaugurada em 1886, na cidade do Porto.",
-            "A ponte não foi inaugurada no Porto em 1886.",
-        ),
+        ("de", "Der Turm ist nicht höher als der Berg.", "Nicht höher als der Berg ist der Turm.",
+         "Der Turm ist höher als der Berg."),
+        ("fr", "Le pont n'a jamais été vendu à la ville.", "Jamais le pont n'a été vendu à la ville.",
+         "Le pont a été vendu à la ville."),
+        ("es", "El puente nunca fue vendido al banco.", "Nunca fue vendido al banco el puente.",
+         "El puente fue vendido al banco."),
+        ("pt", "A ponte foi inaugurada no Porto em 1886.", "A ponte foi inaugurada em 1886, na cidade do Porto.",
+         "A ponte não foi inaugurada no Porto em 1886."),
         ("ru", "Мост не был продан городу.", "Городу мост не был продан.", "Мост был продан городу."),
     ],
-)
+)  # fmt: skip
 def test_a_negation_in_the_language_of_the_documents_speaks_against_it(
     language: str, text: str, same: str, denied: str
 ) -> None:

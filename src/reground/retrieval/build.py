@@ -341,14 +341,18 @@ def plan(files: Sequence[SourceFile], entries: dict[str, FileEntry], *, same_fol
     """
     names = {file.name for file in files}
     gone = [entry for name, entry in entries.items() if name not in names]
-    changed = [file for file in files if not (same_folder and _is_as_it_was(file, entries.get(file.name)))]
+    changed = []
+    for file in files:
+        entry = entries.get(file.name)
+        if (
+            entry is None
+            or not same_folder
+            or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns)
+            or file.mtime_ns >= entry.seen_ns - _RACY_NS
+            or _reads_better(file, entry)
+        ):
+            changed.append(file)
     return Plan(files, changed, gone, is_begun)
-
-
-def _is_as_it_was(file: SourceFile, entry: FileEntry | None) -> bool:
-    if entry is None or _reads_better(file, entry) or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns):
-        return False
-    return file.mtime_ns < entry.seen_ns - _RACY_NS
 
 
 def _is_the_same(file: SourceFile, entry: FileEntry, before: FileEntry) -> bool:

@@ -81,20 +81,16 @@ def decode(content: bytes, *, markup: bool = False) -> Decoded:
             return Decoded(content.decode(encoding, "replace").removeprefix("\ufeff"))
     if b"\0" in content:
         raise Unreadable("is binary, not text", kind="binary")
-    declared = _declared(content) if markup else ""
+    match = _DECLARED.search(content[:_DECLARED_WITHIN]) if markup else None
+    declared = text_encoding(match[1].decode("ascii", "replace")) if match else ""
+    if declared.startswith(_UNICODE):
+        declared = ""  # UTF-8 is tried anyway, and what is UTF-16 without a mark is not read
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         return Decoded(content.decode(declared, "replace")) if declared else _without_name(content, error.start)
     # Valid UTF-8 is hardly ever anything else, except for encodings that switch by escapes and use only ASCII bytes.
     return Decoded(content.decode(declared, "replace") if declared.startswith(_ESCAPING) else text)
-
-
-def _declared(content: bytes) -> str:
-    """The encoding that a page declares, by Python's name for it; "" without a usable one."""
-    match = _DECLARED.search(content[:_DECLARED_WITHIN])
-    encoding = text_encoding(match.group(1).decode("ascii", "replace")) if match else ""
-    return "" if encoding.startswith(_UNICODE) else encoding  # UTF-8 has been tried before, and UTF-16 is not read here
 
 
 def text_encoding(name: str) -> str:

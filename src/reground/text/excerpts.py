@@ -65,14 +65,11 @@ def cut(page: str, query: str, *, words: int) -> str:
         if scores[number] > 0 and size <= room:
             chosen.append(number)
             room -= size
-    return _joined(parts, sorted(chosen)) if chosen else first_words(page, words)
-
-
-def _joined(parts: Sequence[str], numbers: Sequence[int]) -> str:
-    """Pieces as one text; a new line marks each gap."""
+    if not chosen:
+        return first_words(page, words)
     text = ""
-    for number in numbers:
-        gap = "" if not text else " " if number - 1 in numbers else "\n"
+    for number in sorted(chosen):
+        gap = "" if not text else " " if number - 1 in chosen else "\n"  # a new line marks each gap
         text += gap + parts[number]
     return text
 

@@ -48,13 +48,12 @@ Segmenter = Callable[[str], str]
 def language_code(language: str) -> str:
     """The code of a language given by code or English name: "en", "English". Raises ConfigurationError."""
     wanted = language.strip().lower()
-    named = STEMMERS | UNSPACED
-    codes = {**{code: code for code in named}, **{name: code for code, name in named.items()}}
-    codes |= {CHINESE: CHINESE, "chinese": CHINESE, UNSTEMMED: UNSTEMMED}
-    if wanted not in codes:
-        choices = ", ".join([*sorted([*named, CHINESE]), UNSTEMMED])
-        raise ConfigurationError(f"no stemmer for the language {language!r}; choose one of: {choices}")
-    return codes[wanted]
+    names = {**STEMMERS, **UNSPACED, CHINESE: "chinese", UNSTEMMED: UNSTEMMED}
+    for code, name in names.items():
+        if wanted in (code, name):
+            return code
+    choices = ", ".join([*sorted(names.keys() - {UNSTEMMED}), UNSTEMMED])
+    raise ConfigurationError(f"no stemmer for the language {language!r}; choose one of: {choices}")
 
 
 def analyzer(code: str) -> Any:
