@@ -101,7 +101,8 @@ class _Cutter:
         self._find_wholes()
         place, is_section = self._strongest(max(self._size // 2, self._overlap), self._size)
         whole = self._whole_at(self._tokens[place][0])
-        if whole is not None and self._fits(*whole):
+        tokens = _TOKEN.finditer(self._text, *whole) if whole is not None and self._tokens[0][0] < whole[0] else ()
+        if whole is not None and 0 < sum(1 for _ in islice(tokens, self._size + 1)) <= self._size:
             before = bisect_left(self._tokens, (whole[0], 0))
             if before > self._overlap:  # and where a heading stands over it, before that
                 return self._strongest(max(before - self._size // 8, self._overlap), before)
@@ -148,14 +149,15 @@ class _Cutter:
         if last in _CLOSING and before[1] > 1:
             last = text[before[1] - 2]
         is_cjk = bool(_IS_CJK.match(text[after[0]]))
-        if last in _SENTENCE_END and (gap or is_cjk) and ("\n" in gap or not self._is_in_code(after[0])):
+        if (
+            last in _SENTENCE_END
+            and (gap or is_cjk)
+            and ("\n" in gap or not (self._is_code or self._whole_at(after[0])))
+        ):
             return _SENTENCE
         if gap or is_cjk or _IS_CJK.match(last):
             return _LINE if "\n" in gap else _WORD
         return _INSIDE_WORD
-
-    def _is_in_code(self, place: int) -> bool:
-        return self._is_code or self._whole_at(place) is not None
 
     def _whole_at(self, place: int) -> tuple[int, int] | None:
         """The block of code or the table that the character stands in, behind its beginning."""
@@ -169,8 +171,3 @@ class _Cutter:
             end = self._searched + _STEP
             self._wholes += (match.span() for match in _WHOLE.finditer(self._text, self._searched, end))
             self._searched = max(end, self._wholes[-1][1] if self._wholes else 0)
-
-    def _fits(self, start: int, end: int) -> bool:
-        """Whether a block is shorter than a piece, and does not begin the present one."""
-        tokens = islice(_TOKEN.finditer(self._text, start, end), self._size + 1)
-        return self._tokens[0][0] < start and sum(1 for _ in tokens) <= self._size

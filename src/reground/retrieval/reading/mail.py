@@ -7,11 +7,12 @@ Of a text and a page that say the same, the text counts. Attachments are named a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from email.header import decode_header
 from email.message import Message
 from email.policy import Compat32, Policy, compat32
+from functools import cache
 from typing import IO, Any, NamedTuple
 
 from reground.core.language import storable_text
@@ -141,11 +142,11 @@ def _read(message: Message) -> Read:
     texts: list[str] = []
     attached: list[str] = []
     guessed = partly = ""
-    decoded = _Decoded()
+    decoded = cache(_text)
     for part in _leaves(message, decoded):
         kind, name = part.get_content_type(), _one_line(str(part.get_filename() or ""))
         if kind in _BODIES and part.get_content_disposition() != "attachment":
-            said, guess = decoded[part]
+            said, guess = decoded(part)
             said, missing = plain(said) if kind == "text/html" else (said, "")
             texts.append(said)
             guessed, partly = guessed or guess, partly or missing
@@ -159,19 +160,7 @@ def _read(message: Message) -> Read:
     return Read(_header(message, "Subject"), text, guessed, partly)
 
 
-class _Decoded(dict[Message, tuple[str, str]]):
-    """The text of each part and the guess of its encoding; each is decoded once."""
-
-    def __missing__(self, part: Message) -> tuple[str, str]:
-        self[part] = text = _text(part)
-        return text
-
-    def says(self, part: Message) -> bool:
-        """Whether a part is a plain text that is not empty."""
-        return part.get_content_type() == "text/plain" and bool(self[part][0].strip())
-
-
-def _leaves(message: Message, decoded: _Decoded) -> Iterator[Message]:
+def _leaves(message: Message, decoded: Callable[[Message], tuple[str, str]]) -> Iterator[Message]:
     """The parts that hold something, without pages whose text stands beside them. A message inside of another is an
     attachment."""
     waiting = [(message, False)]
@@ -180,13 +169,16 @@ def _leaves(message: Message, decoded: _Decoded) -> Iterator[Message]:
         # Of a part without others, `get_payload` decodes the text, in any encoding that is named.
         if part.is_multipart() and (part is message or part.get_content_maintype() == "multipart"):
             parts = [each for each in part.get_payload() if isinstance(each, Message)]
-            has_text = has_text or (part.get_content_subtype() == "alternative" and any(map(decoded.says, parts)))
+            texts = (each for each in parts if each.get_content_type() == "text/plain")
+            is_said = part.get_content_subtype() == "alternative" and any(decoded(each)[0].strip() for each in texts)
+            has_text = has_text or is_said
             waiting += [(each, has_text) for each in reversed(parts)]
         elif not (has_text and part.get_content_type() == "text/html"):
             yield part
 
 
 def _text(part: Message) -> tuple[str, str]:
+    """The text of a part, and the guess of its encoding."""
     content = part.get_payload(decode=True)
     if not isinstance(content, bytes):
         return "", ""
