@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from reground.app.cli import EXIT_UNGROUNDED
+from reground.core.errors import EXIT_UNGROUNDED
 from reground.testing.openai_server import MockOpenAI
 from tests.campaign.commands import environment
 from tests.campaign.jobs import BLOB, JOBS, Job, said

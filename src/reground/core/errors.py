@@ -9,6 +9,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+EXIT_SURROUNDINGS = 2
+EXIT_FAILED_QUESTIONS = 3
+EXIT_UNGROUNDED = 4
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+"""The exit codes of the commands, apart from 0 and 1; `app.cli` says what each means."""
+
 
 class RegroundError(Exception):
     """An error that the user can act on. The message says what happened and what to do."""

@@ -18,11 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-EXIT_SURROUNDINGS = 2
-EXIT_FAILED_QUESTIONS = 3
-EXIT_UNGROUNDED = 4
-EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
+from reground.core.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SURROUNDINGS
 
 _LONGEST = 1_000
 """The most characters in an error message."""

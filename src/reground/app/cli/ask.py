@@ -10,7 +10,6 @@ from dataclasses import replace
 import typer
 
 from reground.app.catalogue import found_servers
-from reground.app.cli import EXIT_UNGROUNDED
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, note, print_json
 from reground.app.cli.display import show_result
@@ -18,7 +17,7 @@ from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.progress import Progress
 from reground.app.options import Ask, Printed, Quiet
 from reground.app.session import answer
-from reground.core.errors import MissingExtra
+from reground.core.errors import EXIT_UNGROUNDED, MissingExtra
 from reground.downloads import PullError
 
 

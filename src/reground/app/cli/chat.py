@@ -13,7 +13,6 @@ from itertools import chain
 
 import typer
 
-from reground.app.cli import EXIT_UNGROUNDED
 from reground.app.cli.ask import is_model_named, other_models_offered
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, note, say
@@ -26,7 +25,7 @@ from reground.app.serving.engine import Engine
 from reground.app.serving.responses import words_of
 from reground.app.serving.transcript import Transcript, open_transcript
 from reground.app.session import Session, setup_of
-from reground.core.errors import RegroundError
+from reground.core.errors import EXIT_UNGROUNDED, RegroundError
 from reground.core.language import Message
 from reground.core.run import Event
 

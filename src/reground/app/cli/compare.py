@@ -11,7 +11,6 @@ from pathlib import Path
 import typer
 
 from reground.app import catalogue
-from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.eval import (
@@ -28,7 +27,7 @@ from reground.app.cli.eval import (
 )
 from reground.app.cli.flags import everyday, flattened
 from reground.app.options import Compare, Quiet
-from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.evaluation.claims import Claim, chosen, claim_tables
 from reground.evaluation.compare import cells_of, parse_budgets
 from reground.evaluation.data import data_root

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from reground.app.cli import EXIT_FAILED_QUESTIONS
+from reground.core.errors import EXIT_FAILED_QUESTIONS
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
-from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.ask import is_model_named, other_model, other_models_offered
 from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
 from reground.app.cli.display import plain, replayed, show_answer_text, show_read, show_steps, show_support
@@ -26,7 +25,7 @@ from reground.app.options import DEFAULT_MODEL, Ask, Compare, Demo, Json, Quiet
 from reground.app.result import Result
 from reground.app.session import answer
 from reground.core.answers import PHRASE
-from reground.core.errors import ConfigurationError
+from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError
 from reground.core.paths import runs_dir
 from reground.demo import corpus_path, measured, questions_path
 from reground.evaluation.compare import cells_of

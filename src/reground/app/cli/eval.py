@@ -15,7 +15,6 @@ from rich.table import Table
 
 from reground.app.benchmark import Bench, open_benches, setup_of
 from reground.app.catalogue import named
-from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_time, human_tokens, note
 from reground.app.cli.flags import everyday, flattened
@@ -26,7 +25,7 @@ from reground.app.cluster.pool import Pool
 from reground.app.options import Compare, Evaluate, Measuring, Quiet
 from reground.app.session import Session
 from reground.app.signature import field_names
-from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured, cells_of, planned, tune
 from reground.evaluation.compare import compare as compare_cells

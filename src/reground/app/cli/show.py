@@ -17,10 +17,9 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from reground.app.cli import EXIT_SURROUNDINGS
 from reground.app.cli.console import consoles, note
 from reground.app.cli.display import plain, show_line, show_trajectory
-from reground.core.errors import DataError, did_you_mean
+from reground.core.errors import EXIT_SURROUNDINGS, DataError, did_you_mean
 from reground.core.trajectory import read_trajectories
 from reground.treesearch.files import FORMAT, TreeFileError, read_tree
 from reground.treesearch.mcts import ucb1

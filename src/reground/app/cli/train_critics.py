@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from reground.app.cli import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_tokens, note, say
 from reground.app.cli.flags import Command, flattened
 from reground.app.cli.train import TrainingFolder, opened_bench
 from reground.app.options import Cluster, Data, Fresh, Quiet, Trees
+from reground.core.errors import EXIT_FAILED_QUESTIONS
 from reground.training.settings import FILE, CriticFit, PairSettings, part_of
 
 if TYPE_CHECKING:
