@@ -120,7 +120,9 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
 
 def test_what_an_oracle_does_is_taught_without_a_model(tmp_path: Path, capfd) -> None:
     out, data = tmp_path / "out", with_gold_passages(tmp_path)
-    make = ["train", "agent", "demonstrate", "--data", str(data), "--out", str(out), "--k", "1"]
+    (tmp_path / "few.toml").write_text("k = 1\n")
+    make = ["train", "agent", "demonstrate", "--data", str(data), "--out", str(out)]
+    make += ["--config", str(tmp_path / "few.toml")]
     assert run([*make, "--dry-run"]) == 0
     assert "would search for 3 questions of hotpotqa_train" in capfd.readouterr().out
     assert not out.exists()

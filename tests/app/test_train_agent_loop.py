@@ -93,10 +93,10 @@ class Runs:
     def __init__(self, *left: int) -> None:
         self.left = list(left)
 
-    async def grown_by(self, order: AgentLoop, task: object, out: Path, *, quiet: bool) -> Summary:
-        return await self.answered_by(order, task, out / "grown", quiet=quiet)
+    def grown_by(self, order: AgentLoop, task: object, out: Path, *, quiet: bool) -> Summary:
+        return self.answered_by(order, task, out / "grown", quiet=quiet)
 
-    async def answered_by(self, order: AgentLoop, task: object, run: Path, *, quiet: bool) -> Summary:
+    def answered_by(self, order: AgentLoop, task: object, run: Path, *, quiet: bool) -> Summary:
         failed = self.left.pop(0)
         config = RunConfig(task="t", data="d", primary="em", form="phrase", method="search_agent", model=order.model)
         why = Failure(type="ModelError", message="away")

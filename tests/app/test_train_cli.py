@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.cli import run
 from tests.app.test_eval_cli import QUESTIONS, Server, call, data, server
 
 __all__ = ["data", "server"]
@@ -68,18 +67,6 @@ def test_a_budget_bounds_one_tree(limit: str, most: int, server: Server, data: P
     assert len(server.asked) == {"calls": 2, "tokens": 0}[limit]
 
 
-def test_the_way_to_simulate_can_be_chosen(server: Server, data: Path, capfd) -> None:
-    config = ("--config", "way.toml")
-    Path("way.toml").write_text('rollout = "first"\n')
-    assert call(server, data, "train", "critics", "collect", *SMALL, *config) == 0
-    tree = json.loads(next(Path("out/trees").iterdir()).read_text())
-    assert tree["metadata"]["rollout"] == "first"
-    assert call(server, data, "train", "critics", "collect", *SMALL) == 2
-    Path("way.toml").write_text('rollout = "last"\n')
-    assert call(server, data, "train", "critics", "collect", *SMALL, *config) == 2
-    assert "last" in capfd.readouterr().err
-
-
 def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd) -> None:
     folder = Path("books")
     (folder / "qrels").mkdir(parents=True)
@@ -108,8 +95,3 @@ def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd)
     assert json.loads(Path("out/config.json").read_text())["method"] == "cr_planner+ranking"
     assert call(server, data, "train", "critics", "collect", *order, "--set", "answer=form", "--out", "other") == 2
     assert "rankings" in capfd.readouterr().err
-
-
-def test_train_without_a_command_shows_help(capsys) -> None:
-    assert run(["train"]) in {0, 2}
-    assert "critics" in capsys.readouterr().out

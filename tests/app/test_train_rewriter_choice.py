@@ -32,15 +32,11 @@ def gaokao_train(root: Path):
     return load_agieval(root, "gaokao_train", ["gaokao-history"])
 
 
-def jec_train(root: Path):
-    return load_agieval(root, "jec_train", ["jec-qa-kd"])
-
-
 def mmlu_train(root: Path):
     return load_mmlu(root, "mmlu_train", ["other"])
 
 
-TASKS = {"gaokao_train": gaokao_train, "jec_train": jec_train, "mmlu_train": mmlu_train}
+TASKS = {"gaokao_train": gaokao_train, "mmlu_train": mmlu_train}
 """
 
 
@@ -66,8 +62,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for n in range(6)
     ]  # fmt: skip
     files = {
-        "agieval/gaokao-history.jsonl": chinese,
-        "agieval/jec-qa-kd.jsonl": [*chinese, {**chinese[0], "id": "without a label", "label": None}],
+        "agieval/gaokao-history.jsonl": [*chinese, {**chinese[0], "id": "without a label", "label": None}],
         "mmlu/test.jsonl": [
             {
                 "id": f"m{n}", "subject": "management", "question": f"Which river is number {n}?",
@@ -103,9 +98,7 @@ SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4", "--validation",
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # every stage, one after the other
-@pytest.mark.parametrize(
-    ("task", "make"), [("mmlu_train", tiny_llama), ("gaokao_train", tiny_t5), ("jec_train", tiny_llama)]
-)
+@pytest.mark.parametrize(("task", "make"), [("mmlu_train", tiny_llama), ("gaokao_train", tiny_t5)])
 def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOpenAI, tmp_path: Path, capfd) -> None:
     base = str(make(tmp_path / "base"))
     shared = given(data, server, task)

@@ -33,7 +33,6 @@ NEEDS = "training needs the extra [train]: pip install 'reground[train]'"
         ("reader data --tasks nq_open", "nq_open is for measuring"),
         ("rewriter warmup", NEEDS),
         ("rewriter ppo --task nq_open_train --limit 2", NEEDS),
-        ("rewriter eval --task nq_open_train --limit 2", NEEDS),
     ],
 )
 def test_a_training_command_without_torch(command: str, says: str, tmp_path: Path) -> None:

@@ -25,7 +25,6 @@ from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.sft import (
     epoch_place,
-    fit_demonstrations,
     fit_named,
     tokenised,
 )
@@ -49,7 +48,7 @@ async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: P
         epochs=60, batch=4, learning_rate=0.01 if rank == 0 else 0.05, lora_rank=rank, max_length=64, threads=1
     )
     steps: list[Step] = []
-    place = fit_demonstrations(ROWS, str(base), settings, tmp_path / "fit", tmp_path / "model", on_step=steps.append)
+    place = fit_named(tmp_path, "model", ROWS, str(base), settings, on_step=steps.append)
     assert steps[-1].loss < 0.3 < steps[0].loss
     model = hf.create(str(place), ModelOptions(threads=1))
     for asked, said in PAIRS.items():
@@ -85,7 +84,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, family: 
             epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1
         )
         out = tmp_path / f"{rank}-{batch}"
-        fit_demonstrations(ROWS, base, settings, out / "fit", out / "model", on_step=steps.append)
+        fit_named(out, "model", ROWS, base, settings, on_step=steps.append)
         assert [step.loss for step in steps] == [pytest.approx(lost / count, rel=1e-4)]
 
 
@@ -100,7 +99,7 @@ def test_batches_of_an_encoder_decoder_that_are_added_up_are_one_large_batch(ran
             epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1
         )
         out = tmp_path / str(batch)
-        fit_demonstrations(ROWS, str(base), settings, out / "fit", out / "model", on_step=steps.append)
+        fit_named(out, "model", ROWS, str(base), settings, on_step=steps.append)
         losses += [step.loss for step in steps]
     assert losses == [pytest.approx(losses[0], rel=1e-4)] * 2
 
@@ -130,7 +129,7 @@ def test_bfloat16_learns_and_keeps_what_it_trains_in_float32(rank: int, tmp_path
         precision="bfloat16",
     )  # fmt: skip
     steps: list[Step] = []
-    place = fit_demonstrations(ROWS, base, settings, tmp_path / "fit", tmp_path / "model", on_step=steps.append)
+    place = fit_named(tmp_path, "model", ROWS, base, settings, on_step=steps.append)
     assert steps[-1].loss < 0.5 * steps[0].loss
     kept = load_file(place / ("adapter_model.safetensors" if rank else "model.safetensors"))
     assert {values.dtype for values in kept.values()} == {torch.float32}
@@ -171,12 +170,10 @@ def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> 
 
 def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no demonstrations"):
-        fit_demonstrations([], "absent", Fitting(), tmp_path / "fit", tmp_path / "model")
+        fit_named(tmp_path, "model", [], "absent", Fitting())
     asked = ROWS[0].model_copy(update={"messages": ROWS[0].messages[:1]})
     with pytest.raises(ConfigurationError, match="is the assistant's, not the user's"):
-        fit_demonstrations(
-            [asked], str(tiny_llama(tmp_path / "base")), Fitting(lora_rank=0), tmp_path / "fit", tmp_path / "model"
-        )
+        fit_named(tmp_path, "model", [asked], str(tiny_llama(tmp_path / "base")), Fitting(lora_rank=0))
 
 
 def test_a_demonstration_longer_than_the_context_is_refused(tmp_path: Path) -> None:
@@ -185,13 +182,13 @@ def test_a_demonstration_longer_than_the_context_is_refused(tmp_path: Path) -> N
     )))]  # fmt: skip
     settings = Fitting(epochs=1, lora_rank=0, max_length=512, threads=1)
     with pytest.raises(ConfigurationError, match="room for 128 tokens, and a demonstration has 133"):
-        fit_demonstrations(long, str(tiny_llama(tmp_path / "base")), settings, tmp_path / "fit", tmp_path / "model")
+        fit_named(tmp_path, "model", long, str(tiny_llama(tmp_path / "base")), settings)
 
 
 def test_the_model_after_each_pass_is_kept_on_demand(tmp_path: Path) -> None:
-    base, out, place = str(tiny_llama(tmp_path / "base")), tmp_path / "fit", tmp_path / "model"
+    base, place = str(tiny_llama(tmp_path / "base")), tmp_path / "model"
     settings = Fitting(epochs=2.5, batch=2, learning_rate=0.01, lora_rank=0, max_length=64, threads=1)
-    fit_demonstrations(ROWS, base, settings, out, place, keep_epochs=True)
+    fit_named(tmp_path, "model", ROWS, base, settings, keep_epochs=True)
     weights = [
         (each / "model.safetensors").read_bytes() for each in (place, *(epoch_place(place, n) for n in (1, 2, 3)))
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -95,13 +95,17 @@ def in_transformers(model: Any, tokenizer: Any, asked: str, said: list[str]) -> 
     return [float(logprobs[at - 1, ids[at]]) for at in range(len(asked), len(ids))]
 
 
-@pytest.mark.parametrize("kind", FAMILIES)
-async def test_llama_cpp_reads_an_exported_file_as_transformers_reads_the_folder(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "precision", "near"), [*((kind, "f16", 0.05) for kind in FAMILIES), ("Llama", "q8_0", 0.3)]
+)
+async def test_llama_cpp_reads_an_exported_file_as_transformers_reads_the_folder(
+    kind: str, precision: Literal["f16", "q8_0"], near: float, tmp_path: Path
+) -> None:
     folder, like = made(tmp_path, kind, **FAMILIES[kind])
-    export_gguf(str(folder), tmp_path / "out.gguf", like=like, precision="f16")
+    export_gguf(str(folder), tmp_path / "out.gguf", like=like, precision=precision)
     said, found = await in_llama_cpp(tmp_path / "out.gguf", "abcdef")
     assert said
-    assert found == pytest.approx(in_transformers(*hf.load_weights(str(folder)), "abcdef", said), abs=0.05)
+    assert found == pytest.approx(in_transformers(*hf.load_weights(str(folder)), "abcdef", said), abs=near)
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

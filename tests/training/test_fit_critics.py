@@ -78,9 +78,9 @@ def test_minilm_learns_planted_pairs_in_seconds(out: Path) -> None:
     )
     assert (manifest["max_length"], manifest["passage_tokens"]) == (48, 100)
     assert sorted(path.name for path in (out / "fit" / "rationale").iterdir()) == [
-        "made.json",
         METRICS,
         "settings.json",
+        "weights",
     ]
     again: list[Step] = []
     fit_critics(out, settings, on_step=lambda name, step: again.append(step))

@@ -60,15 +60,6 @@ def test_a_fit_lowers_the_loss_and_tells_of_every_step(tmp_path: Path) -> None:
     assert sum(losses[-6:]) < sum(losses[:6])
 
 
-def test_the_learning_rate_rises_over_the_share_of_the_warm_up(tmp_path: Path) -> None:
-    for share, highest in ((0.0, 1), (0.5, 13), (1.0, 24)):
-        steps: list[Step] = []
-        settings = Fitting(**{**vars(SETTINGS), "warmup": share})
-        fit(trainer(out := tmp_path / str(share), settings), out, on_step=steps.append)
-        rates = [step.learning_rate for step in steps]
-        assert rates.index(max(rates)) + 1 == highest
-
-
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path: Path) -> None:
     found = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):

@@ -23,16 +23,6 @@ def test_later_steps_are_dropped_by_a_new_file_in_the_place_of_the_old_one(tmp_p
     assert [each.name for each in tmp_path.iterdir()] == [METRICS]
 
 
-def test_where_there_is_nothing_to_drop_the_file_stays(tmp_path: Path) -> None:
-    forget_after(tmp_path, 2)
-    assert not list(tmp_path.iterdir())
-    file = written(tmp_path)
-    before = file.stat()
-    forget_after(tmp_path, 3)
-    after = file.stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
 def test_a_line_that_a_kill_cut_short_goes(tmp_path: Path) -> None:
     file = written(tmp_path)
     with file.open("a") as more:

@@ -12,7 +12,7 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 
 import torch
 
-from reground.training.ppo.policy import Policy, Replies
+from reground.training.ppo.policy import Policy, Prompts, Replies
 from reground.training.weights import load_base, lora, train_upper
 from tests.training.tiny import tiny_llama, tiny_t5
 
@@ -30,6 +30,13 @@ def policy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         model = get_peft_model(model, lora(4))
     torch.manual_seed(0)
     return Policy(model, tokenizer)
+
+
+def whole_of(prompts: Prompts) -> Prompts:
+    """The same prompts with the prefix in every row."""
+    shape = (len(prompts.ids), len(prompts.prefix))
+    ids = torch.cat([prompts.prefix.expand(shape), prompts.ids], dim=1)
+    return Prompts(ids, torch.cat([prompts.mask.new_ones(shape), prompts.mask], dim=1), prompts.prefix[:0])
 
 
 def sampled(policy: Policy, *, asked: Sequence[str] = ASKED, seed: int = 1, most: int = 8) -> tuple:
@@ -86,7 +93,7 @@ def test_greedy_replies_are_those_of_the_models_own_generation(policy: Policy) -
     asked = [" ".join(letters) for letters in ("abcdef", "abg", "abchijk", "abq", "abzy", "abm")]
     prompts = policy.prompts(asked, most=32)
     replies = policy.sample(prompts, most=24, temperature=0)
-    whole = prompts.whole()
+    whole = whole_of(prompts)
     out = policy.model.generate(
         input_ids=whole.ids,
         attention_mask=whole.mask,
@@ -165,8 +172,8 @@ def test_padding_is_no_end_token_and_stands_where_nothing_is_read(policy: Policy
 
 
 def test_a_prompt_that_is_too_long_loses_its_beginning(policy: Policy) -> None:
-    cut = policy.prompts(["a b c d e f"], most=4).whole().ids
-    whole = policy.prompts(["a b c d e f"], most=32).whole().ids
+    cut = whole_of(policy.prompts(["a b c d e f"], most=4)).ids
+    whole = whole_of(policy.prompts(["a b c d e f"], most=32)).ids
     assert cut.tolist() == whole[:, -4:].tolist()
 
 
@@ -178,7 +185,7 @@ def test_a_common_beginning_is_computed_once_and_learns_as_if_it_stood_in_every_
         assert (len(prompts.prefix), prompts.ids.shape[1], prompts.width) == (3, 3, 6)
         replies = policy.sample(prompts, most=5)
         found = []
-        for asked in (prompts, prompts.whole()):
+        for asked in (prompts, whole_of(prompts)):
             policy.zero_grad()
             scored = policy(asked, replies, 1.3, measured=True)
             (scored.logprobs * replies.mask).sum().add((scored.values[:, :-1] * replies.mask).sum()).backward()
@@ -241,21 +248,3 @@ def test_a_model_that_scales_or_caps_its_logits_is_computed_whole(
     reference = policy.reference_logprobs(prompts, replies, 1.0, below=first.below)
     for found in (again, reference):
         assert torch.allclose(found * replies.mask, first.logprobs * replies.mask, atol=1e-3)
-
-
-def test_no_default_of_the_model_keeps_the_sampler_from_the_policys_probabilities(tmp_path: Path) -> None:
-    policy = made("t5", tmp_path)
-    a, b = policy.tokenizer.convert_tokens_to_ids(["a", "b"])
-    defaults = {
-        "forced_bos_token_id": a, "forced_eos_token_id": b, "no_repeat_ngram_size": 1, "min_length": 5, "min_p": 0.9,
-        "suppress_tokens": [a], "begin_suppress_tokens": [b], "bad_words_ids": [[b]], "typical_p": 0.1,
-        "repetition_penalty": 3.0, "epsilon_cutoff": 0.5, "eta_cutoff": 0.5,
-    }  # fmt: skip
-    prompts, plain = sampled(policy, asked=["a b c"] * 64)
-    likeliest = policy.sample(prompts, most=8, temperature=0)
-    for name, value in defaults.items():
-        usual = getattr(policy.model.generation_config, name)
-        setattr(policy.model.generation_config, name, value)
-        assert torch.equal(sampled(policy, asked=["a b c"] * 64)[1].tokens, plain.tokens), name
-        assert torch.equal(policy.sample(prompts, most=8, temperature=0).tokens, likeliest.tokens), name
-        setattr(policy.model.generation_config, name, usual)

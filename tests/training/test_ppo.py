@@ -49,14 +49,6 @@ def test_advantages_and_returns_are_those_of_the_sum(seed: int, gamma: float, la
         assert returns[row, -1] == 0
 
 
-def test_with_lambda_one_the_return_is_the_reward_to_go() -> None:
-    _, rewards, values, _ = batch(1)
-    mask = torch.ones(3, 5, dtype=torch.bool)
-    rewards = [[0.1, 0.2, 0.3, 0.4, 1.0]] * 3
-    _, returns = ppo.advantages_and_returns(torch.tensor(rewards), torch.tensor(values), mask, gamma=1.0, lam=1.0)
-    assert returns[0].tolist() == pytest.approx([2.0, 1.9, 1.7, 1.4, 1.0, 0.0])
-
-
 def test_log_probabilities_are_those_of_the_tempered_policy() -> None:
     logits = torch.tensor([[[0.0, math.log(3.0)]]])
     one = ppo.token_logprobs(logits, torch.tensor([[1]]))

@@ -69,76 +69,6 @@ def test_an_adapter_names_its_base_and_is_merged(folder: Path, tmp_path: Path) -
     assert torch.allclose(again(**inputs).logits, before, atol=1e-4)
 
 
-def template(path: Path, folder: Path) -> Path:
-    """A GGUF file of zeros with the tensors of the tiny model."""
-    import numpy as np
-    from gguf import GGUFWriter
-
-    model, _ = hf.load_weights(str(folder))
-    width, inner, heads = 32, 64, 4
-    shapes = {"token_embd.weight": (model.config.vocab_size, width), "output_norm.weight": (width,)}
-    shapes["output.weight"] = shapes["token_embd.weight"]
-    for block in range(2):
-        shapes |= {
-            f"blk.{block}.attn_norm.weight": (width,),
-            f"blk.{block}.ffn_norm.weight": (width,),
-            f"blk.{block}.attn_q.weight": (width, width),
-            f"blk.{block}.attn_k.weight": (width // 2, width),
-            f"blk.{block}.attn_v.weight": (width // 2, width),
-            f"blk.{block}.attn_output.weight": (width, width),
-            f"blk.{block}.ffn_gate.weight": (inner, width),
-            f"blk.{block}.ffn_up.weight": (inner, width),
-            f"blk.{block}.ffn_down.weight": (width, inner),
-        }
-    writer = GGUFWriter(str(path), "llama")
-    writer.add_block_count(2)
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(heads // 2)
-    writer.add_token_list(["<unk>", "é", "<end>"])
-    for name, shape in shapes.items():
-        writer.add_tensor(name, np.zeros(shape, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return path
-
-
-@pytest.mark.parametrize(("precision", "exact"), [("f16", 1e-3), ("q8_0", 1e-2)])
-def test_an_exported_gguf_file_has_the_weights_in_the_order_of_llama_cpp(
-    folder: Path, tmp_path: Path, precision: str, exact: float
-) -> None:
-    import numpy as np
-    from gguf import GGUFReader
-    from gguf.quants import dequantize
-
-    export_gguf(str(folder), tmp_path / "out.gguf", like=template(tmp_path / "like.gguf", folder), precision=precision)
-    read = GGUFReader(str(tmp_path / "out.gguf"))
-    assert read.fields["tokenizer.ggml.tokens"].contents() == ["<unk>", "é", "<end>"]
-    found = {tensor.name: dequantize(tensor.data, tensor.tensor_type) for tensor in read.tensors}
-    model, _ = hf.load_weights(str(folder))
-    model.requires_grad_(False)
-    layer = model.model.layers[1]
-    wanted = {
-        "output.weight": model.lm_head.weight,
-        "blk.1.ffn_down.weight": layer.mlp.down_proj.weight,
-        "blk.1.attn_v.weight": layer.self_attn.v_proj.weight,
-        "output_norm.weight": model.model.norm.weight,
-    }
-    for name, values in wanted.items():
-        assert np.allclose(found[name], values.numpy(), atol=exact)
-    for name, values, heads in (
-        ("blk.1.attn_q.weight", layer.self_attn.q_proj.weight, 4),
-        ("blk.1.attn_k.weight", layer.self_attn.k_proj.weight, 2),
-    ):
-        size = values.shape[0] // heads
-        # a pair that is rotated together is (i, i + size / 2) in transformers and (2 i, 2 i + 1) in llama.cpp
-        order = [
-            head * size + half * size // 2 + i for head in range(heads) for i in range(size // 2) for half in (0, 1)
-        ]
-        assert np.allclose(found[name], values.numpy()[order], atol=exact)
-
-
 def adapted(file: Path, place: Path, *, rank: int = 2) -> Path:
     """A LoRA adapter of a base, with random numbers in place of its zeros."""
     from peft import get_peft_model
@@ -169,9 +99,8 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_gguf_file_of_another_model_is_no_template(folder: Path, tmp_path: Path) -> None:
-    other = tiny_llama(tmp_path / "other", words="abc")
     with pytest.raises(ConfigurationError, match="not of the same model"):
-        export_gguf(str(other), tmp_path / "out.gguf", like=template(tmp_path / "like.gguf", folder))
+        export_gguf(str(folder), tmp_path / "out.gguf", like=tiny_gguf(tmp_path / "like.gguf"))
     assert not (tmp_path / "out.gguf").exists()
 
 

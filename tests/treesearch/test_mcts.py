@@ -1,13 +1,19 @@
 import asyncio
 import math
+from contextlib import closing
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded
+from reground.core.journal import SqliteJournal
+from reground.core.run import Run
+from reground.models.scripted import ScriptedModel
 from reground.treesearch.mcts import Child, Simulation, search, ucb1
-from reground.treesearch.tree import Settings, walk
+from reground.treesearch.tree import Settings, address, walk
 from tests.treesearch.games import Died, Leaves, Recorded, Uneven, random_game, trees
 from tests.treesearch.reference import reference
 
@@ -314,3 +320,43 @@ async def test_whoever_watches_is_told_in_the_order_of_selection():
 def test_settings_that_cannot_be_are_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"^{name} must be a"):
         Settings(**{name: value})
+
+
+class Words:
+    """A model gives words to go on with, and a number for a text."""
+
+    def __init__(self, model, run):
+        self.model, self.run = model, run
+
+    async def expand(self, state, path, /):
+        words = await self.run.span("expand-" + address(path)).ask(self.model, f"continue {state}", name="words")
+        return [Child(state=f"{state} {word}", label=word, key=word) for word in words.split()]
+
+    async def simulate(self, state, path, visit, /):
+        return float(await self.run.span("simulate-" + address(path, visit)).ask(self.model, state, name="score"))
+
+
+async def grow(model, journal, budget=None):
+    run, settings = Run(journal=journal, budget=budget), Settings(simulations=24, in_flight=6)
+    tree = await search(Words(model, run), "the", settings, until=(BudgetExceeded,))
+    return tree, [(path, node.visits, node.value) for path, node in walk(tree.root)]
+
+
+async def test_a_search_goes_on_from_its_journal(tmp_path):
+    def say(messages, sampling):
+        if len(model.calls) == 10 and running:
+            running.pop().cancel()
+        text = messages[-1].content
+        return "sea hill moor" if text.startswith("continue") else str(text.count("sea") / len(text))
+
+    running, model = [], ScriptedModel(say)
+    _, expected = await grow(model, None)
+    total, model = len(model.calls), ScriptedModel(say)
+    with closing(SqliteJournal(tmp_path / "journal.db")) as journal:
+        running.append(asyncio.create_task(grow(model, journal)))
+        with pytest.raises(asyncio.CancelledError):
+            await running[0]
+        tree, _ = await grow(model, journal, Budget(calls=25))
+        assert tree.stopped is not None and 0 < tree.root.visits < 24
+        assert (await grow(model, journal))[1] == expected
+    assert total <= len(model.calls) <= total + 6  # the calls that were in flight are made again

@@ -160,6 +160,10 @@ def newest_checkpoint(out: Path) -> Path | None:
     return max(whole)[1] if whole else None
 
 
+_locks: dict[Path, IO[str]] = {}
+"""The locks that this process holds, by folder."""
+
+
 def begin(
     out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False, instead: str = "begin again: --fresh"
 ) -> None:
@@ -168,7 +172,11 @@ def begin(
     The folder is this process's until it ends. fresh: discard what is there. instead: what an error says can be done.
     Raises ConfigurationError that names the settings that differ, and where another process trains in the folder.
     """
-    _lock(out)
+    place = out.resolve()
+    lock = place.with_name(f".{place.name}.lock")  # beside the folder, which may be discarded
+    if lock not in _locks:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        _locks[lock] = locked(lock, "training in", out)
     if fresh:
         shutil.rmtree(out, ignore_errors=True)
     file = out / "settings.json"
@@ -182,20 +190,6 @@ def begin(
     replace_lines(file, [json.dumps(dict(settings), indent=2, ensure_ascii=False).encode() + b"\n"])
 
 
-_locks: dict[Path, IO[str]] = {}
-"""The locks that this process holds, by folder."""
-
-
-def _lock(out: Path) -> None:
-    """Lock a fit's folder, by a file beside it, because the folder itself may be discarded."""
-    place = out.resolve()
-    file = place.with_name(f".{place.name}.lock")
-    if file in _locks:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    _locks[file] = locked(file, "training in", out)
-
-
 @contextmanager
 def result(folder: Path) -> Iterator[Path]:
     """A folder to write a result into, which takes its place when the block ends well: whole, or not at all."""
@@ -206,8 +200,9 @@ def result(folder: Path) -> Iterator[Path]:
     try:
         yield part
         with writing(folder):
-            for file in part.rglob("*"):
-                _sync(file)
+            for file in filter(Path.is_file, part.rglob("*")):
+                with file.open("rb") as written, suppress(OSError):  # some file systems cannot
+                    os.fsync(written.fileno())
             old = folder.with_name(f".{folder.name}.old")
             shutil.rmtree(old, ignore_errors=True)
             if folder.exists():
@@ -217,17 +212,6 @@ def result(folder: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
-
-
-def _sync(file: Path) -> None:
-    if not file.is_file():
-        return
-    handle = os.open(file, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # some file systems cannot
-            os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _recorder(out: Path, on_step: Callable[[Step], None], on_epoch: Callable[[int], None]) -> Any:

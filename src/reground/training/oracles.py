@@ -1,8 +1,8 @@
 """Oracles: models that know a question's gold answer and passages, and say what a small model should learn to say.
 
 `Gold` is what an oracle knows. `ReaderOracle` answers in `grounded`, `AgentOracle` in the Search Agent: each runs in
-the method itself, in the model's place, and what it is asked and says become the rows (`reader_demonstrations`,
-`agent_demonstrations`). It sees nothing but the prompt, so it never teaches what the prompt does not show.
+the method itself, in the model's place, and what it is asked and says become the rows (`demonstrations`). It sees
+nothing but the prompt, so it never teaches what the prompt does not show.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import ast
 import random
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from reground.core.answers import ABSTENTION
 from reground.core.citations import unbracketed
@@ -197,21 +196,33 @@ class Completed:
         return found
 
 
-async def taught(
+async def demonstrations(
     task: Task,
     examples: Sequence[Example],
+    retriever: Retriever,
     pages: Pages,
-    teach: Callable[[Example, Sequence[Passage]], Awaitable[Iterable[Lesson]]],
-    on_question: Callable[[int], None],
+    settings: ReaderLessons | AgentLessons,
+    *,
+    on_question: Callable[[int], None] = lambda done: None,
 ) -> Lessons:
-    """What the questions teach whose gold passages are known. teach: asks an oracle one question."""
+    """What an oracle says over the examples; the same call gives the same rows.
+
+    retriever: what will be searched later. pages: where the gold passages are opened. settings: those of a reader or
+    of the agent, whose place the oracle takes.
+    """
     made = Lessons()
     for done, example in enumerate(examples, start=1):
         gold = await gold_passages(task, example, pages)
         if isinstance(gold, str):
             made.left_out[gold] += 1
+        elif isinstance(settings, AgentLessons):
+            made.add(example, await _agent_lessons(task, example, gold, retriever, settings))
         else:
-            made.add(example, await teach(example, gold))
+            lessons: dict[tuple[Message, ...], Lesson] = {}
+            for repeat in range(settings.repeats):
+                drawn = await _reader_lessons(task, example, gold, retriever, settings, repeat)
+                lessons |= {lesson.messages: lesson for lesson in drawn}
+            made.add(example, lessons.values())
         on_question(done)
     return made
 
@@ -263,30 +274,6 @@ def _marker(prompt: str, sentence: str) -> str:
     """The number of the passage that a sentence stands in."""
     numbers: list[str] = _NUMBER.findall(prompt[: prompt.index(sentence)])
     return numbers[-1]
-
-
-async def reader_demonstrations(
-    task: Task,
-    examples: Sequence[Example],
-    retriever: Retriever,
-    pages: Pages,
-    settings: ReaderLessons,
-    *,
-    on_question: Callable[[int], None] = lambda done: None,
-) -> Lessons:
-    """What an oracle says in `grounded` over the examples; the same call gives the same rows.
-
-    retriever: what the reader will search with. pages: where the gold passages are opened.
-    """
-
-    async def teach(example: Example, gold: Sequence[Passage]) -> Iterable[Lesson]:
-        lessons: dict[tuple[Message, ...], Lesson] = {}
-        for repeat in range(settings.repeats):
-            drawn = await _reader_lessons(task, example, gold, retriever, settings, repeat)
-            lessons |= {lesson.messages: lesson for lesson in drawn}
-        return lessons.values()
-
-    return await taught(task, examples, pages, teach, on_question)
 
 
 async def _reader_lessons(
@@ -413,25 +400,8 @@ def _helping(links: Sequence[int]) -> str:
     return f"Helpful: {', '.join(f'[link_id={link}]' for link in links)}." if links else "None of these results helps."
 
 
-async def agent_demonstrations(
-    task: Task,
-    examples: Sequence[Example],
-    retriever: Retriever,
-    pages: Pages,
-    settings: AgentLessons,
-    *,
-    on_question: Callable[[int], None] = lambda done: None,
-) -> Lessons:
-    """What an oracle says in the agent's place over the examples; the same call gives the same rows.
-
-    retriever: what the agent will search with. pages: where the gold passages are opened.
-    """
-    teach = partial(_agent_lessons, task, retriever, settings)
-    return await taught(task, examples, pages, teach, on_question)
-
-
 async def _agent_lessons(
-    task: Task, retriever: Retriever, settings: AgentLessons, example: Example, gold: Sequence[Passage]
+    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: AgentLessons
 ) -> list[Lesson]:
     """What is to be learnt from one question. The short answer is taught only where the long one was found.
 

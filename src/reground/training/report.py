@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,35 +63,38 @@ def _fit(out: Path, folder: Path, rows: Sequence[Mapping[str, float]]) -> str:
     return "\n\n".join(lines)
 
 
-def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str) -> list[Path]:
-    """Draw every recorded metric over the steps, raw and smoothed, as SVG and PNG. Raises MissingExtra."""
+@contextmanager
+def drawing(stem: Path, width: float, height: float) -> Iterator[Any]:
+    """A figure of matplotlib, in inches, written as SVG and PNG when the block ends. Raises MissingExtra."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("plots", "eval") from error
+    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        for axes in figure.axes:
+            axes.grid(True, linewidth=0.4, alpha=0.5)
+            axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(stem.with_suffix(".png"), dpi=140, metadata={"Software": None})
+
+
+def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str) -> None:
+    """Draw every recorded metric over the steps, raw and smoothed. Raises MissingExtra."""
     names = sorted({key for row in rows for key in row} - _NOT_PLOTTED)
     columns = min(3, len(names))
     height = -(-len(names) // columns)
-    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(3.6 * columns, 2.4 * height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawing(stem, 3.6 * columns, 2.4 * height) as figure:
         for place, name in enumerate(names, start=1):
-            _curve(figure.add_subplot(height, columns, place), rows, name)
+            axes = figure.add_subplot(height, columns, place)
+            steps = [row["step"] for row in rows if name in row]
+            values = [row[name] for row in rows if name in row]
+            axes.plot(steps, values, color=COLOURS[0], alpha=0.35, linewidth=0.8)
+            axes.plot(steps, smoothed(values), color=COLOURS[1], linewidth=1.6)
+            axes.set_title(name.replace("_", " "), fontsize=9)
+            axes.tick_params(labelsize=7)
         figure.suptitle(title, fontsize=11)
-        files = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-        figure.savefig(files[0], metadata={"Date": None})
-        figure.savefig(files[1], dpi=120, metadata={"Software": None})
-    return files
-
-
-def _curve(axes: Any, rows: Sequence[Mapping[str, float]], name: str) -> None:
-    steps = [row["step"] for row in rows if name in row]
-    values = [row[name] for row in rows if name in row]
-    axes.plot(steps, values, color=COLOURS[0], alpha=0.35, linewidth=0.8)
-    axes.plot(steps, smoothed(values), color=COLOURS[1], linewidth=1.6)
-    axes.set_title(name.replace("_", " "), fontsize=9)
-    axes.tick_params(labelsize=7)
-    axes.grid(True, linewidth=0.4, alpha=0.5)
-    axes.spines[["top", "right"]].set_visible(False)

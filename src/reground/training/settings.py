@@ -197,7 +197,7 @@ class AgentLessons:
     max_searches: int = field(default=3, metadata={"min": 1, **FILE})
     """Searches a question, at most."""
 
-    k: int = field(default=3, metadata={"min": 1})
+    k: int = field(default=3, metadata={"min": 1, **FILE})
     """Results of a search."""
 
     snippet_tokens: int = field(default=160, metadata={"min": 16, **FILE})

@@ -11,7 +11,7 @@ import random
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
@@ -19,10 +19,6 @@ from reground.training.fitting import Step, arguments, begin, fit, require_train
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.weights import context_of, load_base, lora, save
-
-if TYPE_CHECKING:
-    import transformers
-
 
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt and of its reply."""
@@ -44,70 +40,54 @@ def fit_named(
     on_step: Callable[[Step], None] = lambda step: None,
     on_note: Callable[[str], None] = lambda text: None,
 ) -> Path:
-    """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME; the result is OUT/NAME.
+    """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME, where an interrupted fit goes on.
 
-    fresh: discard checkpoints, and the models after each pass. Raises ConfigurationError where an interrupted fit had
-    other settings or rows, and what `fit_demonstrations` raises.
-    """
-    place = out / "fit" / name
-    content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
-    begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
-    if fresh:
-        drop_epochs(out / name)  # fewer passes may follow
-    return fit_demonstrations(
-        rows, base, settings, place, out / name, keep_epochs=keep_epochs, cut=cut, on_step=on_step, on_note=on_note
-    )
-
-
-def fit_demonstrations(
-    rows: Sequence[Demonstration],
-    base: str,
-    settings: Fitting,
-    out: Path,
-    place: Path,
-    *,
-    keep_epochs: bool = False,
-    cut: bool = True,
-    on_step: Callable[[Step], None] = lambda step: None,
-    on_note: Callable[[str], None] = lambda text: None,
-) -> Path:
-    """Fine-tune a model and write it into the folder `place`: an adapter for LoRA, else whole weights.
-
-    base: as in `hf/`. out: the folder of checkpoints and metrics, where an interrupted fit goes on. keep_epochs: keep
-    the model after each pass too, in `epoch_place(place, number)`. cut: whether rows longer than max_length lose the
-    beginning of their prompt; else they are left out. on_note: told how many there are, if any.
-    Raises what `fit` and `load_base` raise, and DataError without rows.
+    The result is OUT/NAME: an adapter for LoRA, else whole weights. base: as in `hf/`. fresh: discard checkpoints, and
+    the models after each pass. keep_epochs: keep the model after each pass too, in `epoch_place(OUT/NAME, number)`.
+    cut: whether rows longer than max_length lose the beginning of their prompt; else they are left out. on_note: told
+    how many there are, if any. Raises ConfigurationError where an interrupted fit had other settings or rows, what
+    `fit` and `load_base` raise, and DataError without rows.
     """
     require_training()
     from transformers import set_seed
 
     if not rows:
         raise DataError("there are no demonstrations to fit to", path=out)
+    folder, place = out / "fit" / name, out / name
+    content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
+    begin(folder, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
+    if fresh:
+        drop_epochs(place)  # fewer passes may follow
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
-    apart = model.config.is_encoder_decoder
-    whole = [_whole(tokenizer, row, apart=apart) for row in rows]
-    fitting = [pair for pair in whole if _fits(pair, settings.max_length, apart=apart)]
-    if long := len(whole) - len(fitting):
-        on_note(_told(long, len(rows), settings.max_length, cut=cut))
-    pairs = [_shortened(pair, settings.max_length, apart=apart) for pair in whole] if cut else fitting
+    apart, most = model.config.is_encoder_decoder, settings.max_length
+    whole = [tokenised(tokenizer, row, most=None, apart=apart) for row in rows]
+    pairs = [pair for pair in whole if _fits(pair, most, apart=apart)]
+    if long := len(whole) - len(pairs):
+        fate = "lose the beginning of their prompt" if cut else "are left out"
+        on_note(f"{long} of {len(rows)} rows are longer than max_length={most} and {fate}")
+    if cut:
+        pairs = [_shortened(pair, most, apart=apart) for pair in whole]
     if not pairs:
-        raise DataError(f"no demonstration fits max_length={settings.max_length}: raise it", path=out)
-    _check_context(model.config, pairs)
-    pairs = by_length(pairs, settings)
+        raise DataError(f"no demonstration fits max_length={most}: raise it", path=out)
+    longest, room = max(pairs, key=_length), context_of(model.config)
+    if (needed := max(map(len, longest)) if apart else _length(longest)) > room:
+        raise ConfigurationError(
+            f"the base has room for {room} tokens, and a demonstration has {needed}: choose another base"
+        )
     adapter = lora(settings.lora_rank, seq2seq=apart)
-    given = {**arguments(settings, out), **_in_order()}
-    trainer = (_seq2seq if apart else _decoder)(model, tokenizer, pairs, given, adapter)
+    given = {**arguments(settings, folder), **_in_order()}
+    trainer = (_seq2seq if apart else _decoder)(model, tokenizer, by_length(pairs, settings), given, adapter)
 
     def write(where: Path) -> None:
-        with result(where) as folder:
-            save(trainer.model, tokenizer, folder, base=base)
+        with result(where) as part:
+            save(trainer.model, tokenizer, part, base=base)
 
     def after(epoch: int) -> None:
         if keep_epochs:
             write(epoch_place(place, epoch))
 
-    fit(trainer, out, on_step=on_step, on_epoch=after)
+    fit(trainer, folder, on_step=on_step, on_epoch=after)
     write(place)
     return place
 
@@ -159,39 +139,15 @@ def _in_order() -> dict[str, str]:
     return {"train_sampling_strategy": "sequential"} if "train_sampling_strategy" in known else {}
 
 
-def _check_context(config: Any, pairs: Sequence[Pair]) -> None:
-    """Raise ConfigurationError where a demonstration is longer than the model's context."""
-    room, longest = context_of(config), max(pairs, key=_length)
-    needed = max(map(len, longest)) if config.is_encoder_decoder else _length(longest)
-    if needed > room:
-        raise ConfigurationError(
-            f"the base has room for {room} tokens, and a demonstration has {needed}: choose another base"
-        )
-
-
 def _length(pair: Pair) -> int:
     return len(pair[0]) + len(pair[1])
 
 
-def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> Pair:
+def tokenised(tokenizer: Any, row: Demonstration, *, most: int | None, apart: bool) -> Pair:
     """The prompt's tokens and the reply's with its end token.
 
-    What is too long loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
+    most: what is longer loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
     """
-    return _shortened(_whole(tokenizer, row, apart=apart), most, apart=apart)
-
-
-def _told(long: int, rows: int, most: int, *, cut: bool) -> str:
-    what = "lose the beginning of their prompt" if cut else "are left out"
-    return f"{long} of {rows} rows are longer than max_length={most} and {what}"
-
-
-def _fits(pair: Pair, most: int, *, apart: bool) -> bool:
-    prompt, said = map(len, pair)
-    return (prompt <= most and said < most) if apart else prompt + said <= most
-
-
-def _whole(tokenizer: Any, row: Demonstration, *, apart: bool) -> Pair:
     from reground.models.hf import prompt_text
 
     *asked, reply = row.messages
@@ -199,25 +155,23 @@ def _whole(tokenizer: Any, row: Demonstration, *, apart: bool) -> Pair:
         raise ConfigurationError(f"the last message of a demonstration is the assistant's, not the {reply.role}'s")
     turns = [{"role": turn.role, "content": turn.content} for turn in asked]
     prompt = tokenizer(prompt_text(tokenizer, turns, apart=apart), add_special_tokens=apart)["input_ids"]
-    said = [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    return prompt, said
+    pair = prompt, [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    return pair if most is None else _shortened(pair, most, apart=apart)
+
+
+def _fits(pair: Pair, most: int, *, apart: bool) -> bool:
+    prompt, reply = map(len, pair)
+    return (prompt <= most and reply < most) if apart else prompt + reply <= most
 
 
 def _shortened(pair: Pair, most: int, *, apart: bool) -> Pair:
-    prompt, said = pair
-    room = most if apart else most - len(said)
-    if len(said) >= most or room < 1:
-        raise ConfigurationError(f"a reply has {len(said)} tokens and does not fit max_length={most}: raise it")
-    return prompt[-room:], said
+    prompt, reply = pair
+    if len(reply) >= most:
+        raise ConfigurationError(f"a reply has {len(reply)} tokens and does not fit max_length={most}: raise it")
+    return prompt[-(most if apart else most - len(reply)) :], reply
 
 
-def _decoder(
-    model: Any,
-    tokenizer: Any,
-    pairs: Sequence[Pair],
-    given: dict[str, Any],
-    adapter: Any,
-) -> transformers.Trainer:
+def _decoder(model: Any, tokenizer: Any, pairs: Sequence[Pair], given: dict[str, Any], adapter: Any) -> Any:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
@@ -294,13 +248,7 @@ def _by_token() -> Any:
     return ByToken
 
 
-def _seq2seq(
-    model: Any,
-    tokenizer: Any,
-    pairs: Sequence[Pair],
-    given: dict[str, Any],
-    adapter: Any,
-) -> transformers.Trainer:
+def _seq2seq(model: Any, tokenizer: Any, pairs: Sequence[Pair], given: dict[str, Any], adapter: Any) -> Any:
     from datasets import Dataset
     from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
 

@@ -22,7 +22,7 @@ from reground.methods.search_agent.actions import (
 from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.oracles import AgentOracle, Gold, Lessons, agent_demonstrations, items
+from reground.training.oracles import AgentOracle, Gold, Lessons, demonstrations, items
 from reground.training.settings import AgentLessons
 from tests.training.reader.test_demonstrations import BRIDGE, COMPARISON, PASSAGES
 
@@ -89,7 +89,7 @@ async def test_a_page_that_nothing_names_is_not_searched_and_nothing_is_answered
 
 async def taught(settings: AgentLessons, passages: list[Passage] = APART) -> Lessons:
     retriever = ScriptedRetriever(passages)
-    return await agent_demonstrations(TASK, [BRIDGE], retriever, retriever, settings)
+    return await demonstrations(TASK, [BRIDGE], retriever, retriever, settings)
 
 
 async def test_of_each_kind_of_step_one_is_taught_without_worked_examples() -> None:

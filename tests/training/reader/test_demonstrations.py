@@ -11,7 +11,7 @@ from reground.core.evidence import Passage
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.oracles import Completed, Lessons, reader_demonstrations, support
+from reground.training.oracles import Completed, Lessons, demonstrations, support
 from reground.training.settings import ReaderLessons
 
 PASSAGES = [
@@ -42,7 +42,7 @@ NEVER = ReaderLessons(unanswerable=0, most_passages=2)
 async def taught(example: Example, *, settings: ReaderLessons = NEVER, passages: list[Passage] = PASSAGES) -> Lessons:
     task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
     retriever = ScriptedRetriever(passages)
-    return await reader_demonstrations(task, [example], retriever, retriever, settings)
+    return await demonstrations(task, [example], retriever, retriever, settings)
 
 
 def replies(lessons: Lessons) -> list[tuple[str, str]]:
@@ -132,5 +132,5 @@ async def test_another_piece_of_the_gold_page_with_the_answer_is_answered_from(s
     task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
     piece = Passage(id="lint#2", title="Ada Lint", text=shown)
     found, opened = ScriptedRetriever([PASSAGES[3], piece]), ScriptedRetriever([PAINTER])
-    made = await reader_demonstrations(task, [example], found, opened, NEVER)
+    made = await demonstrations(task, [example], found, opened, NEVER)
     assert replies(made) == [("answer", "Lisbon [1]")]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from reground.evaluation.task import Example
-from reground.training.rewriter.train import divided, learnt
-from reground.training.rewriter.warmup import demonstration
+from reground.training.rewriter.warmup import demonstration, divided, learnt
 from reground.training.rows import write_rows
 
 DRAWN = [Example(id=f"q{number}", question=f"What is {number}?") for number in range(8)]

@@ -7,29 +7,38 @@ it reads. `Command` keeps the settings marked `FILE` off the command line.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import typer
 
+from reground.app.benchmark import Bench, corpus_of, open_benches
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.flags import Command, flattened
-from reground.app.options import Data, Documents, Fresh, Quiet
+from reground.app.cli.progress import Progress, Work, opened
+from reground.app.cluster import opened_pool, placed
+from reground.app.documents import check_reranker, close, corpus_retriever, reranked
+from reground.app.options import Benchmark, Data, Documents, Fresh, Quiet
 from reground.core.concurrency import in_daemon
+from reground.core.errors import ConfigurationError
+from reground.core.evidence import Pages
+from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.results import Summary
+from reground.evaluation.runner import EvalSettings, choose, evaluate
+from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks import load_training_task
+from reground.models import pull
+from reground.training.export import export_adapter, export_folder, export_gguf
+from reground.training.oracles import Lessons, demonstrations
+from reground.training.report import write_section
+from reground.training.rows import Demonstration, read_rows, record_questions, write_demonstrations
 from reground.training.settings import FILE, Fitting, ReaderLessons, part_of
-
-if TYPE_CHECKING:
-    from reground.app.benchmark import Bench
-    from reground.app.options import Benchmark
-    from reground.core.evidence import Pages, Retriever
-    from reground.evaluation.task import Example, Task
-    from reground.training.oracles import Lessons
-    from reground.training.rows import Demonstration
+from reground.training.sft import fit_named
 
 T = TypeVar("T")
 
@@ -129,115 +138,119 @@ async def in_background(work: Callable[[], T]) -> T:
     return await in_daemon(work, name=THREAD)
 
 
+def settings_of(order: Benchmark, method: str) -> EvalSettings:
+    """How a run of a benchmark's options draws its questions and goes through them; failed ones are tried again."""
+    return EvalSettings(
+        method, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
+        repeats=getattr(order, "repeats", 1), retry_failed=True,
+    )  # fmt: skip
+
+
 @asynccontextmanager
 async def opened_bench(
     order: Benchmark, task: Task, methods: Sequence[str], out: Path, *, quiet: bool
-) -> AsyncIterator[tuple[Bench, Callable[..., Any]]]:
+) -> AsyncIterator[tuple[Bench, Callable[..., Configured]]]:
     """The model, documents and methods of a benchmark's options; and what configures a cell, here or at workers."""
-    from reground.app.benchmark import open_benches
-    from reground.app.cli.progress import opened
-    from reground.app.cluster import opened_pool, placed
-
     async with AsyncExitStack() as stack:
         context = partial(open_benches, order, methods, [task], out)
         (bench,) = await stack.enter_async_context(opened(context, quiet=quiet))
         pool = await stack.enter_async_context(opened_pool(order, methods, note))
 
-        def configured(cell: Any, base: Any, searching: Any = None) -> Any:
+        def configured(cell: Cell, base: EvalSettings, searching: Any = None) -> Any:
             return placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned, searching)
 
         yield bench, configured
+
+
+async def run_cells(
+    order: Benchmark,
+    task: Task,
+    cells: Mapping[Path, Cell],
+    changed: Callable[[Bench, Configured], Configured] = lambda bench, ready: ready,
+    *,
+    quiet: bool,
+) -> list[Summary]:
+    """Let methods answer the task's questions, each in its run folder. changed: how a method is run instead."""
+    summaries = []
+    methods, out = [cell.method for cell in cells.values()], next(iter(cells))
+    async with opened_bench(order, task, methods, out, quiet=quiet) as (bench, configured):
+        with Progress(shown=not quiet) as progress:
+            base = settings_of(order, methods[0].partition("+")[0])
+            runs = len(choose(task, base)) * base.repeats
+            progress.plan({out.name: Work(cell, runs) for out, cell in cells.items()})
+            for out, cell in cells.items():
+                ready = changed(bench, configured(cell, base))
+                observer = partial(progress.on_run, out.name)
+                done = await evaluate(
+                    bench.task, ready.method, ready.settings, out, observer=observer, elsewhere=ready.elsewhere
+                )  # fmt: skip
+                summaries.append(done.summary)
+    return summaries
 
 
 def fit_rows(
     order: Fitting, rows: Sequence[Demonstration], *, out: Path, name: str, base: str, quiet: bool, **more: Any
 ) -> Path:
     """Fine-tune a base on rows with progress; the result is OUT/NAME. more: as in `sft.fit_named`."""
-    from reground.app.cli.progress import Progress
-    from reground.training.sft import fit_named
-
     with Progress(name, shown=not quiet) as progress:
         work = partial(fit_named, out, name, rows, base, part_of(order, Fitting), **more)
         return asyncio.run(in_background(partial(work, on_step=progress.on_step, on_note=progress.on_note)))
 
 
-def fit_named(order: FitNamed, rows_file: str, what: str, *, quiet: bool, cut: bool = True) -> Path | None:
-    """Fine-tune on OUT/data/ROWS_FILE.jsonl; in a dry run say what would be done. what: what the rows are called."""
-    from reground.training.fitting import require_training
-    from reground.training.rows import Demonstration, read_rows
+def fit_data(order: FitNamed, data: str, what: str, use: str, *, quiet: bool, cut: bool = True) -> None:
+    """Fine-tune on OUT/data/DATA.jsonl; in a dry run say what would be done.
 
-    rows = read_rows(order.out / "data" / f"{rows_file}.jsonl", Demonstration)
+    what: what the rows are called. use: the options that use the result.
+    """
+    rows = read_rows(order.out / "data" / f"{data}.jsonl", Demonstration)
     if order.dry_run:
         say(f"fit: {len(rows)} {what}, {order.epochs:g} passes over them")
-        return None
-    require_training()
-    return fit_rows(
+        return
+    place = fit_rows(
         order, rows, out=order.out, name=order.name, base=order.base, quiet=quiet, fresh=order.fresh,
         keep_epochs=order.keep_epochs, cut=cut,
     )  # fmt: skip
+    say(f"the result is in {place}: {use.format(place)}")
 
 
-class Oracle(Protocol):
-    """What an oracle says to the examples of a task."""
-
-    async def __call__(
-        self,
-        task: Task,
-        examples: Sequence[Example],
-        retriever: Retriever,
-        pages: Pages,
-        *,
-        on_question: Callable[[int], None],
-    ) -> Lessons:
-        """The rows."""
-        ...
-
-
-def demonstrate(order: Any, oracle: Oracle, *, method: str, name: str, questions: str, quiet: bool) -> None:
+def demonstrate(order: Any, *, method: str, name: str, questions: str, quiet: bool) -> None:
     """Write what an oracle says to OUT/data/NAME.jsonl; in a dry run say what would be asked.
 
-    order: a folder with training splits. method: draws the questions. questions: the file in OUT with their ids.
+    order: a folder, training splits, and the settings of a reader's or the agent's oracle. method: draws the questions.
+    questions: the file in OUT with their ids.
     """
-    from reground.evaluation.runner import EvalSettings, choose
-    from reground.evaluation.tasks import load_training_task
-    from reground.training.report import write_section
-    from reground.training.rows import record_questions, write_demonstrations
-
     drawing = EvalSettings(method, "oracle", limit=order.limit or None, seed=order.seed)
     tasks = [load_training_task(each, order.data) for each in listed(order.tasks)]
     drawn = [(task, choose(task, drawing)) for task in tasks]
-    if order.dry_run:
-        for task, examples in drawn:
-            say(f"would search for {len(examples)} questions of {task.name}")
-        return
     rows: list[Demonstration] = []
     lines = []
     for task, examples in drawn:
-        lessons = asyncio.run(_lessons(order, oracle, task, examples, quiet=quiet))
+        if order.dry_run:
+            say(f"would search for {len(examples)} questions of {task.name}")
+            continue
+        lessons = asyncio.run(_lessons(order, task, examples, quiet=quiet))
         rows += lessons.rows
         lines.append(f"{task.name}: {lessons.describe()}")
         say(lines[-1])
+    if order.dry_run:
+        return
     asked = [example for _, examples in drawn for example in examples]
     record_questions(order.out, ",".join(task.name for task in tasks), asked, file=questions)
     write_demonstrations(order.out / "data" / f"{name}.jsonl", rows)
     write_section(order.out, "data", "\n".join(f"- {line}" for line in lines))
 
 
-async def _lessons(order: Any, oracle: Oracle, task: Task, examples: list[Example], *, quiet: bool) -> Lessons:
-    from reground.app.benchmark import corpus_of
-    from reground.app.cli.progress import Progress
-    from reground.app.documents import check_reranker, close, corpus_retriever, reranked
-
+async def _lessons(order: Any, task: Task, examples: Sequence[Example], *, quiet: bool) -> Lessons:
     check_reranker(order)
-    with Progress(shown=not quiet) as preparing:
+    with Progress(shown=not quiet) as progress:
         corpus = corpus_of(task, order.corpus)
-        pages = await corpus_retriever(corpus, preparing.on_index, language=order.language, retrieval=order.retrieval)
+        pages = await corpus_retriever(corpus, progress.on_index, language=order.language, retrieval=order.retrieval)
     retriever = reranked(pages, order)
     try:
         with Progress(task.name, shown=not quiet) as progress:
-            return await oracle(
-                task, examples, retriever, cast("Pages", pages),
-                on_question=lambda done: progress.count(done, len(examples), "questions"),
+            on_question = partial(progress.count, total=len(examples), unit="questions")
+            return await demonstrations(
+                task, examples, retriever, cast("Pages", pages), order, on_question=on_question
             )  # fmt: skip
     finally:
         await close(retriever)
@@ -254,27 +267,20 @@ def export(order: Export, config: ConfigFile = None) -> None:
 
     Example:  reground train export runs/rewriter/model --out rewriter.gguf --like smollm2
     """
-    from reground.core.errors import ConfigurationError
-    from reground.models import pull
-    from reground.training.export import export_adapter, export_folder, export_gguf
-
-    _, err = consoles()
     if order.out.exists():
         raise ConfigurationError(f"{order.out} exists already: name another --out, or delete it")
-    if order.out.suffix == ".gguf":
-        if order.like is None:
-            raise ConfigurationError("a GGUF file needs --like: a GGUF file or alias of the same base model")
-        with err.status("converting the weights"):
-            like = pull.pull(order.like)
-            if order.adapter:
-                export_adapter(Path(order.source), order.out, like=like)
-            else:
-                export_gguf(order.source, order.out, like=like, precision=order.precision)
-    elif order.adapter:
+    gguf = order.out.suffix == ".gguf"
+    if order.adapter and not gguf:
         raise ConfigurationError("--adapter writes a GGUF file: name an --out that ends in .gguf")
-    else:
-        with err.status("merging the weights"):
+    if gguf and order.like is None:
+        raise ConfigurationError("a GGUF file needs --like: a GGUF file or alias of the same base model")
+    with consoles()[1].status("converting the weights"):
+        if order.like is None or not gguf:
             export_folder(order.source, order.out)
+        elif order.adapter:
+            export_adapter(Path(order.source), order.out, like=pull.pull(order.like))
+        else:
+            export_gguf(order.source, order.out, like=pull.pull(order.like), precision=order.precision)
     say(str(order.out))
 
 
@@ -296,10 +302,7 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader
     """
-    from reground.training.oracles import reader_demonstrations
-
-    oracle = partial(reader_demonstrations, settings=order)
-    demonstrate(order, oracle, method="grounded+reader", name="reader", questions="questions.json", quiet=voice.quiet)
+    demonstrate(order, method="grounded+reader", name="reader", questions="questions.json", quiet=voice.quiet)
 
 
 @reader_app.command(cls=Command)
@@ -312,5 +315,4 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train reader fit --base smollm2 --out runs/reader
     """
-    if (place := fit_named(order, "reader", "demonstrations", quiet=voice.quiet)) is not None:
-        say(f"the reader is in {place}: --method grounded+reader --model hf/{place}")
+    fit_data(order, "reader", "demonstrations", "--method grounded+reader --model hf/{}", quiet=voice.quiet)

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import typer
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import end_if_failed, listed, say
 from reground.app.cli.flags import Command, flattened
-from reground.app.cli.train import FitNamed, TrainingFolder, TrainingSplits, demonstrate, fit_named, opened_bench
+from reground.app.cli.progress import Progress, opened_model
+from reground.app.cli.train import (
+    FitNamed,
+    TrainingFolder,
+    TrainingSplits,
+    demonstrate,
+    fit_data,
+    run_cells,
+    settings_of,
+)
 from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName, Quiet
+from reground.evaluation.compare import Cell
+from reground.evaluation.results import Summary
+from reground.evaluation.runner import choose
+from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks import load_training_task
 from reground.models.options import ModelOptions
+from reground.training.agent import rank as ranking
+from reground.training.agent.mixture import Mixture, mixture
+from reground.training.rows import Demonstration, read_rows, record_questions
 from reground.training.settings import FILE, AgentLessons, Fitting
-
-if TYPE_CHECKING:
-    from reground.evaluation.results import Summary
-    from reground.evaluation.task import Example, Task
-    from reground.training.agent.mixture import Mixture
 
 METHOD = "search_agent"
 Style = Literal["rank", "judge"]
@@ -122,7 +133,7 @@ class AgentLoop(AgentGrow, Fitting):
     style: Style = field(default="rank", metadata=FILE)
     """Show all samples of a step at once, in rotated order, or judge each by itself."""
 
-    judge: str | None = None
+    judge: str | None = field(default=None, metadata=FILE)
     """provider/model that rates long answers, as in `eval`."""
 
     validation: str | None = "bamboogle"
@@ -163,15 +174,13 @@ def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent grow --task hotpotqa_train --limit 160 --model openai/my-model
     """
-    from reground.evaluation.tasks import load_training_task
-    from reground.training.agent.rank import GROWN, usable
-
     task = load_training_task(order.task, order.data)
     if order.dry_run:
         say(f"grow: {len(questions_of(order, task)) * order.repeats} trajectories")
         return
-    summary = asyncio.run(grown_by(order, task, order.out, quiet=voice.quiet))
-    say(f"trajectories in {order.out / GROWN}: {usable(order.out / GROWN).describe()}")
+    summary = grown_by(order, task, order.out, quiet=voice.quiet)
+    run = order.out / ranking.GROWN
+    say(f"trajectories in {run}: {ranking.usable(run).describe()}")
     end_if_failed(summary.failed)
 
 
@@ -185,12 +194,8 @@ def write_demonstrated(order: AgentDemonstrate, voice: Quiet, config: ConfigFile
 
     Example:  reground train agent demonstrate --tasks hotpotqa_train --limit 200 --out runs/agent
     """
-    from reground.training.agent.rank import DEMONSTRATED
-    from reground.training.oracles import agent_demonstrations
-
-    oracle = partial(agent_demonstrations, settings=order)
-    questions = f"{DEMONSTRATED}.json"  # questions.json names those that are grown
-    demonstrate(order, oracle, method=METHOD, name=DEMONSTRATED, questions=questions, quiet=voice.quiet)
+    # questions.json names those that are grown
+    demonstrate(order, method=METHOD, name="demonstrated", questions="demonstrated.json", quiet=voice.quiet)
 
 
 @agent_app.command(cls=Command)
@@ -202,13 +207,11 @@ def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent rank --model openai/my-larger-model
     """
-    from reground.training.agent.rank import RANKING, rankable
-
     if order.dry_run:
-        say(f"rank: {len(rankable(order.out))} steps")
+        say(f"rank: {len(ranking.rankable(order.out))} steps")
         return
     ranked, unread = asyncio.run(ranked_by(order, quiet=voice.quiet))
-    say(f"{ranked} steps in {order.out / RANKING}; {unread} rankings could not be read")
+    say(f"{ranked} steps in {order.out / ranking.RANKING}; {unread} rankings could not be read")
 
 
 @agent_app.command(cls=Command)
@@ -220,12 +223,10 @@ def mix(order: AgentMix, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent mix --by ranking
     """
-    from reground.training.agent.rank import MIXTURE, write_mixture
-
     made = mixed_by(order)
     say(made.describe())
     if not order.dry_run:
-        write_mixture(order.out, MIXTURE, made)
+        ranking.write_mixture(order.out, ranking.MIXTURE, made)
 
 
 @agent_app.command(cls=Command)
@@ -238,11 +239,8 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent fit --base smollm2
     """
-    from reground.training.agent.rank import MIXTURE
-
     # without the beginning of its prompt, a step is another one
-    if (place := fit_named(order, MIXTURE, "steps", quiet=voice.quiet, cut=False)) is not None:
-        say(f"the agent is in {place}: --model hf/{place} --set shots=0")
+    fit_data(order, ranking.MIXTURE, "steps", "--model hf/{} --set shots=0", quiet=voice.quiet, cut=False)
 
 
 @agent_app.command(cls=Command)
@@ -264,71 +262,45 @@ def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
     end_if_failed(failed, "the same command tries those again on which nothing was built yet")
 
 
-async def grown_by(order: AgentGrow, task: Task, out: Path, *, quiet: bool) -> Summary:
+def grown_by(order: AgentGrow, task: Task, out: Path, *, quiet: bool) -> Summary:
     """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
-    from reground.training.agent.rank import GROWN
-    from reground.training.rows import record_questions
-
     rotated = replace(order, settings={"exemplars": "rotated", **order.settings})
     record_questions(out, task.name, questions_of(order, task))
-    return await answered_by(rotated, task, out / GROWN, quiet=quiet)
+    return answered_by(rotated, task, out / ranking.GROWN, quiet=quiet)
 
 
 def questions_of(order: AgentGrow, task: Task) -> list[Example]:
     """The questions that a run draws."""
-    from reground.evaluation.runner import EvalSettings, choose
-
-    return choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
+    return choose(task, settings_of(order, METHOD))
 
 
-async def answered_by(order: AgentGrow, task: Task, run: Path, *, quiet: bool) -> Summary:
+def answered_by(order: AgentGrow, task: Task, run: Path, *, quiet: bool) -> Summary:
     """Let the agent answer the task's questions, in the run folder `run`; those that failed before, once more."""
-    from reground.app.cli.progress import Progress, Work
-    from reground.evaluation.compare import Cell
-    from reground.evaluation.runner import EvalSettings, evaluate
-
     cell = Cell(method=METHOD, tokens=order.budget.tokens)
-    base = EvalSettings(
-        METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
-        repeats=order.repeats, retry_failed=True,
-    )  # fmt: skip
-    total = len(questions_of(order, task)) * order.repeats
-    async with opened_bench(order, task, [METHOD], run, quiet=quiet) as (bench, configured):
-        ready = configured(cell, base)
-        with Progress(shown=not quiet) as progress:
-            progress.plan({run.name: Work(cell, total)})
-            done = await evaluate(
-                bench.task, ready.method, ready.settings, run, observer=partial(progress.on_run, run.name),
-                elsewhere=ready.elsewhere,
-            )  # fmt: skip
-    return done.summary
+    (summary,) = asyncio.run(run_cells(order, task, {run: cell}, quiet=quiet))
+    return summary
 
 
 async def ranked_by(order: AgentRank, *, quiet: bool) -> tuple[int, int]:
     """Rank the samples of each step. Returns the number ranked, and that of unread rankings."""
-    from reground.app.cli.progress import Progress, opened_model
-    from reground.training.agent.rank import Ranker
-    from reground.training.agent.rank import rank as rank_steps
-
     async with opened_model(order.model, order.model_options, quiet=quiet) as model:
         with Progress("ranking", shown=not quiet) as progress:
-            ranker = Ranker(model=model, style=order.style)
-            on_turn = partial(progress.count, unit="steps")
-            return await rank_steps(order.out, ranker, concurrency=order.concurrency, on_turn=on_turn)
+            ranker = ranking.Ranker(model=model, style=order.style)
+            return await ranking.rank(
+                order.out, ranker, concurrency=order.concurrency,
+                on_turn=lambda done, total: progress.count(done, total, "steps"),
+            )  # fmt: skip
 
 
 def mixed_by(order: AgentMix) -> Mixture:
     """The mixture of the grown steps and of the rows added to them, not written yet."""
-    from reground.training.agent.mixture import Mixture, mixture
-    from reground.training.agent.rank import GROWN, failed_steps, grown, read_ranking_file, stated
-    from reground.training.rows import Demonstration, read_rows
-
     added = [row for file in listed(order.add) for row in read_rows(Path(file), Demonstration)]
-    if added and not (order.out / GROWN).is_dir():
+    if added and not (order.out / ranking.GROWN).is_dir():
         return Mixture([]).adding(added)
-    ranking = read_ranking_file(order.out) if order.by == "ranking" else None
-    made = mixture(grown(order.out), stated(order.out), by=order.by, ranking=ranking, seed=order.seed, most=order.most)
-    if failed := failed_steps(order.out):
+    ranks = ranking.read_ranking_file(order.out) if order.by == "ranking" else None
+    turns, stated = ranking.grown(order.out), ranking.stated(order.out)
+    made = mixture(turns, stated, by=order.by, ranking=ranks, seed=order.seed, most=order.most)
+    if failed := ranking.failed_steps(order.out):
         made.dropped["of failed questions"] = failed
     return made.adding(added)
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reground.app.cli.console import end_if_failed, say
 from reground.app.cli.train import fit_rows
@@ -27,6 +26,7 @@ from reground.evaluation.questions import without
 from reground.evaluation.results import Summary, read_run
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task, load_training_task
+from reground.models.options import ModelOptions
 from reground.training.agent.loop import (
     UNRANKED,
     Agent,
@@ -44,9 +44,6 @@ from reground.training.agent.rank import GROWN, MIXTURE, RANKING, read_mixture, 
 from reground.training.fitting import begin
 from reground.training.report import write_section
 from reground.training.sft import epochs_of
-
-if TYPE_CHECKING:
-    from reground.models.options import ModelOptions
 
 _MAY_CHANGE = frozenset({"out", "dry_run", "concurrency", "model_options", "generations", "bases"})
 """Options that a resumed loop may be given another value of: what is finished stays as it is."""
@@ -152,7 +149,7 @@ class Loop:
             summary = before
         else:
             order = self.using(agent, run, repeats)
-            summary = asyncio.run(grown_by(order, self.tasks["train"], folder, quiet=self.quiet))
+            summary = grown_by(order, self.tasks["train"], folder, quiet=self.quiet)
             if before is None or summary.failed < before.failed:  # else trying them again changes nothing
                 end_if_failed(summary.failed)
         self.failed += summary.failed
@@ -208,7 +205,7 @@ class Loop:
         summary = _ended(run)
         if summary is None or (summary.failed and not chosen):
             order = self.measuring(measure, run)
-            summary = asyncio.run(answered_by(order, self.tasks[measure.split], run, quiet=self.quiet))
+            summary = answered_by(order, self.tasks[measure.split], run, quiet=self.quiet)
         if not measure.generation:
             return Measured(measure, summary, usable(run).share)
         folder = self._folder(measure.generation)

@@ -7,21 +7,41 @@ import json
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 import typer
 
+from reground.app import catalogue
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_tokens, note, say
 from reground.app.cli.flags import Command, flattened
-from reground.app.cli.train import TrainingFolder, opened_bench
+from reground.app.cli.progress import Progress
+from reground.app.cli.train import TrainingFolder, opened_bench, settings_of
 from reground.app.options import Cluster, Data, Fresh, Quiet, Trees
-from reground.core.errors import EXIT_FAILED_QUESTIONS
+from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, DataError
+from reground.evaluation.compare import Cell
+from reground.evaluation.runner import choose
+from reground.evaluation.task import Task
+from reground.evaluation.tasks import load_training_task
+from reground.methods.cr_planner import CRPlanner
+from reground.training.critics import evaluate as measuring
+from reground.training.critics.collect import (
+    Collected,
+    Grown,
+    NotCalled,
+    Searching,
+    collect_trees,
+    ranks,
+    read_trees,
+    tree_cost,
+    tree_file,
+)
+from reground.training.critics.fit import fit_critics, planned
+from reground.training.critics.pairs import gold_passages, make_pairs, sort_pairs
+from reground.training.fitting import Step
+from reground.training.report import write_section
 from reground.training.settings import FILE, CriticFit, PairSettings, part_of
-
-if TYPE_CHECKING:
-    from reground.evaluation.task import Task
-    from reground.training.critics.collect import Collected, Grown
+from reground.treesearch.tree import Settings
 
 METHOD = "cr_planner"
 
@@ -105,8 +125,6 @@ def critics(context: typer.Context, order: TrainCritics, voice: Quiet, config: C
 
 def _refuse_options(context: typer.Context) -> None:
     """Options before a stage would be the chain's and be lost. Raises ConfigurationError."""
-    from reground.core.errors import ConfigurationError
-
     sources = {name: context.get_parameter_source(name) for name in context.params}
     if any(source is not None and source.name == "COMMANDLINE" for source in sources.values()):
         stage = context.invoked_subcommand
@@ -163,13 +181,13 @@ def evaluate(order: CriticsFolder, voice: Quiet, config: ConfigFile = None) -> N
 
 def _collect(order: CriticsCollect, *, quiet: bool) -> bool:
     """Collect trees and report them. Returns False where some questions have none."""
-    from reground.evaluation.tasks import load_training_task
-
     task = load_training_task(order.task, order.data)
+    search = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
+    searching = Searching(search, order.rollout)
     if order.dry_run:
-        say(asyncio.run(_cost(order, task)))
+        say(asyncio.run(_cost(order, task, searching)))
         return True
-    collected = asyncio.run(_collected(order, task, quiet=quiet))
+    collected = asyncio.run(_collected(order, task, searching, quiet=quiet))
     trees = [grown.tree for grown in collected.grown]
     mean = sum(tree.root.mean or 0.0 for tree in trees) / max(1, len(trees))
     say(f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}")
@@ -178,23 +196,11 @@ def _collect(order: CriticsCollect, *, quiet: bool) -> bool:
     return not collected.failed
 
 
-async def _collected(order: CriticsCollect, task: Task, *, quiet: bool) -> Collected:
-    from reground.app import catalogue
-    from reground.app.cli.progress import Progress
-    from reground.evaluation.compare import Cell
-    from reground.evaluation.runner import EvalSettings
-    from reground.methods.cr_planner import CRPlanner
-    from reground.training.critics.collect import Searching, collect_trees, ranks
-    from reground.treesearch.tree import Settings
-
+async def _collected(order: CriticsCollect, task: Task, searching: Searching, *, quiet: bool) -> Collected:
     cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
-    base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
-    search = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
-    searching = Searching(search, order.rollout)
     catalogue.check_price(order.model, order.model_options, order.budget)
     async with opened_bench(order, task, [cell.method], order.out, quiet=quiet) as (bench, configured):
-        ready = configured(cell, base, searching)
-        assert isinstance(ready.method, CRPlanner)
+        ready = configured(cell, settings_of(order, METHOD), searching)
         settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
         with Progress("collecting trees", shown=not quiet) as progress:
             done = 0
@@ -205,73 +211,51 @@ async def _collected(order: CriticsCollect, task: Task, *, quiet: bool) -> Colle
                 progress.count(done, trees * order.simulations, f"simulations for {trees} trees")
 
             def on_tree(grown: Grown, total: int) -> None:
+                root, usage = grown.tree.root, grown.usage
+                cost = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
+                stopped = f", stopped by {grown.tree.stopped}" if grown.tree.stopped else ""
                 if not quiet:
-                    note(_line(grown, total))
+                    visits = f"{root.visits} visits, mean reward {root.mean or 0.0:.3f}"
+                    note(f"{grown.example} (of {total}): {visits}, {cost}{stopped}")
 
             return await collect_trees(
-                task, ready.method, settings, searching, order.out, sandbox=bench.sandbox, elsewhere=ready.elsewhere,
-                on_tree=on_tree, on_simulation=on_simulation,
+                task, cast("CRPlanner", ready.method), settings, searching, order.out, sandbox=bench.sandbox,
+                elsewhere=ready.elsewhere, on_tree=on_tree, on_simulation=on_simulation,
             )  # fmt: skip
 
 
-def _line(grown: Grown, total: int) -> str:
-    root, usage = grown.tree.root, grown.usage
-    cost = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
-    stopped = f", stopped by {grown.tree.stopped}" if grown.tree.stopped else ""
-    return f"{grown.example} (of {total}): {root.visits} visits, mean reward {root.mean or 0.0:.3f}, {cost}{stopped}"
-
-
-async def _cost(order: CriticsCollect, task: Task) -> str:
+async def _cost(order: CriticsCollect, task: Task, searching: Searching) -> str:
     """What collecting would cost, by trees that are searched with made-up replies."""
-    from reground.app import catalogue
-    from reground.evaluation.runner import EvalSettings, choose
-    from reground.methods.cr_planner import CRPlanner
-    from reground.training.critics.collect import NotCalled, ranks, tree_cost, tree_file
-    from reground.treesearch.tree import Settings
-
-    questions = choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
+    questions = choose(task, settings_of(order, METHOD))
     left = [each.question for each in questions if not tree_file(order.out, each.id).is_file()]
     searchable = order.corpus is not None or getattr(task, "corpus", None) is not None
     planner = catalogue.build_method(
         f"{METHOD}+ranking" if ranks(task) else METHOD, model=NotCalled(),
         retriever=NotCalled() if searchable else None, form=task.form, settings={**order.settings, "critic": "first"},
     )  # fmt: skip
-    assert isinstance(planner, CRPlanner)
     trees = f"collect: {len(left)} of {len(questions)} trees to grow, {order.simulations} simulations each"
     if not left:
         return trees
-    searching = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
-    each = await tree_cost(planner, left, searching, order.rollout, most=order.budget.tokens)
-    tokens = human_tokens(round(len(left) * each.tokens))
-    return f"{trees}: about {len(left) * each.calls:.0f} calls, {tokens} tokens"
+    calls, tokens = await tree_cost(cast("CRPlanner", planner), left, searching, most=order.budget.tokens)
+    return f"{trees}: about {len(left) * calls:.0f} calls, {human_tokens(round(len(left) * tokens))} tokens"
 
 
 def _make_pairs(order: Any) -> None:
     """Make the pairs of the folder's trees, or in a dry run show how many there would be. order: a CriticsData."""
-    from reground.training.critics.collect import read_trees
-    from reground.training.critics.evaluate import pairs_table
-    from reground.training.critics.pairs import make_pairs, sort_pairs
-    from reground.training.report import write_section
-
-    console, _ = consoles()
     settings = part_of(order, PairSettings)
     gold = _gold(order) if order.gold_documents else None
     if order.dry_run:
         made = sort_pairs(list(read_trees(order.out)), settings, gold)
     else:
         made = make_pairs(order.out, settings, gold)
-    table = pairs_table(made.report(settings))
+    table = measuring.pairs_table(made.report(settings))
     if not order.dry_run:
         write_section(order.out, "data", f"#{table.markdown()}")
-    console.print(table.terminal())
+    consoles()[0].print(table.terminal())
 
 
 def _gold(order: Any) -> dict[str, frozenset[str]]:
     """The gold passages of the questions whose trees are here. Raises ConfigurationError where none are known."""
-    from reground.core.errors import ConfigurationError, DataError
-    from reground.evaluation.tasks import load_training_task
-    from reground.training.critics.pairs import gold_passages
-
     file = order.out / "questions.json"
     try:
         task = load_training_task(str(json.loads(file.read_text(encoding="utf-8"))["task"]), order.data)
@@ -283,10 +267,6 @@ def _gold(order: Any) -> dict[str, frozenset[str]]:
 
 
 def _fit(order: CriticsFit, *, quiet: bool) -> None:
-    from reground.app.cli.progress import Progress
-    from reground.training.critics.fit import fit_critics, planned
-    from reground.training.fitting import Step
-
     settings = part_of(order, CriticFit)
     if order.dry_run:
         for name, rows in planned(order.out, settings).items():
@@ -311,13 +291,8 @@ def _fit(order: CriticsFit, *, quiet: bool) -> None:
 
 
 def _evaluate(order: CriticsFolder, *, quiet: bool) -> None:
-    from reground.training.critics.evaluate import evaluate as measure
-    from reground.training.critics.evaluate import held_out_texts, report_tables
-    from reground.training.report import write_section
-
-    console, _ = consoles()
     if order.dry_run:
-        counts = held_out_texts(order.out)
+        counts = measuring.held_out_texts(order.out)
         say(", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
         return
 
@@ -325,12 +300,11 @@ def _evaluate(order: CriticsFolder, *, quiet: bool) -> None:
         if not quiet:
             note(f"measuring {kind} on {pairs} held-out pairs")
 
-    report = measure(order.out, on_kind=on_kind)
-    tables = report_tables(report)
+    report = measuring.evaluate(order.out, on_kind=on_kind)
+    tables = measuring.report_tables(report)
     constant = [] if report.constant is None else [f"The best constant sub-goals: `--set critic={report.constant}`"]
     write_section(order.out, "eval", "\n\n".join([*(f"#{table.markdown()}" for table in tables), *constant]))
-    for table in tables:
-        console.print(table.terminal())
+    consoles()[0].print(*(table.terminal() for table in tables), sep="\n")
     for line in constant:
         say(line.replace("`", ""))
 

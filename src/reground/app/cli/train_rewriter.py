@@ -5,38 +5,70 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, cast
 
 import typer
 
+from reground.app.benchmark import Bench, corpus_of, settings_by_method
+from reground.app.catalogue import build_method
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, end_if_failed, human_time, listed, note, say
 from reground.app.cli.eval import slug
 from reground.app.cli.flags import Command, flattened
-from reground.app.cli.train import Base, TrainingFolder, fit_rows, in_background, opened_bench
+from reground.app.cli.progress import Progress, opened_model
+from reground.app.cli.train import (
+    Base,
+    TrainingFolder,
+    fit_rows,
+    in_background,
+    opened_bench,
+    run_cells,
+    settings_of,
+)
+from reground.app.documents import Source, check_reranker, open_source
+from reground.app.identity import resolved
 from reground.app.options import Benchmark, Cluster, Quiet
+from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.results import write_text
+from reground.evaluation.runner import EvalSettings, choose
+from reground.evaluation.runner import Progress as RunProgress
+from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks import load_task, load_training_task
+from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+from reground.models.options import ModelOptions
+from reground.training.fitting import require_training
+from reground.training.report import write_report, write_section
+from reground.training.rewriter.evaluate import (
+    FOUND,
+    PROMPTED,
+    QUESTION,
+    Rewriter,
+    measurable,
+    measure_rewriter,
+    record,
+    rewritings_table,
+    tables,
+)
+from reground.training.rewriter.reward import (
+    NO_READER,
+    PipelineReward,
+    metrics_of,
+    retriever_only,
+    reward_weights,
+    teaches,
+    without_reader,
+)
+from reground.training.rewriter.warmup import Divided, divided, learnt, warmup_rows
+from reground.training.rows import write_demonstrations
 from reground.training.settings import FILE, Fitting, Optimising, WarmUp, part_of
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from reground.evaluation.task import Example, Task
-    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.training.ppo.optimise import Judge, Judged, Metrics
-    from reground.training.rewriter.evaluate import Rewriter, Write
-    from reground.training.rewriter.reward import PipelineReward
-    from reground.training.rewriter.train import Divided
 
 METHOD = "rewrite_retrieve_read"
 REWRITTEN, PLAIN = "rewritten", "plain"
-_RULES = 2
-"""How questions are measured. Up to 1, one that was not searched for had no hit, and what no reader saw had a place."""
-
 rewriter_app = typer.Typer(
     no_args_is_help=True,
     help="Train a query rewriter: collect rewritings of a prompted model, warmup on those that led to the answer, ppo "
@@ -138,52 +170,31 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
 
     Example:  reground train rewriter collect --task hotpotqa_train --limit 400 --model openai/my-model
     """
-    from reground.core.errors import ConfigurationError
-    from reground.evaluation.tasks import load_training_task
-
     task = load_training_task(order.task, order.data)
     if order.passages_only and order.ray is not None:
         raise ConfigurationError("--passages-only asks one short call a question, here: leave out --ray")
     if order.dry_run:
-        total = min(order.limit or len(task.examples()), len(task.examples()))
+        total = len(choose(task, settings_of(order, METHOD)))
         say(f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
         return
-    failed = asyncio.run(_collect(order, task, quiet=voice.quiet))
+
+    def changed(bench: Bench, ready: Configured) -> Configured:
+        if not order.passages_only:
+            return ready
+        method = replace(cast("RewriteRetrieveRead", ready.method), rewriter=bench.model, rewriter_style="prompted")
+        settings = {**ready.settings.method_settings, "reader": "none"}
+        return replace(
+            ready, method=without_reader(method), settings=replace(ready.settings, method_settings=settings)
+        )  # fmt: skip
+
+    own = replace(order, settings={"total": order.passages, **order.settings})
+    cells = {
+        order.out / REWRITTEN: Cell(method=METHOD, tokens=None),
+        order.out / PLAIN: Cell(method=f"{METHOD}+retrieve", tokens=None),
+    }
+    summaries = asyncio.run(run_cells(own, task, cells, changed, quiet=voice.quiet))
     say(f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
-    end_if_failed(failed)
-
-
-async def _collect(order: RewriterCollect, task: Task, *, quiet: bool) -> int:
-    """Carry out both runs. Returns the number of failed questions."""
-    from reground.app.cli.progress import Progress, Work
-    from reground.evaluation.compare import Cell
-    from reground.evaluation.runner import EvalSettings, choose, evaluate
-    from reground.training.rewriter.reward import without_reader
-
-    cells = {REWRITTEN: Cell(method=METHOD, tokens=None), PLAIN: Cell(method=f"{METHOD}+retrieve", tokens=None)}
-    order = replace(order, settings={"total": order.passages, **order.settings})
-    base = EvalSettings(
-        METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
-        retry_failed=True,
-    )  # fmt: skip
-    methods = [cell.method for cell in cells.values()]
-    works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
-    failed = 0
-    async with opened_bench(order, task, methods, order.out, quiet=quiet) as (bench, configured):
-        with Progress(shown=not quiet) as progress:
-            progress.plan(works)
-            for name, cell in cells.items():
-                ready = configured(cell, base)
-                method, settings = ready.method, ready.settings
-                if order.passages_only:
-                    method = without_reader(replace(method, rewriter=bench.model, rewriter_style="prompted"))
-                    settings = replace(settings, method_settings={**settings.method_settings, "reader": "none"})
-                done = await evaluate(
-                    task, method, settings, order.out / name, observer=partial(progress.on_run, name),
-                    elsewhere=ready.elsewhere,
-                )  # fmt: skip
-                failed += done.summary.failed
-    return failed
+    end_if_failed(sum(summary.failed for summary in summaries))
 
 
 @rewriter_app.command(cls=Command)
@@ -195,23 +206,16 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
 
     Example:  reground train rewriter warmup --base smollm2 --proof passages
     """
-    from reground.training.fitting import require_training
-
     require_training()
-    from reground.training.report import write_section
-    from reground.training.rewriter.train import WARMUP
-    from reground.training.rewriter.warmup import warmup_rows
-    from reground.training.rows import write_demonstrations
-
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
     say(kept.describe())
     if order.dry_run:
         return
-    write_demonstrations(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
-    write_section(order.out, WARMUP, kept.describe())
+    write_demonstrations(order.out / "data" / "warmup.jsonl", kept.rows)
+    write_section(order.out, "warmup", kept.describe())
     place = fit_rows(
-        order, kept.rows, out=order.out, name=WARMUP, base=order.base, quiet=voice.quiet, fresh=order.fresh
-    )
+        order, kept.rows, out=order.out, name="warmup", base=order.base, quiet=voice.quiet, fresh=order.fresh
+    )  # fmt: skip
     say(f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
@@ -225,12 +229,7 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train rewriter ppo --task hotpotqa_train --iterations 30 --episodes 256
     """
-    from reground.training.fitting import require_training
-
     require_training()
-    from reground.evaluation.tasks import load_training_task
-    from reground.training.rewriter.reward import reward_weights
-
     task = load_training_task(order.task, order.data)
     weights = reward_weights(order.reward, task)
     parts = _divided(order, task, weights)
@@ -246,11 +245,6 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
 
 def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divided:
     """The questions to learn from, and those for validation, without those that the reward learns nothing from."""
-    from reground.core.errors import DataError
-    from reground.evaluation.runner import EvalSettings, choose
-    from reground.training.rewriter.reward import teaches
-    from reground.training.rewriter.train import WARMUP, divided, learnt
-
     drawn = choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed))
     useful = [each for each in drawn if teaches(each, weights)]
     if len(useful) <= order.validation:
@@ -258,33 +252,39 @@ def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divid
             f"{task.name} has {len(useful)} questions whose answers {order.reward} can reward, "
             f"too few for --validation {order.validation}"
         )
-    known = learnt(order.out / "data" / f"{WARMUP}.jsonl")
+    known = learnt(order.out / "data" / "warmup.jsonl")
     return divided(useful, validation=order.validation, limit=order.limit or None, known=known)
 
 
 async def _optimised(order: RewriterPpo, task: Task, weights: dict[str, float], parts: Divided, *, quiet: bool) -> Path:
-    from reground.app.cli.progress import Progress
-    from reground.training.report import write_report, write_section
-    from reground.training.rewriter.reward import PipelineReward, retriever_only
-    from reground.training.rewriter.train import WARMUP, fit_control, optimise_rewriter
+    from reground.training.rewriter.train import fit_control, optimise_rewriter  # torch
 
     settings = part_of(order, Optimising)
-    async with AsyncExitStack() as opened:
-        method = await _pipeline(order, task, opened, reader=not retriever_only(weights), quiet=quiet)
-        judge = _here(PipelineReward(method, task, weights))
-        begin = order.base or str(order.out / WARMUP)
-        same: dict[str, Any] = {
-            "questions": parts.learning,
-            "reward": {"reward": weights, **_recorded(method, task)},
-            "fresh": order.fresh,
+    async with AsyncExitStack() as stack:
+        method = await _pipeline(order, task, stack, reader=not retriever_only(weights), quiet=quiet)
+        reward = PipelineReward(method, task, weights)
+        loop = asyncio.get_running_loop()
+
+        async def judge(example: Example, text: str) -> dict[str, float]:
+            """The reward, computed in this event loop, where models and documents were opened."""
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reward(example, text), loop))
+
+        recorded = {
+            "reward": weights,
+            "task": task.name,
+            "retriever": getattr(method.retriever, "name", None),
+            "reader": method.model.name,
+            **{f"method.{name}": value for name, value in resolved(method).items()},
         }
+        begin = order.base or str(order.out / "warmup")
+        same: dict[str, Any] = {"questions": parts.learning, "reward": recorded, "fresh": order.fresh}
         with Progress(order.control or "ppo", shown=not quiet) as progress:
             if order.control is not None:
                 fit = partial(fit_control, order.out, begin, order.control, settings, judge, **same)
                 place = await in_background(partial(fit, on_step=progress.on_step))
             else:
 
-                def told(number: int, metrics: Metrics) -> None:
+                def told(number: int, metrics: dict[str, float]) -> None:
                     progress.show(_line(number, order.iterations, metrics, weights), now=True)
 
                 fit = partial(optimise_rewriter, order.out, begin, settings, judge, **same)
@@ -294,59 +294,31 @@ async def _optimised(order: RewriterPpo, task: Task, weights: dict[str, float], 
     return place
 
 
-def _here(reward: PipelineReward) -> Judge[Example]:
-    """The reward, computed in this event loop, where models and documents were opened, whichever loop asks for it."""
-    loop = asyncio.get_running_loop()
-
-    async def judge(example: Example, text: str) -> Judged:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reward(example, text), loop))
-
-    return judge
-
-
 async def _pipeline(
-    order: Searching, task: Task, opened: AsyncExitStack, *, reader: bool, quiet: bool
+    order: Searching, task: Task, stack: AsyncExitStack, *, reader: bool, quiet: bool
 ) -> RewriteRetrieveRead:
     """The method whose queries are rewarded and measured. reader: whether the model reads, or nobody.
 
     Raises ConfigurationError for a setting that it does not have.
     """
-    from reground.app.benchmark import corpus_of, settings_by_method
-    from reground.app.catalogue import build_method
-    from reground.app.cli.progress import Progress
-    from reground.app.documents import Source, check_reranker, open_source
-    from reground.evaluation.compare import Cell
-    from reground.evaluation.runner import EvalSettings
-    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.training.rewriter.reward import NO_READER
-
     chosen = {"total": order.passages, **order.settings}
     if reader:
         order = replace(order, settings=chosen)
-        _, configured = await opened.enter_async_context(opened_bench(order, task, [METHOD], order.out, quiet=quiet))
-        method = configured(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model)).method
-    else:
-        check_reranker(order)
-        settings = settings_by_method(chosen, [METHOD])[METHOD]
-        with Progress(shown=not quiet) as preparing:
-            retriever = await open_source(
-                Source(corpus_of(task, order.corpus), usual=None), order, opened, on_index=preparing.on_index,
-                on_report=preparing.on_report,
-            )  # fmt: skip
-        method = build_method(METHOD, model=NO_READER, retriever=retriever, form=task.form, settings=settings)
-    assert isinstance(method, RewriteRetrieveRead)
-    return method
+        _, configured = await stack.enter_async_context(opened_bench(order, task, [METHOD], order.out, quiet=quiet))
+        ready = configured(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model))
+        return cast("RewriteRetrieveRead", ready.method)
+    check_reranker(order)
+    settings = settings_by_method(chosen, [METHOD])[METHOD]
+    with Progress(shown=not quiet) as progress:
+        source = Source(corpus_of(task, order.corpus), usual=None)
+        retriever = await open_source(
+            source, order, stack, on_index=progress.on_index, on_report=progress.on_report
+        )  # fmt: skip
+    method = build_method(METHOD, model=NO_READER, retriever=retriever, form=task.form, settings=settings)
+    return cast("RewriteRetrieveRead", method)
 
 
-def _recorded(method: RewriteRetrieveRead, task: Task) -> dict[str, JsonValue]:
-    """What a reward depends on beside its weights, as plain data."""
-    from reground.app.identity import resolved
-
-    parts = {"task": task.name, "retriever": getattr(method.retriever, "name", None), "reader": method.model.name}
-    return {**parts, **{f"method.{name}": value for name, value in resolved(method).items()}}
-
-
-def _line(number: int, total: int, metrics: Metrics, rewarded: Iterable[str]) -> str:
+def _line(number: int, total: int, metrics: dict[str, float], rewarded: dict[str, float]) -> str:
     """An iteration in one line: the reward with its parts, and what tells of a policy that goes astray."""
     parts = ", ".join(f"{name} {metrics[name]:.3f}" for name in (*rewarded, "gain", "failed") if name in metrics)
     checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
@@ -372,102 +344,74 @@ def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> No
 
     Example:  reground train rewriter eval --task hotpotqa --out runs/rewriter
     """
-    from reground.training.fitting import require_training
-
-    require_training()
-    from reground.core.errors import ConfigurationError
-    from reground.evaluation.results import write_text
-    from reground.evaluation.runner import EvalSettings, choose
-    from reground.evaluation.tasks import load_task
-    from reground.training.report import write_section
-    from reground.training.rewriter.evaluate import difference_table, measurable, record, rewritings_table, table
-
-    console, _ = consoles()
     task = load_task(order.task, order.data)
-    examples = choose(task, EvalSettings(METHOD, "", limit=order.limit or None, seed=order.seed))
+    count = len(choose(task, settings_of(order, METHOD)))
     if order.dry_run:
-        calls = order.prompted * len(examples)
-        say(f"eval: {len(examples)} questions, {order.answered} answered, {calls} prompted rewritings")
+        say(f"eval: {count} questions, {order.answered} answered, {order.prompted * count} prompted rewritings")
         return
     parts = []
-    groups = asyncio.run(_measured(order, task, examples, quiet=voice.quiet))
-    for (title, suffix, wanted), rewriters in groups:
+    groups = asyncio.run(_measured(order, task, count, quiet=voice.quiet))
+    for title, suffix, wanted, rewriters in groups:
         if not (metrics := measurable(rewriters, wanted)):
             continue
         data = json.dumps(record(rewriters, metrics), indent=2, ensure_ascii=False)
         write_text(order.out / f"eval-{slug(order.task)}{suffix}.json", data + "\n")
-        shown = [table(rewriters, metrics, f"{title}, {order.passages} passages"), difference_table(rewriters, metrics)]
+        shown = tables(rewriters, metrics, f"{title}, {order.passages} passages")
         parts += [f"#{each.markdown()}" for each in shown]
-        console.print(*(each.terminal() for each in shown), sep="\n")
+        consoles()[0].print(*(each.terminal() for each in shown), sep="\n")
     if not parts:
         raise ConfigurationError(f"{task.name} has no metric of what is found: give --answered and a --model to answer")
-    parts.append(f"#{rewritings_table(groups[0][1]).markdown()}")
+    parts.append(f"#{rewritings_table(groups[0][-1]).markdown()}")
     write_section(order.out, f"eval {slug(order.task)}", "\n\n".join(parts))
 
 
 async def _measured(
-    order: RewriterEval, task: Task, examples: Sequence[Example], *, quiet: bool
-) -> list[tuple[tuple[str, str, list[str]], list[Rewriter]]]:
+    order: RewriterEval, task: Task, count: int, *, quiet: bool
+) -> list[tuple[str, str, list[str], list[Rewriter]]]:
     """What each rewriter finds, and with --answered what the reader makes of it.
 
-    Each with its title, the end of its file's name, and the metrics that count.
+    Each with its title, the end of its file's name, and the metrics that count. count: the questions.
     """
-    from reground.app.cli.progress import Progress
-    from reground.training.rewriter.evaluate import FOUND, PROMPTED, QUESTION, measure_rewriter, prompted
-    from reground.training.rewriter.reward import PipelineReward, metrics_of, without_reader
-    from reground.training.rewriter.train import MODEL, WARMUP
-
-    own = [str(order.out / name) for name in (WARMUP, "rloo", "grpo", MODEL) if (order.out / name).is_dir()]
-    async with AsyncExitStack() as opened:
+    own = [str(order.out / name) for name in ("warmup", "rloo", "grpo", "model") if (order.out / name).is_dir()]
+    options = ModelOptions(threads=order.model_options.threads, dtype=order.model_options.dtype)
+    async with AsyncExitStack() as stack:
         reader = bool(order.answered or order.prompted)
-        method = await _pipeline(order, task, opened, reader=reader, quiet=quiet)
-        writers: dict[str, Write | None] = {QUESTION: None}
+        method = await _pipeline(order, task, stack, reader=reader, quiet=quiet)
+        methods = {QUESTION: replace(method, mode="retrieve")}
         if order.prompted:
-            writers[f"{PROMPTED} {order.model}"] = prompted(method, method.model, task)
-        writers |= {name: _writer(name) for name in (own if order.models is None else listed(order.models))}
+            name = f"{PROMPTED} {order.model}"
+            methods[name] = replace(method, mode="rewrite", rewriter=method.model, rewriter_style="prompted")
+        for name in own if order.models is None else listed(order.models):
+            model = await stack.enter_async_context(opened_model(f"hf/{name}", options, quiet=quiet))
+            methods[name] = replace(method, mode="rewrite", rewriter=model, rewriter_style="trained", logprobs=False)
 
-        async def measured(method: RewriteRetrieveRead, some: Sequence[Example], what: str) -> list[Rewriter]:
-            reward = PipelineReward(method, task, {})
+        async def measured(what: str, limit: int, *, reads: bool) -> list[Rewriter]:
+            settings = settings_of(replace(order, limit=limit), METHOD)
             made = []
-            for name, write in writers.items():
+            for name, each in methods.items():
                 with Progress(f"{what}: {name}", shown=not quiet) as progress:
-                    on_question = partial(progress.count, total=len(some), unit="questions")
-                    rows = _rows(order, task, method, name)
-                    made.append(await measure_rewriter(name, some, write, reward, rows, on_question=on_question))
+
+                    def observer(now: RunProgress, shown: Progress = progress) -> None:
+                        shown.count(now.done, now.total, "questions")
+
+                    used = each if reads else without_reader(each)
+                    run = _run(order, task, used, name)
+                    made.append(await measure_rewriter(name, task, used, settings, run, observer=observer))
             return made
 
-        searched = await measured(without_reader(method), examples, "searching")
-        groups = [(("What the queries find", "", [*FOUND]), searched)]
+        groups = [("What the queries find", "", [*FOUND], await measured("searching", order.limit, reads=False))]
         if order.answered:
             metrics = list(dict.fromkeys([*metrics_of(task), *FOUND]))
-            answered = await measured(method, examples[: order.answered], "answering")
-            groups.append((("What the reader answers", "-answered", metrics), answered))
+            answered = await measured("answering", min(order.answered, count), reads=True)
+            groups.append(("What the reader answers", "-answered", metrics, answered))
     return groups
 
 
-def _writer(name: str) -> Write:
-    from reground.training.rewriter.train import trained_rewriter
-
-    write = trained_rewriter(name)
-
-    async def written(examples: Sequence[Example]) -> Sequence[str]:
-        return await in_background(partial(write, [example.question for example in examples]))
-
-    return written
-
-
-def _rows(order: RewriterEval, task: Task, method: RewriteRetrieveRead, name: str) -> Path:
-    """Where a rewriter's rows are kept: another file for other weights, documents, readers, settings or rules."""
-    from reground.app.identity import resolved
-
-    weights = [
-        (file.name, file.stat().st_size, file.stat().st_mtime_ns)
-        for file in sorted(Path(name).glob("*"))
-        if file.suffix in {".safetensors", ".bin"}
-    ]
-    retriever = getattr(method.retriever, "name", "")
-    about = (_RULES, task.name, name, weights, retriever, method.model.name, sorted(resolved(method).items()))
-    return order.out / "eval" / f"{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}.jsonl"
+def _run(order: RewriterEval, task: Task, method: RewriteRetrieveRead, name: str) -> Path:
+    """The run of a rewriter: another one for other weights, documents, readers or settings."""
+    parts = [getattr(part, "identity", getattr(part, "name", "")) for part in (method.rewriter, method.model)]
+    about = (task.name, name, *parts, getattr(method.retriever, "name", ""), sorted(resolved(method).items()))
+    return order.out / "eval" / hashlib.sha256(repr(about).encode()).hexdigest()[:16]
 
 
 def register(train: typer.Typer) -> None:

@@ -19,13 +19,13 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from reground.core.errors import MissingExtra
 from reground.evaluation.report import COLOURS, MARKERS, NOTHING, interval, number
 from reground.evaluation.results import MetricSummary, Summary, write_text
 from reground.evaluation.runner import EARLIER
 from reground.training.fitting import result
+from reground.training.report import drawing
 from reground.training.sft import drop_epochs, epochs_of
 
 UNRANKED = "unranked"
@@ -130,7 +130,10 @@ def tables(found: Sequence[Measured]) -> str:
             f"### Steps with a usable sample on the {split} questions",
             _by_size(here, lambda each: f"{each.usable:.0%}"),
             f"### Training data and {metric} on the {split} questions",
-            _data(here),
+            _table(
+                ["model", "trajectories", "steps", "passes", metric],
+                [_data(each) for each in here if each.rows is not None],
+            ),
         ]
         if any(EARLIER + metric in each.summary.metrics for each in here):
             parts += [
@@ -150,19 +153,12 @@ def _by_size(found: Sequence[Measured], cell: Callable[[Measured], str]) -> str:
     return _table(["training data", *sizes], rows)
 
 
-def _data(found: Sequence[Measured]) -> str:
-    trained = [each for each in found if each.rows is not None]
-    rows = [
-        [
-            f"{each.stage.size}, {each.stage.data}",
-            str(each.trajectories),
-            str(each.rows),
-            NOTHING if each.epoch is None else str(each.epoch),
-            _mean(each.summary.metrics[each.summary.primary]),
-        ]
-        for each in trained
-    ]
-    return _table(["model", "trajectories", "steps", "passes", found[0].summary.primary], rows)
+def _data(measured: Measured) -> list[str]:
+    """What an agent was trained on, and its score."""
+    summary, stage = measured.summary, measured.stage
+    passes = NOTHING if measured.epoch is None else str(measured.epoch)
+    counts = [str(measured.trajectories), str(measured.rows), passes]
+    return [f"{stage.size}, {stage.data}", *counts, _mean(summary.metrics[summary.primary])]
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -184,50 +180,30 @@ def _before(found: Measured) -> str:
     return f"{_mean(before)} ({number(after - before.mean, sign=True)})"
 
 
-def plot_generations(found: Sequence[Measured], stem: Path, split: Split) -> list[Path]:
+def plot_generations(found: Sequence[Measured], stem: Path, split: Split) -> None:
     """Draw each size's score over the generations, ranked data only; the teacher is a line. Raises MissingExtra."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("plots", "eval") from error
     here = [each for each in found if each.stage.split == split]
-    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(6.0, 3.8), layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawing(stem, 6.0, 3.8) as figure:
         axes = figure.add_subplot()
         sizes = dict.fromkeys(each.stage.size for each in here if each.stage.generation)
         for place, size in enumerate(sizes):
-            line = [each for each in here if each.stage.size == size and _is_ranked(each.stage)]
-            _draw(axes, line, size, COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)])
+            points = [
+                (each.stage.generation, metric.mean, metric.mean - metric.low, metric.high - metric.mean)
+                for each in here
+                if each.stage.size == size
+                and each.stage.data in {"untrained", f"generation {each.stage.generation}"}
+                and (metric := each.summary.metrics[each.summary.primary]).mean is not None
+                and metric.low is not None
+                and metric.high is not None
+            ]
+            if points:
+                x, y, below, above = zip(*points, strict=True)
+                style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
+                axes.errorbar(x, y, yerr=[below, above], capsize=3, label=size, **style)
         teacher = next((each for each in here if each.stage.size not in sizes), None)
         if teacher is not None and (mean := teacher.summary.metrics[teacher.summary.primary].mean) is not None:
             axes.axhline(mean, color="#555555", linestyle="--", linewidth=1, label="prompted teacher")
         axes.set_xticks(sorted({each.stage.generation for each in here}))
         axes.set_xlabel("generation (0: untrained, without an example)")
         axes.set_ylabel(f"{here[0].summary.primary} (mean, 95 % interval)")
-        axes.grid(True, linewidth=0.4, alpha=0.5)
-        axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=9)
-        files = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-        figure.savefig(files[0], metadata={"Date": None})
-        figure.savefig(files[1], dpi=160, metadata={"Software": None})
-    return files
-
-
-def _is_ranked(stage: Measure) -> bool:
-    return stage.data in {"untrained", f"generation {stage.generation}"}
-
-
-def _draw(axes: Any, line: Sequence[Measured], size: str, colour: str, marker: str) -> None:
-    points = [
-        (each.stage.generation, metric.mean, metric.mean - metric.low, metric.high - metric.mean)
-        for each in line
-        if (metric := each.summary.metrics[each.summary.primary]).mean is not None
-        and metric.low is not None
-        and metric.high is not None
-    ]
-    if points:
-        x, y, below, above = zip(*points, strict=True)
-        axes.errorbar(x, y, yerr=[below, above], color=colour, marker=marker, capsize=3, label=size)

@@ -150,7 +150,7 @@ def _listed(lines: Sequence[str]) -> str:
     return "\n".join(_ITEM.sub("", line) for line in items)
 
 
-GROWN, RANKING, MIXTURE, DEMONSTRATED = "grown", "ranking.json", "mixture", "demonstrated"
+GROWN, RANKING, MIXTURE = "grown", "ranking.json", "mixture"
 
 
 @dataclass(frozen=True)

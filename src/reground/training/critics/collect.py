@@ -20,11 +20,12 @@ from reground.core.answers import Answer
 from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError
 from reground.core.evidence import Passage
-from reground.core.journal import Journal, SqliteJournal
+from reground.core.journal import SqliteJournal
 from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.method import Solved
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run
-from reground.core.trajectory import Failure, Trajectory
+from reground.core.trajectory import Trajectory
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import (
     FATAL,
@@ -174,32 +175,68 @@ async def collect_trees(
     search = {**dataclasses.asdict(searching.settings), "rollout": searching.rollout}
     named = {"search": search, **settings.method_settings}
     config = configuration(task, dataclasses.replace(settings, method_settings=named))
+    about = {
+        "task": task.name,
+        "reward": task.primary,
+        "model": planner.model.name,
+        "rollout": searching.rollout,
+        "passage_tokens": planner.passage_tokens,
+    }
     collected = Collected(out)
     with open_run(out, config) as folder:
         record_questions(out, task.name, examples)
+        missing = sum(not tree_file(out, example.id).exists() for example in examples)
+        left = iter(examples)
+
+        async def solved(example: Example) -> Solved:
+            entered = 0
+
+            def tell(told: Told) -> None:
+                nonlocal entered
+                for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
+                    on_simulation(missing)
+                entered = max(entered, told.simulations)
+
+            hidden = hidden_documents(task, example)
+            asked = Asked(
+                example.id, example.question, settings.method, settings.budget, settings.seed, hidden, RUN_ID, example
+            )
+            if elsewhere is not None:
+                return await elsewhere.solve(asked, journal, tell)
+            growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
+            return await solve_here(growing, asked, journal, lambda event: tell(Told.of(event)))
+
+        async def work() -> None:
+            for example in left:
+                path = tree_file(out, example.id)
+                if path.exists():
+                    grown = Grown(example.id, path, _read(path))
+                else:
+                    found = await solved(example)
+                    if found.trajectory.answer is None:
+                        collected.failed[example.id] = _failure(found)
+                        continue
+                    own = {**about, "example": example.id, "golden_answers": list(example.golden_answers)}
+                    tree = dataclasses.replace(tree_of(found.trajectory.answer), metadata=own)
+                    write_tree(path, tree, encode)
+                    grown = Grown(example.id, path, tree, found.trajectory.usage)
+                collected.grown.append(grown)
+                on_tree(grown, len(examples))
+
         journal = SqliteJournal(folder.journal)
         try:
-            missing = sum(not tree_file(out, example.id).exists() for example in examples)
-            collection = _Collection(
-                task, planner, settings, searching, sandbox, elsewhere, journal, lambda: on_simulation(missing)
-            )
-            left = iter(examples)
-
-            async def work() -> None:
-                for example in left:
-                    path = tree_file(out, example.id)
-                    there = path.exists()
-                    grown = Grown(example.id, path, _read(path)) if there else await collection.grow(example, path)
-                    if isinstance(grown, Failure):
-                        collected.failed[example.id] = f"{grown.type}: {grown.message}"
-                    else:
-                        collected.grown.append(grown)
-                        on_tree(grown, len(examples))
-
             await gather(*(work() for _ in range(min(settings.concurrency, len(examples)))))
         finally:
             journal.close()
     return collected
+
+
+def _failure(solved: Solved) -> str:
+    """Why a question has no tree. Raises what is wrong with the run itself."""
+    failure = solved.trajectory.failure
+    if isinstance(solved.error, FATAL):
+        raise solved.error
+    return f"{failure.type}: {failure.message}" if failure else "it was not searched"
 
 
 def ranks(task: Task) -> bool:
@@ -219,59 +256,6 @@ def read_trees(out: Path) -> Iterator[Tree[State]]:
         raise DataError("no trees here: collect some with reground train critics collect", path=out)
     for file in files:
         yield _read(file)
-
-
-@dataclass
-class _Collection:
-    """What growing a tree needs of the call of `collect_trees`."""
-
-    task: Task
-    planner: CRPlanner
-    settings: EvalSettings
-    searching: Searching
-    sandbox: Sandbox | None
-    elsewhere: Elsewhere | None
-    journal: Journal
-    on_simulation: Callable[[], None]
-
-    async def grow(self, example: Example, path: Path) -> Grown | Failure:
-        """A question's tree, in its file; or why it has none. Raises what is wrong with the run itself."""
-        settings, entered = self.settings, 0
-        hidden = hidden_documents(self.task, example)
-        asked = Asked(
-            example.id, example.question, settings.method, settings.budget, settings.seed, hidden, RUN_ID, example
-        )
-
-        def tell(told: Told) -> None:
-            nonlocal entered
-            for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
-                self.on_simulation()
-            entered = max(entered, told.simulations)
-
-        if self.elsewhere is None:
-            growing = Growing(
-                planner=self.planner, task=self.task, example=example, searching=self.searching, sandbox=self.sandbox
-            )
-            solved = await solve_here(growing, asked, self.journal, lambda event: tell(Told.of(event)))
-        else:
-            solved = await self.elsewhere.solve(asked, self.journal, tell)
-        if isinstance(solved.error, FATAL):
-            raise solved.error
-        if solved.trajectory.answer is None:
-            assert solved.trajectory.failure is not None
-            return solved.trajectory.failure
-        about = {
-            "task": self.task.name,
-            "example": example.id,
-            "reward": self.task.primary,
-            "model": self.planner.model.name,
-            "rollout": self.searching.rollout,
-            "passage_tokens": self.planner.passage_tokens,
-            "golden_answers": list(example.golden_answers),
-        }
-        tree = dataclasses.replace(tree_of(solved.trajectory.answer), metadata=about)
-        write_tree(path, tree, encode)
-        return Grown(example.id, path, tree, solved.trajectory.usage)
 
 
 def _read(path: Path) -> Tree[State]:
@@ -299,28 +283,19 @@ class NotCalled:
         raise AssertionError(self.name)
 
 
-@dataclass(frozen=True)
-class TreeCost:
-    """One tree on average."""
-
-    calls: float
-    tokens: float
-
-
 async def tree_cost(
-    planner: CRPlanner, questions: Sequence[str], searching: Settings, rollout: Rollout, *, most: int | None = None
-) -> TreeCost:
-    """The usual cost of a question's tree. most: the tokens that one tree may cost."""
+    planner: CRPlanner, questions: Sequence[str], searching: Searching, *, most: int | None = None
+) -> tuple[float, float]:
+    """The usual calls and tokens of a question's tree. most: the tokens that one tree may cost."""
+
+    async def same(answer: Answer, run: Run) -> float:
+        return 0.5  # so that every branch is tried
+
     used: list[Usage] = []
     for question in questions[:_SAMPLE]:
         run = DryRun.of(planner)
-        problem = PlannerProblem(planner=planner, run=run, reward=_some, rollout=rollout)
-        await search(problem, State(question), searching)
+        problem = PlannerProblem(planner=planner, run=run, reward=same, rollout=searching.rollout)
+        await search(problem, State(question), searching.settings)
         used.append(run.usage)
     tokens = [each.tokens if most is None else min(each.tokens, most) for each in used]
-    return TreeCost(sum(each.calls for each in used) / len(used), sum(tokens) / len(used))
-
-
-def _some(answer: Answer, run: Run) -> float:
-    """The same for all answers, so that every branch is tried."""
-    return 0.5
+    return sum(each.calls for each in used) / len(used), sum(tokens) / len(used)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
-import json
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -65,17 +65,17 @@ def fit_critics(
     plan = planned(out, settings)
     for name, rows in plan.items():
         place = out / "fit" / name
-        begun = is_fitted(out, name) or newest_checkpoint(place) is not None
+        weights = place / "weights"
+        begun = weights.is_dir() or newest_checkpoint(place) is not None
         begin(place, _recorded(settings, rows), fresh=fresh or not begun)
-        if not is_fitted(out, name):
-            with quietly(), result(place / "weights") as folder:
+        if not weights.is_dir():
+            with quietly(), result(weights) as folder:
                 trainer, store = _trainer(settings, rows, place)
                 fit(trainer, place, on_step=partial(on_step, name))
                 store(folder)
-    if not _is_current(out, settings, plan):
-        on_mix()
-        _assemble(out, settings, plan)
-    _tidy(out, plan)
+        for checkpoint in place.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint, ignore_errors=True)
+    _assemble(out, settings, plan, on_mix)
     return out / "critic"
 
 
@@ -106,30 +106,6 @@ def require(engine: Engine) -> None:
             raise MissingExtra("fitting critics", "train")
 
 
-def is_fitted(out: Path, name: str) -> bool:
-    """Whether a model's fit is finished."""
-    return (out / "fit" / name / "weights").is_dir() or _hashes(out).get(name) is not None
-
-
-def _hashes(out: Path) -> dict[str, str]:
-    """The weights in the finished critic that the fits of this folder made, by the fits' names."""
-    try:
-        said = json.loads((out / "critic" / FILE).read_text(encoding="utf-8"))
-        made = {name: json.loads((out / "fit" / name / "made.json").read_text()) for name in said["weights"]}
-    except (OSError, ValueError, KeyError):
-        return {}
-    return {name: digest for name, digest in said["weights"].items() if made[name] == digest}
-
-
-def _is_current(out: Path, settings: CriticFit, plan: Mapping[str, object]) -> bool:
-    """Whether the finished critic is that of these fits."""
-    waiting = any((out / "fit" / name / "weights").is_dir() for name in plan)
-    if waiting or set(_hashes(out)) != set(plan):
-        return False
-    manifest = read_manifest(out)[1]
-    return manifest.data == data_fingerprint(out) and (manifest.mix is None) == settings.text_only
-
-
 def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
     """What a fit is made with; a resumed one must have the same."""
     data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
@@ -137,39 +113,34 @@ def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, Json
     return {**{key: value for key, value in dataclasses.asdict(settings).items() if key not in free}, "pairs": data}
 
 
-def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]]) -> None:
-    kinds = {kind: name for name, rows in plan.items() for kind in settings.chosen if any(r.kind == kind for r in rows)}
-    hashes = {}
+def _assemble(
+    out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]], on_mix: Callable[[], None]
+) -> None:
+    """Put the fitted models in place as one critic, unless it is there already."""
+    fitted = {name: out / "fit" / name / "weights" for name in plan}
+    manifest = Manifest(
+        engine=settings.engine,
+        base=settings.base,
+        kinds={kind: name for name, rows in plan.items() for kind in settings.chosen if kind in {r.kind for r in rows}},
+        max_length=settings.max_length,
+        passage_tokens=passage_tokens(out),
+        weights={name: fingerprint(place) for name, place in fitted.items()},
+        data=data_fingerprint(out),
+    )
+    with suppress(ConfigurationError, DataError):  # none is there, or it is of another version
+        there = read_manifest(out)[1]
+        if there.model_copy(update={"mix": None}) == manifest and (there.mix is None) == settings.text_only:
+            return
+    on_mix()
     with result(out / "critic") as folder:
-        for name in plan:
-            fitted = out / "fit" / name / "weights"
-            source = fitted if fitted.is_dir() else out / "critic" / name  # of a critic for fewer kinds
-            shutil.copytree(source, folder / name, copy_function=_link)
-            hashes[name] = fingerprint(folder / name)
-        manifest = Manifest(
-            engine=settings.engine,
-            base=settings.base,
-            kinds=kinds,
-            max_length=settings.max_length,
-            passage_tokens=passage_tokens(out),
-            weights=hashes,
-            data=data_fingerprint(out),
-        )
+        for name, place in fitted.items():
+            shutil.copytree(place, folder / name, copy_function=_link)
         if not settings.text_only:
             scorer = open_scorer(folder, manifest)
-            held_out = {kind: pairs_of(out, kind, held_out=True) for kind in kinds}
+            held_out = {kind: pairs_of(out, kind, held_out=True) for kind in manifest.kinds}
             mixes = {kind: fit_mix(rows, scorer) for kind, rows in held_out.items()}
             manifest = manifest.model_copy(update={"mix": {kind: mix for kind, mix in mixes.items() if mix}})
         write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
-    for name, digest in hashes.items():
-        write_text(out / "fit" / name / "made.json", json.dumps(digest) + "\n")
-
-
-def _tidy(out: Path, plan: Mapping[str, object]) -> None:
-    """Drop checkpoints and copies; metrics.jsonl and settings.json stay."""
-    for name in plan:
-        for folder in (*(out / "fit" / name).glob("checkpoint-*"), out / "fit" / name / "weights"):
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _link(old: str, new: str) -> None:
@@ -230,7 +201,7 @@ def _small(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, 
         model=model,
         args=arguments_of(**given),
         train_dataset=Dataset.from_dict(columns),
-        loss=(crossed_loss if crossed else embedded_loss)(model),
+        loss=pair_loss(model, crossed=crossed),
     )
     return made, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
 
@@ -293,53 +264,36 @@ def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple
     return better, worse
 
 
-def ranking(better: Any, worse: Any, margins: Any) -> Any:
-    """-log sigmoid(s_chosen - s_rejected - margin), as TRL's RewardTrainer has it for decoders."""
-    from torch.nn.functional import logsigmoid
+def pair_loss(model: Any, *, crossed: bool) -> Any:
+    """-log sigmoid(s_chosen - s_rejected - margin), as TRL's RewardTrainer has it for decoders.
 
-    return -logsigmoid(better - worse - margins.to(better)).mean()
-
-
-def crossed_loss(model: Any) -> Any:
-    """The loss of a cross-encoder."""
+    crossed: for a cross-encoder; an embedder's score is the scaled cosine.
+    """
     import torch
     from sentence_transformers.util import batch_to_device
+    from torch.nn.functional import cosine_similarity, logsigmoid
 
-    class CrossedLoss(torch.nn.Module):  # type: ignore[misc]
-        """Columns: what is known and the candidate, of the better one and of the worse. The label is the margin."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, inputs: list[list[str]], labels: torch.Tensor, **unused: Any) -> torch.Tensor:
-            known, chosen, also_known, rejected = inputs
-            pairs = [*zip(known, chosen, strict=True), *zip(also_known, rejected, strict=True)]
-            scores = self.model(batch_to_device(self.model.preprocess(pairs), self.model.device))["scores"]
-            better, worse = torch.chunk(scores.view(-1), 2)
-            return ranking(better, worse, labels)
-
-    return CrossedLoss()
-
-
-def embedded_loss(model: Any) -> Any:
-    """The loss of an embedder, whose score is the scaled cosine."""
-    import torch
-    from torch.nn.functional import cosine_similarity
-
-    class EmbeddedLoss(torch.nn.Module):  # type: ignore[misc]
-        """Columns: what is known, the better and the worse candidate. The label is the margin."""
+    class PairLoss(torch.nn.Module):  # type: ignore[misc]
+        """Columns: what is known and the better candidate; then the worse one, for a cross-encoder with what is known
+        again. The label is the margin.
+        """
 
         def __init__(self) -> None:
             super().__init__()
             self.model = model
 
         def forward(self, sentence_features: Any, labels: torch.Tensor, **unused: Any) -> torch.Tensor:
-            known, chosen, rejected = (self.model(each)["sentence_embedding"] for each in sentence_features)
-            better, worse = (SCALE * cosine_similarity(known, each) for each in (chosen, rejected))
-            return ranking(better, worse, labels)
+            if crossed:
+                known, chosen, also_known, rejected = sentence_features
+                pairs = [*zip(known, chosen, strict=True), *zip(also_known, rejected, strict=True)]
+                scores = self.model(batch_to_device(self.model.preprocess(pairs), self.model.device))["scores"]
+                better, worse = torch.chunk(scores.view(-1), 2)
+            else:
+                known, chosen, rejected = (self.model(each)["sentence_embedding"] for each in sentence_features)
+                better, worse = (SCALE * cosine_similarity(known, each) for each in (chosen, rejected))
+            return -logsigmoid(better - worse - labels.to(better)).mean()
 
-    return EmbeddedLoss()
+    return PairLoss()
 
 
 FOLDS = 5

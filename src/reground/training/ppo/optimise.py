@@ -25,7 +25,7 @@ import torch
 from reground.core.errors import ConfigurationError, TrainingFailed
 from reground.training.fitting import WHOLE, append_metrics, forget_after, newest_checkpoint, result
 from reground.training.ppo import equations as ppo
-from reground.training.ppo.policy import Below, Policy, Prompts, Replies, Scored
+from reground.training.ppo.policy import Below, Policy, Prompts, Replies
 from reground.training.settings import Optimising
 
 Metrics = dict[str, float]
@@ -79,46 +79,6 @@ def slices(total: int, size: int) -> Iterator[slice]:
     """Consecutive pieces of this size, the last one shorter."""
     for start in range(0, total, size):
         yield slice(start, min(total, start + size))
-
-
-def joined_replies(parts: Sequence[Replies], pad: int) -> Replies:
-    """The batches as one, padded to the longest reply."""
-    longest = max(each.tokens.shape[1] for each in parts)
-    return Replies(
-        _joined([each.tokens for each in parts], pad, longest),
-        _joined([each.mask for each in parts], False, longest),
-        torch.cat([each.ended for each in parts]),
-    )
-
-
-Part = tuple[Scored, torch.Tensor]
-"""What the policy says of replies, and the reference's log-probabilities."""
-
-
-def joined_columns(parts: Sequence[Part], width: int) -> dict[str, torch.Tensor]:
-    """The batches as one, padded to a width of this many tokens."""
-    return {
-        "logprobs": _joined([scored.logprobs for scored, _ in parts], 0.0, width),
-        "entropy": _joined([scored.entropy for scored, _ in parts if scored.entropy is not None], 0.0, width),
-        "values": _joined([scored.values for scored, _ in parts], 0.0, width + 1),
-        "reference": _joined([reference for _, reference in parts], 0.0, width),
-    }
-
-
-def joined_below(parts: Sequence[Part], prompt_width: int, reply_width: int) -> Below | None:
-    """What is below the trained layers in all batches, padded to these widths of prompt and reply."""
-    found = [(scored.below, scored.logprobs.shape[1]) for scored, _ in parts]
-    rows = [
-        torch.nn.functional.pad(below.rows, (0, 0, prompt_width + length - below.rows.shape[1], reply_width - length))
-        for below, length in found
-        if below is not None
-    ]
-    first = found[0][0]
-    return None if first is None else Below(first.prefix, torch.cat(rows))
-
-
-def _joined(columns: Sequence[torch.Tensor], fill: float, width: int) -> torch.Tensor:
-    return torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1]), value=fill) for each in columns])
 
 
 Q = TypeVar("Q")
@@ -285,24 +245,31 @@ class Optimiser(Generic[Q]):
         order = every.mask.sum(-1).argsort(stable=True)  # prompts of like length together: less padding to compute
         prompts, asked = every.at(order), [asked[place] for place in order.tolist()]
         groups = order // settings.replies
-        drawn: list[Replies] = []
-        waiting: list[Future[Judged]] = []
-        sampler = policy.in_bfloat16() if self.half else None
-        for rows in slices(len(asked), settings.sample_batch):
-            drawn.append(
-                policy.sample(
-                    prompts.at(rows), most=settings.reply_tokens, temperature=settings.temperature, model=sampler
-                )
-            )
-            waiting += map(judging.submit, asked[rows], policy.texts(drawn[-1]))
-        replies = joined_replies(drawn, policy.pad)
-        judged = [each.result() for each in waiting]
+        replies, judged = self._answered(judging, asked, prompts, settings.temperature)
         scores = self._scores(replies, judged)
         kept = ppo.telling(scores, groups)
-        parts = [self._scored(prompts.at(rows), replies.at(rows)) for rows in kept.split(settings.batch)]
         metrics = {"used": len(kept) / len(asked), **self._told(replies, judged, scores)}
         counted = ppo.above_the_others(scores, groups)[kept]
-        return self._weighed(prompts.at(kept), replies.at(kept), parts, counted, metrics)
+        prompts, replies = prompts.at(kept), replies.at(kept)
+        columns, below = self._columns(prompts, replies)
+        return self._weighed(prompts, replies, columns, below, counted, metrics)
+
+    def _answered(
+        self, judging: Judging[Q], asked: Sequence[Q], prompts: Prompts, temperature: float
+    ) -> tuple[Replies, list[Judged]]:
+        """A reply to each question, and what it is worth."""
+        settings, policy = self.settings, self._plain
+        sampler = policy.in_bfloat16() if self.half else None
+        drawn: list[Replies] = []
+        waiting: list[Future[Judged]] = []
+        for rows in slices(len(asked), settings.sample_batch):
+            some = policy.sample(
+                prompts.at(rows), most=settings.reply_tokens, temperature=temperature, model=sampler
+            )  # fmt: skip
+            waiting += map(judging.submit, asked[rows], policy.texts(some))
+            drawn.append(some)
+        columns = ([each.tokens for each in drawn], [each.mask for each in drawn], [each.ended for each in drawn])
+        return Replies(*map(torch.cat, columns)).at(slice(None)), [each.result() for each in waiting]
 
     def _scores(self, replies: Replies, judged: list[Judged]) -> torch.Tensor:
         """R_lm of each reply, [B]; a fixed penalty for one without an end."""
@@ -326,24 +293,46 @@ class Optimiser(Generic[Q]):
             **{name: _mean([each[name] for each in judged if name in each]) for name in names},
         }
 
-    def _scored(self, prompts: Prompts, replies: Replies) -> Part:
-        """What the policy says of replies, and the reference's log-probabilities.
+    def _columns(self, prompts: Prompts, replies: Replies) -> tuple[dict[str, torch.Tensor], Below | None]:
+        """What the policy says of replies, the reference's log-probabilities, and what is below the trained layers.
 
         They are computed here, by the pass that also trains, even though the sampler knew them: another engine's
         would be those of another policy.
         """
-        with torch.no_grad(), self.accelerator.autocast():
-            scored = self.policy(prompts, replies, self.settings.temperature, measured=True)
-            reference = self._plain.reference_logprobs(prompts, replies, self.settings.temperature, below=scored.below)
-        return scored, reference
+        zeros, temperature = replies.mask.float() * 0, self.settings.temperature
+        columns = {name: zeros.clone() for name in ("logprobs", "entropy", "reference")}
+        columns["values"] = torch.cat([zeros, zeros[:, :1]], dim=1)
+        below: Below | None = None
+        for rows in slices(len(zeros), self.settings.batch):
+            asked, said = prompts.at(rows), replies.at(rows)
+            with torch.no_grad(), self.accelerator.autocast():
+                scored = self.policy(asked, said, temperature, measured=True)
+                reference = self._plain.reference_logprobs(asked, said, temperature, below=scored.below)
+            length = said.tokens.shape[1]
+            columns["logprobs"][rows, :length] = scored.logprobs
+            columns["entropy"][rows, :length] = scored.entropy
+            columns["reference"][rows, :length] = reference
+            columns["values"][rows, : length + 1] = scored.values
+            if scored.below is not None:
+                states = scored.below.rows
+                if below is None:
+                    width = prompts.ids.shape[1] + zeros.shape[1]
+                    below = Below(scored.below.prefix, states.new_zeros(len(zeros), width, states.shape[-1]))
+                begin = prompts.ids.shape[1] - asked.ids.shape[1]
+                below.rows[rows, begin : begin + states.shape[1]] = states
+        return columns, below
 
     def _weighed(
-        self, prompts: Prompts, replies: Replies, parts: Sequence[Part], scores: torch.Tensor, metrics: Metrics
+        self,
+        prompts: Prompts,
+        replies: Replies,
+        columns: Mapping[str, torch.Tensor],
+        below: Below | None,
+        scores: torch.Tensor,
+        metrics: Metrics,
     ) -> Rollout:
         """Equations 3 and 4 for the whole iteration. metrics: what is known of it already."""
         settings, mask = self.settings, replies.mask
-        columns = joined_columns(parts, mask.shape[1])
-        below = joined_below(parts, prompts.ids.shape[1], mask.shape[1])
         logprobs, reference, values = columns["logprobs"], columns["reference"], columns["values"]
         rewards = ppo.token_rewards(scores, logprobs, reference, mask, beta=self.state.beta)
         advantages, returns = ppo.advantages_and_returns(rewards, values, mask, gamma=settings.gamma, lam=settings.lam)
@@ -421,15 +410,9 @@ class Optimiser(Generic[Q]):
 
     def _validate(self, judging: Judging[Q], metrics: Metrics) -> None:
         """Judge greedy replies to the validation questions, and keep the weights if none were better."""
-        policy = self._plain
-        waiting: list[Future[Judged]] = []
-        sampler = policy.in_bfloat16() if self.half else None
-        for rows in slices(len(self.validation), self.settings.sample_batch):
-            some = self.validation[rows]
-            prompts = policy.prompts([self.prompt(each) for each in some], most=self.settings.prompt_tokens)
-            replies = policy.sample(prompts, most=self.settings.reply_tokens, temperature=0, model=sampler)
-            waiting += map(judging.submit, some, policy.texts(replies))
-        metrics["validation"] = _mean([each.result()["score"] for each in waiting])
+        prompts = self._plain.prompts([self.prompt(each) for each in self.validation], most=self.settings.prompt_tokens)
+        _, judged = self._answered(judging, self.validation, prompts, 0)
+        metrics["validation"] = _mean([each["score"] for each in judged])
         if metrics["validation"] > self.state.best:
             self.state.best, self.state.best_at = metrics["validation"], self.state.done
             self._save(self.out / BEST)

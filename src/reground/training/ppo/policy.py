@@ -11,17 +11,14 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from reground.core.errors import ConfigurationError
 from reground.training.ppo.equations import entropy, token_logprobs
 from reground.training.weights import context_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -45,12 +42,6 @@ class Prompts:
         """Some rows, without the columns that are padding in all of them."""
         used = self.mask[rows].any(0)
         return Prompts(self.ids[rows][:, used], self.mask[rows][:, used], self.prefix)
-
-    def whole(self) -> Prompts:
-        """The same prompts with the prefix in every row."""
-        shape = (len(self.ids), len(self.prefix))
-        ids = torch.cat([self.prefix.expand(shape), self.ids], dim=1)
-        return Prompts(ids, torch.cat([self.mask.new_ones(shape), self.mask], dim=1), self.prefix[:0])
 
 
 @dataclass(frozen=True)
@@ -118,9 +109,15 @@ def upper(model: Any, frozen: int) -> Any:
     config.num_hidden_layers -= frozen
     if getattr(config, "layer_types", None):
         config.layer_types = config.layer_types[frozen:]
+    layers = []
+    for place, layer in enumerate(whole.layers[frozen:]):
+        moved = _sharing(layer)
+        moved.self_attn = _sharing(layer.self_attn)
+        moved.self_attn.layer_idx = place  # its place in the cache
+        layers.append(moved)
     decoder = _sharing(whole)
     decoder.config = config
-    decoder.layers = nn.ModuleList(_numbered(layer, place) for place, layer in enumerate(whole.layers[frozen:]))
+    decoder.layers = nn.ModuleList(layers)
     return decoder
 
 
@@ -130,14 +127,6 @@ def _layers(model: Any) -> nn.ModuleList | None:
     if not isinstance(layers, nn.ModuleList) or not all(hasattr(each, "self_attn") for each in layers):
         return None
     return layers if len(layers) == model.config.num_hidden_layers else None
-
-
-def _numbered(layer: nn.Module, place: int) -> nn.Module:
-    """The layer at another place of the cache."""
-    moved = _sharing(layer)
-    moved.self_attn = _sharing(layer.self_attn)
-    moved.self_attn.layer_idx = place
-    return moved
 
 
 def _sharing(module: Any) -> Any:
@@ -157,11 +146,8 @@ def _agrees(model: Any, frozen: int) -> bool:
             logits = model.get_output_embeddings()(states)
         except (TypeError, AttributeError, IndexError):  # a model that is built otherwise
             return False
-    return _near(states, whole.hidden_states[-1]) and _near(logits, whole.logits)
-
-
-def _near(found: torch.Tensor, wanted: torch.Tensor) -> bool:
-    return bool((found - wanted).abs().max() <= _NEAR * wanted.abs().max())
+    pairs = ((states, whole.hidden_states[-1]), (logits, whole.logits))
+    return all(bool((each - wanted).abs().max() <= _NEAR * wanted.abs().max()) for each, wanted in pairs)
 
 
 _HELD = 7 / 8
@@ -175,77 +161,6 @@ def cache_name(model: Any) -> str:
     """
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft's own takes any argument
     return "cache" if "cache" in inspect.signature(plain.forward).parameters else "past_key_values"
-
-
-def draw(
-    model: Any,
-    prompts: Prompts,
-    start: dict[str, Any],
-    *,
-    most: int,
-    temperature: float,
-    ends: Sequence[int],
-    pad: int,
-    keep: dict[str, int],
-) -> torch.Tensor:
-    """One reply a prompt, [B, most], padded behind its end token; temperature 0 is greedy.
-
-    start: the prefix's keys and values, as the model takes them. keep: how to have it compute the last logits alone.
-    """
-    device = prompts.ids.device
-    tokens = torch.full((len(prompts.ids), most), pad, device=device)
-    rows = torch.arange(len(tokens), device=device)
-    going = torch.ones_like(rows, dtype=torch.bool)
-    stops = torch.tensor(ends, device=device)
-    mask = torch.cat([prompts.mask.new_ones(len(tokens), len(prompts.prefix)), prompts.mask], dim=1)
-    places = (mask.cumsum(-1) - 1).clamp(min=0)[:, len(prompts.prefix) :]
-    named = cache_name(model)
-    read, cache = prompts.ids, start.get(named)
-    for place in range(most):
-        cached = {named: cache, "use_cache": True}
-        out = model(input_ids=read, attention_mask=mask, position_ids=places, **cached, **keep)
-        cache = out[named]
-        written = _chosen(out.logits[:, -1].float(), temperature)
-        tokens[rows[going], place] = written[going]
-        going &= ~torch.isin(written, stops)
-        if not going.any():
-            break
-        if going.sum() < _HELD * len(rows):
-            kept = going.nonzero()[:, 0]
-            cache.batch_select_indices(kept)
-            rows, mask, places, written, going = (each[kept] for each in (rows, mask, places, written, going))
-        read, places = written[:, None], places[:, -1:] + 1
-        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
-    return tokens
-
-
-def _chosen(logits: torch.Tensor, temperature: float) -> torch.Tensor:
-    if temperature == 0:
-        return logits.argmax(-1)
-    return torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
-
-
-_AS_IT_IS: dict[str, Any] = {
-    "repetition_penalty": 1.0,
-    "encoder_repetition_penalty": 1.0,
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "min_length": 0,
-    "min_new_tokens": None,
-    "forced_bos_token_id": None,
-    "forced_eos_token_id": None,
-    "suppress_tokens": None,
-    "begin_suppress_tokens": None,
-    "bad_words_ids": None,
-    "sequence_bias": None,
-    "exponential_decay_length_penalty": None,
-    "min_p": None,
-    "typical_p": 1.0,
-    "epsilon_cutoff": 0.0,
-    "eta_cutoff": 0.0,
-}
-"""Settings of `generate` that leave the model's probabilities as they are. All are given, because the defaults that
-many models bring, such as BART's of no repeated words, replace any that is missing."""
 
 
 @dataclass(frozen=True)
@@ -273,21 +188,24 @@ class Policy(nn.Module):  # type: ignore[misc]
         super().__init__()
         self.apart: bool = model.config.is_encoder_decoder  # prompt and reply are sequences of their own
         plain = model.get_base_model() if hasattr(model, "get_base_model") else model
-        self._shares = not self.apart and not getattr(plain, "_is_stateful", False)
+        if getattr(plain, "_is_stateful", False):
+            raise ConfigurationError("a policy is a model with attention, whose cache holds keys and values")
         self._keeps = "logits_to_keep" in inspect.signature(plain.forward).parameters
         if tokenizer.pad_token_id is None or tokenizer.eos_token_id is None:
             raise ConfigurationError("a policy's tokenizer needs a padding token and an end token")
         self.model = model
         self.tokenizer = tokenizer
         self.ends = ends_of(model, tokenizer)
-        self.pad = _padding(tokenizer, self.ends)
+        # a padding token that ends replies is replaced: masks leave padding out, so any other will do
+        pad = tokenizer.pad_token_id
+        self.pad = pad if pad not in self.ends else next(n for n in range(len(tokenizer)) if n not in self.ends)
         self.critic = copy.deepcopy(model) if value == "copy" else None
-        self.head = nn.Linear(_width(model.config), 1)
+        self.head = nn.Linear(getattr(model.config, "hidden_size", None) or model.config.d_model, 1)
         nn.init.zeros_(self.head.weight)  # the first values are zero, and so the first advantages are the rewards
         nn.init.zeros_(self.head.bias)
         self.head.to(next(model.parameters()).device)
         self.eval()
-        self._frozen = frozen_layers(model) if self._shares and plain is model else 0
+        self._frozen = frozen_layers(model) if plain is model and not self.apart else 0
         self.reference = None if hasattr(model, "disable_adapter") else copy.deepcopy(model).requires_grad_(False)
 
     def train(self, mode: bool = True) -> Policy:
@@ -301,7 +219,9 @@ class Policy(nn.Module):  # type: ignore[misc]
         rows: list[list[int]] = self.tokenizer(
             list(texts), truncation=True, max_length=most, add_special_tokens=self.apart
         )["input_ids"]
-        shared = _common(rows) if self._shares else 0
+        # without their last one: the first action is taken at a row's own token
+        differ = (place for place, column in enumerate(zip(*rows, strict=False)) if len(set(column)) > 1)
+        shared = 0 if self.apart else next(differ, min(map(len, rows)) - 1)
         lengths = torch.tensor([len(row) - shared for row in rows])
         places = torch.arange(int(lengths.max()))
         mask = places < lengths[:, None] if self.apart else places >= lengths.max() - lengths[:, None]
@@ -333,44 +253,61 @@ class Policy(nn.Module):  # type: ignore[misc]
 
         Temperature 0 is greedy. model: a copy of the policy's model that samples in its place.
         """
-        if self._shares:
+        with torch.no_grad():
             tokens = self._drawn(model or self.model, prompts, most, temperature)
-        else:
-            tokens = self._generated(model or self.model, prompts.whole(), most, temperature)
         is_end = torch.isin(tokens, torch.tensor(self.ends, device=tokens.device))
         mask = is_end.long().cumsum(-1) - is_end.long() == 0  # everything up to the first end token, and that one
         return Replies(torch.where(mask, tokens, self.pad), mask, (is_end & mask).any(-1))
 
     def _drawn(self, model: Any, prompts: Prompts, most: int, temperature: float) -> Tensor:
-        with torch.no_grad():
-            start, _ = self._prefix(model, prompts)
-            return draw(
-                model,
-                prompts,
-                start,
-                most=most,
-                temperature=temperature,
-                ends=self.ends,
-                pad=self.pad,
-                keep=self._keep(1),
-            )
+        """One reply a prompt, [B, most], with padding behind its end token.
 
-    def _generated(self, model: Any, prompts: Prompts, most: int, temperature: float) -> Tensor:
-        drawn = temperature > 0
-        how = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if drawn else {"num_beams": 1}
-        with torch.no_grad():
-            out = model.generate(
-                input_ids=prompts.ids,
-                attention_mask=prompts.mask,
-                max_new_tokens=most,
-                do_sample=drawn,
-                **how,
-                **_AS_IT_IS,
-                eos_token_id=self.ends,
-                pad_token_id=self.pad,
-            )
-        written: Tensor = out[:, 1 if self.apart else prompts.ids.shape[1] :]
-        return written
+        The tokens are drawn here and not by the model's own `generate`, because the defaults that many models bring,
+        such as BART's of no repeated words, change their probabilities.
+        """
+        tokens = torch.full((len(prompts.ids), most), self.pad, device=prompts.ids.device)
+        rows = torch.arange(len(tokens), device=tokens.device)
+        going = torch.ones_like(rows, dtype=torch.bool)
+        ends = torch.tensor(self.ends, device=tokens.device)
+        named = cache_name(model)
+        state: dict[str, Tensor]
+        if self.apart:
+            encoded = model.get_encoder()(input_ids=prompts.ids, attention_mask=prompts.mask).last_hidden_state
+            state, cache = {"attention_mask": prompts.mask, "encoded": encoded}, None
+            read = torch.full_like(prompts.ids[:, :1], model.config.decoder_start_token_id)
+        else:
+            start, _ = self._prefix(model, prompts)
+            read, cache = prompts.ids, start.get(named)
+            mask = torch.cat([prompts.mask.new_ones(len(tokens), len(prompts.prefix)), prompts.mask], dim=1)
+            places = (mask.cumsum(-1) - 1).clamp(min=0)[:, len(prompts.prefix) :]
+            state = {"attention_mask": mask, "position_ids": places}
+        for place in range(most):
+            given = {named: cache, "use_cache": True}
+            if self.apart:
+                given |= {"encoder_outputs": (state["encoded"],), "decoder_input_ids": read}
+                out = model(attention_mask=state["attention_mask"], **given)
+            else:
+                out = model(input_ids=read, **state, **given, **self._keep(1))
+            cache, logits = out[named], out.logits[:, -1].float()
+            if temperature == 0:
+                written = logits.argmax(-1)
+            else:
+                written = torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
+            tokens[rows[going], place] = written[going]
+            going &= ~torch.isin(written, ends)
+            if not going.any():
+                break
+            if going.sum() < _HELD * len(rows):
+                kept = going.nonzero()[:, 0]
+                cache.batch_select_indices(kept)
+                rows, written, going = rows[kept], written[kept], going[kept]
+                state = {name: each[kept] for name, each in state.items()}
+            read = written[:, None]
+            if not self.apart:
+                mask, places = state["attention_mask"], state["position_ids"]
+                mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+                state = {"attention_mask": mask, "position_ids": places[:, -1:] + 1}
+        return tokens
 
     def texts(self, replies: Replies) -> list[str]:
         """The replies' text."""
@@ -479,24 +416,8 @@ class Policy(nn.Module):  # type: ignore[misc]
         return {"logits_to_keep": last} if self._keeps else {}
 
 
-def _common(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with, without their last one: the first action is taken at a row's own token."""
-    differ = (place for place, column in enumerate(zip(*rows, strict=False)) if len(set(column)) > 1)
-    return next(differ, min(map(len, rows)) - 1)
-
-
 def ends_of(model: Any, tokenizer: Any) -> list[int]:
     """Every token that ends a reply."""
     said = getattr(model.generation_config, "eos_token_id", None)
     known = said if isinstance(said, list) else [said]
     return sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
-
-
-def _padding(tokenizer: Any, ends: Sequence[int]) -> int:
-    """The padding token, or another token where that one ends a reply. Masks leave it out, so any other will do."""
-    pad: int = tokenizer.pad_token_id
-    return pad if pad not in ends else next(token for token in range(len(tokenizer)) if token not in ends)
-
-
-def _width(config: Any) -> int:
-    return int(getattr(config, "hidden_size", None) or config.d_model)

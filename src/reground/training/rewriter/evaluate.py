@@ -1,49 +1,46 @@
 """What rewriters find, and what a reader makes of it, question by question, against the question itself as the query.
 
-Every question's measurement is kept as it is made, so an interrupted measuring goes on.
+Each rewriter is measured by an ordinary run of the method, so an interrupted measuring goes on, and nothing is paid
+twice.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from reground.core.concurrency import gather
-from reground.core.files import append_line, read_lines, without_sum
-from reground.core.language import LanguageModel, Text, Value
-from reground.core.method import solve
-from reground.core.run import Run
 from reground.evaluation.report import NOTHING, Table
+from reground.evaluation.runner import EvalSettings, Progress, choose, evaluate
 from reground.evaluation.statistics import Comparison, Interval, bootstrap_interval, compare
-from reground.evaluation.task import Example, Task, hidden_documents
+from reground.evaluation.task import Task
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-from reground.training.rewriter.reward import RANK, RECALL, PipelineReward, without_reader
-from reground.training.rewriter.warmup import queries_of
+from reground.training.rewriter.reward import RANK, RECALL, searches, values_of
+from reground.training.rows import scored
 
 QUESTION, PROMPTED = "the question", "prompted"
 FOUND = ("hit", RANK, RECALL)
 """The metrics that need no reader."""
 SHOWN = 20
 """Questions whose rewritings the report shows."""
-_AT_ONCE = 16
-
-Write = Callable[[Sequence[Example]], Awaitable[Sequence[str]]]
-"""What a rewriter writes for some questions."""
 
 
-class Row(Value):
-    """A measured question. text: what was written; the question itself where nothing rewrites."""
+@dataclass(frozen=True)
+class Row:
+    """A measured question. queries: what was searched for; the question itself where nothing rewrites."""
 
-    id: Text
-    question: Text
-    text: Text
-    queries: tuple[Text, ...]
-    values: dict[str, float | None]
+    question: str
+    queries: Sequence[str]
+    values: Mapping[str, float | None]
+
+    @property
+    def text(self) -> str:
+        """The rewriting in one line."""
+        return " ".join("; ".join(self.queries).split())
 
 
 @dataclass(frozen=True)
@@ -55,8 +52,8 @@ class Rewriter:
 
     def scores(self, metric: str) -> dict[str, float]:
         """The metric's value of each question that has one."""
-        found = {name: row.values.get(metric) for name, row in self.rows.items()}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: row.values.get(metric) for name, row in self.rows.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     def interval(self, metric: str) -> Interval:
         """The mean over the questions."""
@@ -69,54 +66,26 @@ class Rewriter:
 
 async def measure_rewriter(
     name: str,
-    examples: Sequence[Example],
-    write: Write | None,
-    reward: PipelineReward,
-    kept: Path,
+    task: Task,
+    method: RewriteRetrieveRead,
+    settings: EvalSettings,
+    run: Path,
     *,
-    on_question: Callable[[int], None] = lambda done: None,
+    observer: Callable[[Progress], None] | None = None,
 ) -> Rewriter:
-    """Measure what a rewriter wrote for each question; without one, the questions themselves are the queries.
+    """Measure a rewriter in the run folder `run`. method: with its rewriter, or in mode "retrieve" without one.
 
-    kept: the file of rows; questions in it are not measured again. Those that the pipeline failed at have no metrics of
-    an answer, and are not kept.
+    Questions that the pipeline failed at have no metrics of an answer.
     """
-    rows = {row.id: row for row in _kept(kept)}
-    left = [example for example in examples if example.id not in rows]
-    for start in range(0, len(left), _AT_ONCE):
-        some = left[start : start + _AT_ONCE]
-        texts: Sequence[str | None] = [None] * len(some) if write is None else await write(some)
-        for example, text, found in zip(some, texts, await gather(*map(reward.measure, some, texts)), strict=True):
-            said = example.question if text is None else text
-            row = Row(
-                id=example.id,
-                question=example.question,
-                text=said,
-                queries=tuple(found.queries),
-                values=dict(found.values),
-            )
-            rows[row.id] = row
-            if found.error is None:
-                append_line(kept, row.model_dump_json())
-        on_question(len(rows))
-    return Rewriter(name, {example.id: rows[example.id] for example in examples})
-
-
-def prompted(method: RewriteRetrieveRead, model: LanguageModel, task: Task) -> Write:
-    """The rewritings of a prompted model, as one text each. task: whose questions they are."""
-    rewriting = replace(without_reader(method), mode="rewrite", rewriter=model, rewriter_style="prompted")
-
-    async def one(example: Example) -> str:
-        run = Run(hidden=hidden_documents(task, example))
-        solved = await solve(rewriting, example.question, run, id=example.id, name=PROMPTED)
-        if solved.error is not None:
-            raise solved.error
-        return "; ".join(queries_of(solved.trajectory))
-
-    async def write(examples: Sequence[Example]) -> Sequence[str]:
-        return await gather(*map(one, examples))
-
-    return write
+    await evaluate(task, method, settings, run, observer=observer)
+    solved = {record.example: (record, trajectory) for record, trajectory in scored(run)}
+    rows = {}
+    for example in choose(task, settings):
+        record, trajectory = solved[example.id]
+        values = {metric: score.value for metric, score in record.scores.items()}
+        queries = [step.query for step in searches(trajectory)]
+        rows[example.id] = Row(example.question, queries, values_of(task, method, example, trajectory, values))
+    return Rewriter(name, rows)
 
 
 def measurable(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> list[str]:
@@ -126,18 +95,19 @@ def measurable(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> list[st
 
 def record(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> dict[str, JsonValue]:
     """All rewriters as plain data: means with intervals, differences to those before, and what they wrote."""
-    said: dict[str, JsonValue] = {}
+    data: dict[str, JsonValue] = {}
     for place, each in enumerate(rewriters):
-        differences: dict[str, JsonValue] = {
-            f"{metric} against {other.name}": _recorded(each.against(other, metric))
-            for other in rewriters[:place]
-            for metric in metrics
-        }
-        means: dict[str, JsonValue] = {metric: each.interval(metric).model_dump(mode="json") for metric in metrics}
-        said[each.name] = {
-            "rewritings": {name: row.text for name, row in each.rows.items()}, **means, **differences
-        }  # fmt: skip
-    return said
+        own: dict[str, JsonValue] = {"rewritings": {name: row.text for name, row in each.rows.items()}}
+        for metric in metrics:
+            own[metric] = each.interval(metric).model_dump(mode="json")
+            for other in rewriters[:place]:
+                comparison = each.against(other, metric)
+                difference = comparison.difference.model_dump(mode="json")
+                own[f"{metric} against {other.name}"] = {
+                    **difference, "p": comparison.p, "questions": comparison.questions
+                }  # fmt: skip
+        data[each.name] = own
+    return data
 
 
 def _labels(rewriters: Sequence[Rewriter]) -> dict[str, str]:
@@ -147,34 +117,34 @@ def _labels(rewriters: Sequence[Rewriter]) -> dict[str, str]:
     return {name: label if count[label] == 1 else name for name, label in short.items()}
 
 
-def table(rewriters: Sequence[Rewriter], metrics: Sequence[str], title: str) -> Table:
-    """A rewriter a line, with the mean of each metric and its interval."""
+def tables(rewriters: Sequence[Rewriter], metrics: Sequence[str], title: str) -> list[Table]:
+    """A rewriter a line, with the mean of each metric and its interval; then each against those before it."""
     labels = _labels(rewriters)
-    return Table(
-        title=title,
-        headers=["query", "questions", *metrics, "queries", "left as it is"],
-        rows=[[labels[each.name], *_row(each, metrics)] for each in rewriters],
-        words=1,
-    )
+    pairs = sorted(combinations(rewriters, 2), key=lambda pair: rewriters.index(pair[1]))
+    differences = [
+        [labels[each.name], labels[other.name], *(_difference(each.against(other, metric)) for metric in metrics)]
+        for other, each in pairs
+    ]
+    return [
+        Table(
+            title=title,
+            headers=["query", "questions", *metrics, "queries", "left as it is"],
+            rows=[[labels[each.name], *_row(each, metrics)] for each in rewriters],
+            words=1,
+        ),
+        Table("Paired differences, with 95 % intervals", ["query", "minus", *metrics], differences, words=2),
+    ]
 
 
-def _recorded(comparison: Comparison) -> dict[str, JsonValue]:
-    """A difference as plain data."""
-    return {**comparison.difference.model_dump(mode="json"), "p": comparison.p, "questions": comparison.questions}
-
-
-def difference_table(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> Table:
-    """Every rewriter against each of those before it, on the same questions."""
-    labels = _labels(rewriters)
-    return Table(
-        title="Paired differences, with 95 % intervals",
-        headers=["query", "minus", *metrics],
-        rows=[
-            [labels[each.name], labels[other.name], *(_difference(each.against(other, metric)) for metric in metrics)]
-            for other, each in sorted(combinations(rewriters, 2), key=lambda pair: rewriters.index(pair[1]))
-        ],
-        words=2,
-    )
+def _row(rewriter: Rewriter, metrics: Sequence[str]) -> list[str]:
+    rows = rewriter.rows.values()
+    means = [rewriter.interval(metric) for metric in metrics]
+    return [
+        str(len(rows)),
+        *(NOTHING if each.mean is None else f"{each.mean:.3f} [{each.low:.3f}, {each.high:.3f}]" for each in means),
+        f"{sum(len(row.queries) for row in rows) / max(1, len(rows)):.2f}",
+        f"{sum(row.text == row.question for row in rows) / max(1, len(rows)):.0%}",
+    ]
 
 
 def _difference(comparison: Comparison) -> str:
@@ -185,51 +155,15 @@ def _difference(comparison: Comparison) -> str:
     return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}], p {comparison.p:.3f}"
 
 
-def rewritings_table(rewriters: Sequence[Rewriter], count: int = SHOWN) -> Table:
+def rewritings_table(rewriters: Sequence[Rewriter]) -> Table:
     """What each wrote for the first questions, and the place of the first passage that holds the answer."""
-    first, *others = rewriters
     labels = _labels(rewriters)
-    return Table(
-        title="Rewritings, and the place of the first passage with the answer",
-        headers=["question", "place", *(header for each in others for header in (labels[each.name], "place"))],
-        rows=[
-            [cell for each in rewriters for cell in (_one_line(each.rows[name].text), _place(each.rows[name]))]
-            for name in [*first.rows][:count]
-        ],
-        words=2 * len(rewriters),
-    )
-
-
-def _kept(file: Path) -> Iterator[Row]:
-    """The rows of a file; one that a kill cut short is left out."""
-    if not file.is_file():
-        return
-    for _, line in read_lines(file, "measured questions"):
-        try:
-            yield Row.model_validate_json(without_sum(line))
-        except (ValidationError, ValueError):
-            continue
-
-
-def _row(each: Rewriter, metrics: Sequence[str]) -> list[str]:
-    total = max(1, len(each.rows))
-    same = sum(row.text == row.question for row in each.rows.values())
-    return [
-        str(len(each.rows)),
-        *(_mean(each.interval(metric)) for metric in metrics),
-        f"{sum(len(row.queries) for row in each.rows.values()) / total:.2f}",
-        f"{same / total:.0%}",
-    ]
-
-
-def _mean(found: Interval) -> str:
-    return NOTHING if found.mean is None else f"{found.mean:.3f} [{found.low:.3f}, {found.high:.3f}]"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _place(row: Row) -> str:
-    rank = row.values.get(RANK)
-    return NOTHING if not rank else f"{1 / rank:.0f}"
+    headers = [header for each in rewriters for header in (labels[each.name], "place")]
+    rows = []
+    for name in [*rewriters[0].rows][:SHOWN]:
+        measured = [each.rows[name] for each in rewriters]
+        ranks = [row.values.get(RANK) for row in measured]
+        places = [f"{1 / rank:.0f}" if rank else NOTHING for rank in ranks]
+        rows.append([cell for row, place in zip(measured, places, strict=True) for cell in (row.text, place)])
+    title = "Rewritings, and the place of the first passage with the answer"
+    return Table(title, ["question", *headers[1:]], rows, words=2 * len(rewriters))

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError, did_you_mean
-from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.method import Solved, solve
 from reground.core.run import Run
@@ -22,7 +21,6 @@ from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.rewrite_retrieve_read import OPENED, RewriteRetrieveRead, interleaved
-from reground.training.ppo.optimise import Judged
 
 RANK = "reciprocal rank"
 """1 / the place of the first passage that holds the answer, as the reader saw it, 0 where none does. It grows before a
@@ -61,32 +59,7 @@ NO_READER = Said("Answer: unknown", name="no reader")
 
 
 _MOST_FAILED = 20
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The metrics of a rewriting, None for one that cannot be measured, and its queries.
-
-    error: why the question has no answer; it then has no metrics of an answer.
-    """
-
-    values: Mapping[str, float | None]
-    queries: Sequence[str]
-    error: Exception | None = None
-
-
-@dataclass
-class _Streak:
-    """Questions in a row that the pipeline failed at."""
-
-    length: int = 0
-
-    def count(self, error: Exception | None) -> None:
-        """Raise ModelError where too many failed in a row: what is learned from them is nothing."""
-        self.length = 0 if error is None else self.length + 1
-        if error is not None and self.length >= _MOST_FAILED:
-            why = f"the pipeline failed at {self.length} rewritings in a row, at the last one with: {error}"
-            raise ModelError(why) from error
+"""Questions in a row that the pipeline may fail at: what is learned from failures is nothing."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +77,7 @@ class PipelineReward:
     weights: Mapping[str, float]
     patience: float = 3600.0
     pause: float = field(default=1.0, repr=False)
-    _streak: _Streak = field(default_factory=_Streak, init=False, repr=False, compare=False)
+    _failures: list[Exception] = field(default_factory=list, init=False, repr=False, compare=False)
     _plain: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -116,54 +89,43 @@ class PipelineReward:
                     f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, known)}"
                 )
 
-    async def __call__(self, example: Example, text: str) -> Judged:
+    async def __call__(self, example: Example, text: str) -> dict[str, float]:
         """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
-        measured = await self.measure(example, text)
-        self._streak.count(measured.error)
-        parts = self._parts(example, measured)
+        solved, parts = await self._measure(example, text)
+        self._count(solved.error)
         score = self._weighed(parts)
         if retriever_only(self.weights):
-            parts[GAIN] = score - await self._of_the_question(example)
-        failed = float(measured.error is not None)
-        return {"score": score, "invalid": float(not measured.queries), "failed": failed, **parts}
+            if example.id not in self._plain:
+                self._plain[example.id] = self._weighed((await self._measure(example, None))[1])
+            parts[GAIN] = score - self._plain[example.id]
+        invalid, failed = not searches(solved.trajectory), solved.error is not None
+        return {"score": score, "invalid": float(invalid), "failed": float(failed), **parts}
 
-    def _parts(self, example: Example, measured: Measured) -> dict[str, float]:
-        """The metrics as the reward counts them; what cannot be measured counts nothing."""
-        parts = {name: measured.values.get(name) or 0.0 for name in self.weights}
-        if "hit" in parts and _can_be_hit(example):
-            parts["hit"] = 2 * parts["hit"] - 1
-        return parts
+    def _count(self, error: Exception | None) -> None:
+        """Raise ModelError where too many rewritings in a row failed."""
+        if error is None:
+            self._failures.clear()
+            return
+        self._failures.append(error)
+        if (count := len(self._failures)) >= _MOST_FAILED:
+            raise ModelError(f"the pipeline failed at {count} rewritings in a row, at the last one with: {error}")
 
     def _weighed(self, parts: Mapping[str, float]) -> float:
         return sum(weight * parts[name] for name, weight in self.weights.items())
 
-    async def _of_the_question(self, example: Example) -> float:
-        if example.id not in self._plain:
-            self._plain[example.id] = self._weighed(self._parts(example, await self.measure(example, None)))
-        return self._plain[example.id]
+    async def _measure(self, example: Example, text: str | None) -> tuple[Solved, dict[str, float]]:
+        """What the pipeline makes of a rewriting, and the metrics as the reward counts them.
 
-    async def measure(self, example: Example, text: str | None) -> Measured:
-        """Every metric of what the pipeline makes of a rewriting, and the queries in it.
-
-        None searches with the question itself. Where nothing is searched, nothing is found: `hit` and `gold recall` are
-        then 0, if passages can have them.
+        None searches with the question itself. What cannot be measured counts nothing.
         """
         solved = await self._solved(example, text)
-        trajectory = solved.trajectory
-        queries = [step.query for step in _searches(trajectory)]
-        values: dict[str, float | None] = {}
-        if solved.error is None:
-            values = {name: score.value for name, score in (await self.task.score(example, trajectory, None)).items()}
-            values |= {} if queries else self._nothing_found(example)
-        if RANK in rewardable(self.task):
-            values[RANK] = _rank(example, trajectory, self.method)
-        return Measured(values, queries, solved.error)
-
-    def _nothing_found(self, example: Example) -> dict[str, float | None]:
-        """The metrics of a search, where there was none."""
-        knows = not isinstance(evidence_of(self.task, example), str)
-        values = {"hit": 0.0 if _can_be_hit(example) else None, RECALL: 0.0 if knows else None}
-        return {name: value for name, value in values.items() if name in metrics_of(self.task)}
+        scores = {} if solved.error else await self.task.score(example, solved.trajectory, None)
+        measured = {name: score.value for name, score in scores.items()}
+        values = values_of(self.task, self.method, example, solved.trajectory, measured)
+        parts = {name: values.get(name) or 0.0 for name in self.weights}
+        if "hit" in parts and _can_be_hit(example):
+            parts["hit"] = 2 * parts["hit"] - 1
+        return solved, parts
 
     async def _solved(self, example: Example, text: str | None) -> Solved:
         """The pipeline's trajectory. Raises what ends any run, and what is not over when the patience is."""
@@ -182,6 +144,29 @@ class PipelineReward:
                 raise solved.error
             else:
                 return solved
+
+
+def values_of(
+    task: Task,
+    method: RewriteRetrieveRead,
+    example: Example,
+    trajectory: Trajectory,
+    scores: Mapping[str, float | None],
+) -> dict[str, float | None]:
+    """A question's metrics: the task's own, none for a failure, and the rank.
+
+    Where nothing is searched, nothing is found: `hit` and `gold recall` are then 0, if passages can have them.
+    """
+    values = dict(scores)
+    if trajectory.failure is None and not searches(trajectory):
+        nothing = {
+            "hit": 0.0 if _can_be_hit(example) else None,
+            RECALL: None if isinstance(evidence_of(task, example), str) else 0.0,
+        }
+        values |= {name: value for name, value in nothing.items() if name in metrics_of(task)}
+    if RANK in rewardable(task):
+        values[RANK] = _rank(example, trajectory, method)
+    return values
 
 
 def metrics_of(task: Task) -> tuple[str, ...]:
@@ -247,16 +232,9 @@ def _can_be_hit(example: Example) -> bool:
     return hit(example.golden_answers, [""]) is not None
 
 
-def _searches(trajectory: Trajectory) -> list[RetrieveStep]:
+def searches(trajectory: Trajectory) -> list[RetrieveStep]:
+    """The searches of a rewriting's queries, in order."""
     return [step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name != OPENED]
-
-
-def _found(trajectory: Trajectory) -> list[list[Passage]]:
-    """What each query found, with pages in place of the passages whose pages were opened."""
-    opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
-    pages = {page.id: page for step in opened for page in step.passages}
-    searches = _searches(trajectory)
-    return [[pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages] for step in searches]
 
 
 def _read(trajectory: Trajectory, method: RewriteRetrieveRead) -> list[tuple[str, str]]:
@@ -264,7 +242,12 @@ def _read(trajectory: Trajectory, method: RewriteRetrieveRead) -> list[tuple[str
     prompts = [step.messages[-1].content for step in trajectory.steps if isinstance(step, GenerateStep)]
     if trajectory.failure is None and prompts:
         return fenced(prompts[-1])
-    return [(passage.title, passage.text) for passage in interleaved(_found(trajectory))[: method.total]]
+    opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
+    pages = {page.id: page for step in opened for page in step.passages}
+    found = [
+        [pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages] for step in searches(trajectory)
+    ]
+    return [(passage.title, passage.text) for passage in interleaved(found)[: method.total]]
 
 
 def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +19,6 @@ from reground.models.hf import prompt_text
 from reground.training.fitting import Step, arguments, begin, fit, result
 from reground.training.ppo.optimise import BEST, Judge, Judging, Metrics, Optimiser, order_of
 from reground.training.ppo.policy import Policy, ends_of
-from reground.training.rows import Demonstration, read_rows
 from reground.training.settings import FREE, Fitting, Optimising
 from reground.training.weights import lora, merged, save, train_upper
 
@@ -114,24 +111,6 @@ def rewriter_prompt(tokenizer: Any, question: str, *, apart: bool) -> str:
     """What a trained rewriter reads, as `hf/` shows it when it is used with --rewriter."""
     asked = render(Prompts().trained, question=question)
     return prompt_text(tokenizer, [{"role": "user", "content": asked}], apart=apart)
-
-
-def trained_rewriter(
-    base: str, *, reply_tokens: int = 50, prompt_tokens: int = 512
-) -> Callable[[Sequence[str]], list[str]]:
-    """A model's greedy rewritings of questions; it is loaded at the first of them."""
-
-    @cache
-    def policy() -> Policy:
-        return make_policy(base, Optimising())
-
-    def write(questions: Sequence[str]) -> list[str]:
-        loaded = policy()
-        prompts = [rewriter_prompt(loaded.tokenizer, each, apart=loaded.apart) for each in questions]
-        asked = loaded.prompts(prompts, most=prompt_tokens)
-        return loaded.texts(loaded.sample(asked, most=reply_tokens, temperature=0))
-
-    return write
 
 
 Control = Literal["rloo", "grpo"]
@@ -253,38 +232,3 @@ def _as_they_are(trainer: Any) -> Any:
             return ids, None, {}
 
     return Trainer
-
-
-@dataclass(frozen=True)
-class Divided:
-    """Questions in two parts. known: how many of those for validation were in the warm-up's data."""
-
-    learning: list[Example]
-    validation: list[Example]
-    known: int
-
-    def __str__(self) -> str:
-        """What is said of them."""
-        parts = f"{len(self.learning)} questions to learn from, {len(self.validation)} others for validation"
-        if not self.known:
-            return f"{parts}, none of which was in the warm-up's data"
-        return f"{parts}, {self.known} of which were in the warm-up's data, because it left too few"
-
-
-def divided(drawn: Sequence[Example], *, validation: int, limit: int | None, known: Container[str]) -> Divided:
-    """Questions as they were drawn, in two parts.
-
-    Those for validation are the first that are not `known`, and where these are too few the last of the others. limit:
-    how many of the rest to learn from; None means all.
-    """
-    fresh = [example for example in drawn if example.id not in known][:validation]
-    others = [example for example in drawn if example.id in known]
-    missing = validation - len(fresh)
-    chosen = [*fresh, *others[len(others) - missing :]]
-    aside = {example.id for example in chosen}
-    return Divided([example for example in drawn if example.id not in aside][:limit], chosen, missing)
-
-
-def learnt(rows: Path) -> set[str]:
-    """The ids of the questions in a warm-up's data; none where there is no such file. Raises DataError."""
-    return {row.question for row in read_rows(rows, Demonstration)} if rows.is_file() else set()

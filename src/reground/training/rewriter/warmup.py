@@ -1,4 +1,4 @@
-"""Pseudo data for the warm-up of a rewriter (Rewrite-Retrieve-Read, section 3.2).
+"""Pseudo data for the warm-up of a rewriter (Rewrite-Retrieve-Read, section 3.2), and the questions left for PPO.
 
 A prompted model rewrites the training questions, and the pipeline answers them: two ordinary runs, one with the
 rewriting and one with the question itself as the query. A rewriting is kept where it led to the answer. A question that
@@ -8,7 +8,7 @@ leads there by itself is kept as its own rewriting, so that the model also learn
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,10 +17,11 @@ from reground.core.errors import DataError
 from reground.core.language import Message
 from reground.core.trajectory import NoteStep, Trajectory
 from reground.evaluation.results import Record
+from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.text.queries import parse_queries
-from reground.training.rows import Demonstration, scored
+from reground.training.rows import Demonstration, read_rows, scored
 from reground.training.settings import WarmUp
 
 Why = Literal["wrong", "no query", "failed", "its own question"]
@@ -107,3 +108,38 @@ def _fault(record: Record, queries: list[str], question: str, proof: str) -> Why
 def _proven(record: Record, proof: str) -> bool:
     right, held = record.value("exact match") == 1, record.value("hit") == 1
     return right if proof == "answer" else held if proof == "passages" else right or held
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Questions in two parts. known: how many of those for validation were in the warm-up's data."""
+
+    learning: list[Example]
+    validation: list[Example]
+    known: int
+
+    def __str__(self) -> str:
+        """What is said of them."""
+        parts = f"{len(self.learning)} questions to learn from, {len(self.validation)} others for validation"
+        if not self.known:
+            return f"{parts}, none of which was in the warm-up's data"
+        return f"{parts}, {self.known} of which were in the warm-up's data, because it left too few"
+
+
+def divided(drawn: Sequence[Example], *, validation: int, limit: int | None, known: Container[str]) -> Divided:
+    """Questions as they were drawn, in two parts.
+
+    Those for validation are the first that are not `known`, and where these are too few the last of the others. limit:
+    how many of the rest to learn from; None means all.
+    """
+    fresh = [example for example in drawn if example.id not in known][:validation]
+    others = [example for example in drawn if example.id in known]
+    missing = validation - len(fresh)
+    chosen = [*fresh, *others[len(others) - missing :]]
+    aside = {example.id for example in chosen}
+    return Divided([example for example in drawn if example.id not in aside][:limit], chosen, missing)
+
+
+def learnt(rows: Path) -> set[str]:
+    """The ids of the questions in a warm-up's data; none where there is no such file. Raises DataError."""
+    return {row.question for row in read_rows(rows, Demonstration)} if rows.is_file() else set()
