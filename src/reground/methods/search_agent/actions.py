@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
@@ -138,28 +139,28 @@ def literal(text: str) -> str:
     return '"' + '\\"'.join(repr("'" + part)[2:-1] for part in text.split('"')) + '"'
 
 
+_CALLS: Mapping[type[Action], str] = {
+    Search: "ActionWrapper(thoughts={thoughts}, action=Search(query={query}))",
+    Terminate: "ActionWrapper(thoughts={thoughts}, action=Terminate())",
+    LinkSelection: (
+        "LinkSelection(grounded_summarization={grounded_summarization}, thoughts={thoughts}, "
+        "selected_link_ids={selected_link_ids})"
+    ),
+    GivenAnswer: "Answer(thoughts={thoughts}, answer={answer})",
+    CheckAnswer: "Check_Answer(passed={passed})",
+    ReviseAnswer: "Revise_Answer(revised_answer={revised_answer})",
+}
+"""How each action is written in a reply, with a place for each field."""
+
+
 def reply(action: Action, comments: Sequence[str] = ()) -> str:
     """An assistant's turn, as in the exemplars."""
-    return "\n".join([*(f"# {comment}" for comment in comments), f"ACTION_SELECTED = {_selected(action)}  {END}"])
-
-
-def _selected(action: Action) -> str:
-    match action:
-        case Search(query, thoughts):
-            return f"ActionWrapper(thoughts={literal(thoughts)}, action=Search(query={literal(query)}))"
-        case Terminate(thoughts):
-            return f"ActionWrapper(thoughts={literal(thoughts)}, action=Terminate())"
-        case LinkSelection(summary, ids, thoughts):
-            return (
-                f"LinkSelection(grounded_summarization={literal(summary)}, thoughts={literal(thoughts)}, "
-                f"selected_link_ids={list(ids)})"
-            )
-        case GivenAnswer(answer, thoughts):
-            return f"Answer(thoughts={literal(thoughts)}, answer={literal(answer)})"
-        case CheckAnswer(passed):
-            return f"Check_Answer(passed={passed})"
-        case ReviseAnswer(revised):
-            return f"Revise_Answer(revised_answer={literal(revised)})"
+    values = {
+        field: literal(value) if isinstance(value, str) else list(value) if isinstance(value, tuple) else value
+        for field, value in asdict(action).items()
+    }
+    call = _CALLS[type(action)].format(**values)
+    return "\n".join([*(f"# {comment}" for comment in comments), f"ACTION_SELECTED = {call}  {END}"])
 
 
 def past_code(past: Past, *, snippet_tokens: int) -> str:
@@ -257,14 +258,6 @@ def as_markers(text: str) -> str:
     return _LINK.sub(r"[\1]", text)
 
 
-_CALLS: Mapping[type[Action], str] = {
-    Search: '"ActionWrapper(thoughts=" said ", action=Search(query=" said "))"',
-    Terminate: '"ActionWrapper(thoughts=" said ", action=Terminate())"',
-    LinkSelection: '"LinkSelection(grounded_summarization=" said ", thoughts=" said ", selected_link_ids=[" links "])"',
-    GivenAnswer: '"Answer(thoughts=" said ", answer=" said ")"',
-    CheckAnswer: '"Check_Answer(passed=True)"',
-    ReviseAnswer: '"Revise_Answer(revised_answer=" said ")"',
-}
 _WORDS = r"""said ::= "\"" opening? [0-9A-Za-z\u00C0-\U0010FFFF] char* "\""
 opening ::= [(\['] | "\\\""
 char ::= [^"\\#\x00-\x1F\x7F] | "\\" ["'\\n] | "#" [^ "\\#\x00-\x1F\x7F]
@@ -285,9 +278,14 @@ def _gbnf(kinds: Sequence[type[Action]], comments: bool, links: Sequence[int]) -
     before = f"comment{{0,{_COMMENTS}}} " if comments else ""
     more = f' (", " link){{0,{len(links) - 1}}}' if len(links) > 1 else ""
     named = [f"links ::= (link{more})?", "link ::= " + " | ".join(f'"{i}"' for i in links)] if links else []
+    said = '" said "'
+    calls = (
+        _CALLS[kind].format_map(defaultdict(lambda: said, passed="True", selected_link_ids='[" links "]'))
+        for kind in kinds
+    )
     rules = [
         f'root ::= {before}"ACTION_SELECTED = " action "  {END}"',
-        "action ::= " + " | ".join(_CALLS[kind] for kind in kinds),
+        "action ::= " + " | ".join(f'"{call}"' for call in calls),
         *(named or ['links ::= ""']),
     ]
     return "\n".join(rules) + "\n" + _WORDS
