@@ -456,7 +456,6 @@ def test_model_settings_hold_no_key() -> None:
 
 def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_path: Path, monkeypatch) -> None:
     from reground.app.benchmark import open_benches
-    from reground.app.session import Quietly
     from tests.evaluation.fakes import SumTask
 
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
@@ -467,7 +466,7 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
     options = Benchmark(task="sums", model="vllm/x")
 
     async def titles(*methods: str) -> list[str] | None:
-        async with open_benches(options, methods, [task], tmp_path, Quietly()) as (bench,):
+        async with open_benches(options, methods, [task], tmp_path) as (bench,):
             return bench.retriever and [each.text for each in await bench.retriever.retrieve("Danube", k=1)]
 
     assert asyncio.run(titles("direct", "rag")) == ["The Danube flows through Vienna."]

@@ -10,8 +10,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from reground import __version__
-from reground.app.cluster.pool import Lost, Spec
-from reground.app.cluster.worker import Worker
+from reground.app.cluster.worker import Lost, Spec, Worker
 from reground.app.options import Evaluate
 from reground.models.options import ModelOptions
 
@@ -126,8 +125,8 @@ class Near:
         self.questions: list[str] = []
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        if method == "solve":
-            self.questions.append(arguments[0].asked.id)
+        if method == "solve" and arguments[1] is not None:
+            self.questions.append(arguments[1].asked.id)
         if self.dead:
             raise Lost("killed")
         work = getattr(self._worker, method)(*sent(arguments))

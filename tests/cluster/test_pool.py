@@ -12,19 +12,16 @@ from pathlib import Path
 import pytest
 
 from reground.app.benchmark import open_benches
-from reground.app.cluster import share_of
-from reground.app.cluster.pool import MOST_LOSSES, Lost, Parcel, Place, Pool, Trouble, changed
-from reground.app.cluster.worker import Outbox, SentJournal, identity_of
+from reground.app.cluster.pool import MOST_LOSSES, At, Pool, share_of
+from reground.app.cluster.worker import Lost, Parcel, Place, Trouble, Work, changed, identity_of
 from reground.app.options import Evaluate
-from reground.app.session import Quietly
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
 from reground.core.journal import Effect, MemoryJournal
-from reground.core.language import Usage
 from reground.core.trajectory import Trajectory, read_trajectories
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.results import Record
-from reground.evaluation.runner import Asked, EvalSettings, Progress, RunResult, Told, evaluate
+from reground.evaluation.runner import Asked, EvalSettings, Progress, RunResult, evaluate
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
@@ -38,7 +35,7 @@ async def configured(given: Evaluate) -> AsyncIterator[tuple[Task, Cell, Configu
     """What the command builds."""
     async with AsyncExitStack() as opened:
         task = load_task(given.task)
-        (bench,) = await opened.enter_async_context(open_benches(given, [given.method], [task], Path(), Quietly()))
+        (bench,) = await opened.enter_async_context(open_benches(given, [given.method], [task], Path()))
         cell = Cell(method=given.method, tokens=None)
         base = EvalSettings(given.method, given.model, limit=None, concurrency=given.concurrency)
         yield task, cell, bench.configure(cell, base, given.budget)
@@ -58,7 +55,7 @@ async def run(
         if start is not None:
             capacity = -(-given.concurrency // workers)
             pool = await opened.enter_async_context(Pool(start, given.task, workers=workers, capacity=capacity))
-            elsewhere = pool.at(Place(given.task, cell), identity_of(ready.settings))
+            elsewhere = At(pool, Place(given.task, cell), identity_of(ready.settings))
         return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=elsewhere)
 
 
@@ -135,27 +132,30 @@ async def test_a_killed_workers_questions_go_on_elsewhere_from_what_was_recorded
 
 
 class Held(MemoryJournal):
-    """A journal whose disk is slow: what is to be written waits for `writing`."""
+    """A journal whose disk is slow, and then full: what is to be written waits for `writing`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.writing = asyncio.Event()
         self.waiting = asyncio.Event()
+        self.full = False
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         self.waiting.set()
         await self.writing.wait()
+        if self.full:
+            raise JournalError("cannot write the journal: the disk is full")
         await super().append(run, question, effect)
 
 
-async def test_an_effect_is_written_before_the_method_sees_it(tmp_path: Path) -> None:
+async def test_an_effect_is_written_before_the_method_sees_it_and_stops_the_run_where_it_cannot_be(tmp_path: Path) -> None:
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 1)
         async with (
             configured(given) as (_, cell, ready),
             Pool(lambda: Near(spec(given)), given.task, workers=1, capacity=1) as pool,
         ):
-            at, journal = pool.at(Place(given.task, cell), identity_of(ready.settings)), Held()
+            at, journal = At(pool, Place(given.task, cell), identity_of(ready.settings)), Held()
             asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
             solving = asyncio.create_task(at.solve(asked, journal, lambda told: None))
             await journal.waiting.wait()
@@ -163,35 +163,18 @@ async def test_an_effect_is_written_before_the_method_sees_it(tmp_path: Path) ->
             assert len(server.received) == 1
             journal.writing.set()
             solved = await solving
-    assert len(server.received) == 3
+            assert len(server.received) == 3
+            journal.full = True
+            with pytest.raises(JournalError, match="the disk is full"):
+                await at.solve(replace(asked, id="q1~0"), journal, lambda told: None)
     assert solved.trajectory.failure is None
     assert len(journal.effects["eval", "q0~0"]) == 3
-
-
-class Full(MemoryJournal):
-    """A journal on a full disk."""
-
-    async def append(self, run: str, question: str, effect: Effect) -> None:
-        raise JournalError("cannot write the journal: the disk is full")
-
-
-async def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:
-    async with MockOpenAI(lambda body: "Answer: 1") as server:
-        given = order(tmp_path, server.url, 1)
-        async with (
-            configured(given) as (_, cell, ready),
-            Pool(lambda: Near(spec(given)), given.task, workers=1, capacity=1) as pool,
-        ):
-            at = pool.at(Place(given.task, cell), identity_of(ready.settings))
-            asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
-            with pytest.raises(JournalError, match="the disk is full"):
-                await at.solve(asked, Full(), lambda told: None)
 
 
 async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -> None:
     class Fragile(Near):
         async def call(self, method: str, *arguments: object) -> object:
-            if method == "solve" and arguments[0].asked.id == "q1~0":  # type: ignore[attr-defined]
+            if method == "solve" and arguments[1] and arguments[1].asked.id == "q1~0":  # type: ignore[attr-defined]
                 self.kill()
             return await super().call(method, *arguments)
 
@@ -251,37 +234,23 @@ def effect(ordinal: int) -> Effect:
     return Effect("", ordinal, "f", "{}", 0.0)
 
 
-async def test_effects_that_wait_together_share_a_parcel_and_go_on_together() -> None:
-    outbox = Outbox()
-    journal = SentJournal(outbox, 7, [effect(0)])
-    assert [*journal.load("eval", "q")] == [("", 0)]
-    puts = [asyncio.create_task(journal.append("eval", "q", effect(n))) for n in (1, 2)]
+async def test_effects_share_a_parcel_and_are_all_sent_before_the_end() -> None:
+    """A method goes on when its effects are written; one that no longer waits for an effect has it written too."""
+    work = Work((effect(0),))
+    assert [*work.load("eval", "q")] == [("", 0)]
+    appends = [asyncio.create_task(work.append("eval", "q", effect(n))) for n in (1, 2)]
     await asyncio.sleep(0)
-    first = await outbox.exchange(0)
-    assert first == Parcel(1, ((7, effect(1)), (7, effect(2))), {})
+    assert await work.parcel() == Parcel((effect(1), effect(2)), None)
     await asyncio.sleep(0)
-    assert not any(put.done() for put in puts)
-    following = asyncio.create_task(outbox.exchange(1))
-    await asyncio.gather(*puts)
+    assert not any(append.done() for append in appends)
+    following = asyncio.create_task(work.parcel())
+    await asyncio.gather(*appends)
     assert not following.done()
-    outbox.tell(7, Told(Usage(calls=1), Usage(calls=1)))
-    outbox.tell(7, Told(Usage(calls=2), Usage(calls=1)))
-    assert (await following).told == {7: Told(Usage(calls=2), Usage(calls=2))}
-
-
-async def test_an_effect_whose_method_no_longer_waits_is_still_written_before_the_question_ends() -> None:
-    outbox = Outbox()
-    put = asyncio.create_task(outbox.put(1, effect(0)))
+    left = asyncio.create_task(work.append("eval", "q", effect(3)))
     await asyncio.sleep(0)
-    put.cancel()
-    ending = asyncio.create_task(outbox.end(1))
-    parcel = await outbox.exchange(0)
-    await asyncio.sleep(0)
-    assert [each for each, _ in parcel.effects] == [1]
-    assert not ending.done()
-    following = asyncio.create_task(outbox.exchange(parcel.number))
-    assert await ending is None
-    following.cancel()
+    left.cancel()
+    work.end(None, Trouble("", "it failed"))
+    assert await following == Parcel((effect(3),), None, None, Trouble("", "it failed"))
 
 
 def test_limits_on_a_server_are_shared_out() -> None:
@@ -289,35 +258,3 @@ def test_limits_on_a_server_are_shared_out() -> None:
     share = share_of(given, 4)
     assert (share.connections, share.requests_per_minute, share.tokens_per_minute) == (2, 15, None)
     assert share_of(given, 100).connections == 1
-
-
-class Dying:
-    """A worker that is lost when the test says so."""
-
-    def __init__(self) -> None:
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    async def call(self, method: str, *arguments: object) -> None:
-        if method == "exchange":
-            await self.lost
-            raise Lost("gone")
-
-    def kill(self) -> None:
-        if not self.lost.done():
-            self.lost.set_result(None)
-
-
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_worker_that_is_lost_as_the_run_ends_does_not_keep_it(turns: int) -> None:
-    made: list[Dying] = []
-
-    def start() -> Dying:
-        made.append(Dying())
-        return made[-1]
-
-    async with asyncio.timeout(5):
-        async with Pool(start, "t", workers=1, capacity=1) as pool:  # type: ignore[arg-type]
-            await pool.ready()
-            made[0].lost.set_result(None)
-            for _ in range(turns):
-                await asyncio.sleep(0)

@@ -11,11 +11,10 @@ import pytest
 from reground import __version__
 from reground.app.benchmark import open_benches
 from reground.app.cli.train_critics import CriticsCollect
-from reground.app.cluster import placed
-from reground.app.cluster.pool import MOST_LOSSES, Pool, Spec
-from reground.app.session import Quietly
+from reground.app.cluster.pool import Pool, placed
+from reground.app.cluster.worker import Spec
 from reground.core.budget import Budget
-from reground.core.errors import AuthenticationError, RegroundError
+from reground.core.errors import AuthenticationError
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import EvalSettings
@@ -42,14 +41,14 @@ def asked(folder: Path, url: str, **options: object) -> CriticsCollect:
 class Cluster:
     """Workers in this process for a collection, and what it told."""
 
-    def __init__(self, given: CriticsCollect, kind: type[Near] = Near) -> None:
-        self.given, self.kind = given, kind
+    def __init__(self, given: CriticsCollect) -> None:
+        self.given = given
         self.near: list[Near] = []
         self.simulations = 0
         self.on_simulation: Callable[[], None] = lambda: None
 
     def start(self) -> Near:
-        self.near.append(self.kind(Spec(self.given, (METHOD,), Path.cwd(), __version__)))
+        self.near.append(Near(Spec(self.given, (METHOD,), Path.cwd(), __version__)))
         return self.near[-1]
 
     def count(self, trees: int) -> None:
@@ -63,7 +62,7 @@ class Cluster:
         base = EvalSettings(METHOD, given.model, limit=None, concurrency=given.concurrency, seed=given.seed)
         searching = Searching(Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed))
         async with AsyncExitStack() as opened:
-            (bench,) = await opened.enter_async_context(open_benches(given, [METHOD], [task], out, Quietly()))
+            (bench,) = await opened.enter_async_context(open_benches(given, [METHOD], [task], out))
             pool = None
             if workers:
                 capacity = given.concurrency // workers
@@ -146,15 +145,7 @@ async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path: Path) 
 
 
 async def test_what_is_wrong_with_the_run_stops_it(tmp_path: Path) -> None:
-    class Fragile(Near):
-        async def call(self, method: str, *arguments: object) -> object:
-            if method == "solve":
-                self.kill()
-            return await super().call(method, *arguments)
-
     async with MockOpenAI(moody, key="right") as server:
         given = asked(tmp_path, server.url, concurrency=2)
         with pytest.raises(AuthenticationError, match="worker "):
             await Cluster(given).collect(tmp_path / "out")
-        with pytest.raises(RegroundError, match=f"{MOST_LOSSES} workers were lost with the question q"):
-            await Cluster(given, Fragile).collect(tmp_path / "out")

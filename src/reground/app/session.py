@@ -161,41 +161,21 @@ def setup_of(options: Ask) -> Setup:
     )
 
 
-class Opening(Protocol):
-    """Who is told how the opening of a session goes on."""
-
-    def on_pull(self, what: str, done: int, total: int | None) -> None:
-        """Called while a model is downloaded, with bytes."""
-        ...
-
-    def on_index(self, progress: Progress) -> None:
-        """Called while documents are indexed."""
-        ...
-
-    def on_report(self, report: IndexReport) -> None:
-        """Called with the report of the indexing."""
-        ...
+def _ignore(what: str, done: int, total: int | None) -> None:
+    """Tell nobody of a download."""
 
 
 @dataclass(frozen=True)
-class Quietly:
-    """An opening that nobody watches, but for the callbacks that are given."""
+class Opening:
+    """Who is told how the opening of a session goes on; by default nobody.
 
-    index: Callable[[Progress], None] | None = None
-    report: Callable[[IndexReport], None] | None = None
+    on_pull: of a model's download, with its name, the bytes so far, and all if that is known. on_index: while documents
+    are indexed. on_report: of what came of it.
+    """
 
-    def on_pull(self, what: str, done: int, total: int | None) -> None:
-        """Tell nobody."""
-
-    def on_index(self, progress: Progress) -> None:
-        """Pass it on."""
-        if self.index is not None:
-            self.index(progress)
-
-    def on_report(self, report: IndexReport) -> None:
-        """Pass it on."""
-        if self.report is not None:
-            self.report(report)
+    on_pull: Callable[[str, int, int | None], None] = _ignore
+    on_index: Callable[[Progress], None] | None = None
+    on_report: Callable[[IndexReport], None] | None = None
 
 
 class Session:
@@ -227,10 +207,9 @@ class Session:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, options: Setup | Ask, opening: Opening | None = None) -> AsyncIterator[Session]:
+    async def open(cls, options: Setup | Ask, opening: Opening = Opening()) -> AsyncIterator[Session]:
         """Download models that are not here, open everything, and close it at the end of the block."""
         setup = options if isinstance(options, Setup) else setup_of(options)
-        opening = opening if opening is not None else Quietly()
         how = setup.model_options
         async with AsyncExitStack() as opened:
             # The web needs no indexing, so what is wrong with its engine is told before a model is downloaded.
@@ -427,7 +406,7 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
     """Open a session for one question, and answer it. opening: told instead of the callbacks in the options."""
     checked_question(options.question)
     setup = setup_of(options)
-    async with Session.open(setup, opening or Quietly(options.on_index, options.on_report)) as session:
+    async with Session.open(setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)) as session:
         return await session.ask(
             options.question,
             form=options.form,
@@ -508,7 +487,7 @@ async def _open_sources(
         retrievers[name] = await open_source(
             source, setup.search, opened, on_index=opening.on_index, on_report=reports[name].append
         )
-        for report in reports[name]:
+        for report in reports[name] if opening.on_report is not None else ():
             opening.on_report(report)
     return retrievers, reports
 

@@ -36,7 +36,7 @@ def ask(context: typer.Context, options: Ask, output: Printed, voice: Quiet, con
     """
     named = is_model_named(context)
     with other_models_offered(named=named), Progress(shown=not voice.quiet and not output.as_json) as progress:
-        result = asyncio.run(answer(replace(options, observer=progress.on_event), progress))
+        result = asyncio.run(answer(replace(options, observer=progress.on_event), progress.opening))
     if output.as_json:
         print_json(result.to_dict(), indent=2)
     else:

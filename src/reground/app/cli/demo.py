@@ -127,7 +127,7 @@ def _ask_one(options: Demo, methods: Sequence[str], examples: Sequence[Example],
                 fresh=options.fresh,
                 observer=progress.on_event,
             )
-            results[method] = asyncio.run(answer(ask, progress))
+            results[method] = asyncio.run(answer(ask, progress.opening))
         if not as_json:
             show_answer(console, method, results[method], golds)
     if as_json:

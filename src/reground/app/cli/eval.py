@@ -20,8 +20,7 @@ from reground.app.cli.console import consoles, human_time, human_tokens, note
 from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
-from reground.app.cluster import opened_pool, placed
-from reground.app.cluster.pool import Pool
+from reground.app.cluster.pool import Pool, opened_pool, placed
 from reground.app.options import Compare, Evaluate, Measuring, Quiet
 from reground.app.session import Session
 from reground.app.signature import field_names

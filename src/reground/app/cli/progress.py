@@ -20,7 +20,7 @@ from rich.text import Text
 from reground.app import catalogue
 from reground.app.cli.console import consoles, harmless, human_time, human_tokens, human_usd
 from reground.app.documents import close
-from reground.app.session import bring_models, spare_the_collector
+from reground.app.session import Opening, bring_models, spare_the_collector
 from reground.core.concurrency import in_daemon
 from reground.core.language import LanguageModel, Usage
 from reground.core.run import Event
@@ -83,6 +83,11 @@ class Progress:
         self._live = (
             Live(self, console=self._console, transient=True, refresh_per_second=8) if shown and terminal else None
         )
+
+    @property
+    def opening(self) -> Opening:
+        """What tells this line of a session that is opened."""
+        return Opening(self.on_pull, self.on_index, self.on_report)
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -225,7 +230,7 @@ async def opened(
     """What a context gives, such as a session for many questions; its opening is told a `Progress` of its own."""
     async with AsyncExitStack() as stack:
         with Progress(shown=not quiet) as progress:
-            result = await stack.enter_async_context(context(progress))
+            result = await stack.enter_async_context(context(progress.opening))
         spare_the_collector()
         yield result
 

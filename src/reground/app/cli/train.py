@@ -21,7 +21,7 @@ from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.flags import Command, flattened
 from reground.app.cli.progress import Progress, Work, opened
-from reground.app.cluster import opened_pool, placed
+from reground.app.cluster.pool import opened_pool, placed
 from reground.app.documents import check_reranker, close, corpus_retriever, reranked
 from reground.app.options import Benchmark, Data, Documents, Fresh, Quiet
 from reground.core.concurrency import in_daemon

@@ -12,8 +12,7 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from reground.app.cluster.pool import Lost, Remote, Spec
-from reground.app.cluster.worker import Worker
+from reground.app.cluster.worker import Lost, Spec, Worker
 from reground.app.options import Cluster
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
 
@@ -22,7 +21,7 @@ _STORE = 128 * 2**20
 """Bytes of Ray's object store for a cluster of this machine alone; only large parcels go through it."""
 _ANSWER_SECONDS = 5.0
 _BESIDE = 8
-"""Calls of a worker beside its questions: exchanging, opening, closing."""
+"""Calls of a worker beside its questions: opening, closing, those that were taken back."""
 
 
 @asynccontextmanager
@@ -42,7 +41,8 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     def hold() -> None:
         """Begin Ray, and stay: what it starts on this machine is killed by the system when this thread ends."""
         try:
-            began.set_result(_connect(address, _asked(order, concurrency), order.ray_cpus))
+            here = order.ray_workers or min(concurrency, os.cpu_count() or 1)
+            began.set_result(_connect(address, here, order.ray_cpus))
         except BaseException as error:
             began.set_exception(error)
         else:
@@ -59,11 +59,6 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     finally:
         ray.shutdown()
         ended.set()
-
-
-def _asked(order: Cluster, concurrency: int) -> int:
-    """The number of workers on this machine alone."""
-    return order.ray_workers or min(concurrency, os.cpu_count() or 1)
 
 
 async def _check(address: str) -> None:
@@ -95,7 +90,7 @@ def _connect(address: str, workers: int, cpus: float) -> Any:
     return ray
 
 
-def starter(ray: Any, spec: Spec, capacity: int, cpus: float) -> Callable[[], Remote]:
+def starter(ray: Any, spec: Spec, capacity: int, cpus: float) -> Callable[[], Actor]:
     """What begins a worker: an actor on the machine that has the fewest."""
     kind = ray.remote(Worker).options(
         num_cpus=cpus,
@@ -104,10 +99,10 @@ def starter(ray: Any, spec: Spec, capacity: int, cpus: float) -> Callable[[], Re
         max_concurrency=capacity + _BESIDE,
         scheduling_strategy="SPREAD",
     )
-    return lambda: _Actor(ray, kind.remote(spec))
+    return lambda: Actor(ray, kind.remote(spec))
 
 
-class _Actor:
+class Actor:
     """A worker that is a Ray actor."""
 
     def __init__(self, ray: Any, actor: Any) -> None:

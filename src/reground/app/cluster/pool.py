@@ -1,31 +1,31 @@
-"""The command's side: what is sent, which worker gets a question, and what happens if a worker is lost.
-
-What is sent is names, settings and what was recorded; no open client is.
-"""
+"""The command's side: which worker gets a question, and what happens if a worker is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+import math
+import os
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from reground.core.concurrency import being_cancelled, gather
-from reground.core.errors import ConfigurationError, DataError, RegroundError
-from reground.core.journal import Effect, Journal
+from reground import __version__
+from reground.app.cluster.on_ray import joined, starter
+from reground.app.cluster.worker import Lost, Parcel, Place, Question, Spec, Trouble, changed, identity_of
+from reground.app.options import Benchmark, Cluster
+from reground.core.concurrency import gather
+from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.journal import Journal
 from reground.core.method import Solved
-from reground.core.trajectory import Trajectory
-from reground.evaluation.compare import Cell
-from reground.evaluation.runner import FATAL, Asked, Tell, Told
-
-if TYPE_CHECKING:
-    from reground.app.options import Benchmark
-    from reground.training.critics.collect import Searching
-
+from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.runner import Asked, Tell
+from reground.models.options import ModelOptions
+from reground.training.critics.collect import Searching
 
 MOST_LOSSES = 5
 """How many workers a question may lose before it stops the run: it may be what ends them."""
@@ -33,105 +33,54 @@ _PATIENCE = 15.0
 """Seconds without any worker until the user is told what is waited for."""
 _FAREWELL = 2.0
 """Seconds that a worker has to close its connections."""
-_SENT = (*FATAL, DataError)
-"""Errors that stop a run and keep their class on the way."""
-
-Order = TypeVar("Order", bound="Benchmark")
 
 
-def changed(order: Order, **values: Any) -> Order:
-    """An order with other values. Where it names a file of questions, its task is made from that again."""
-    if getattr(order, "questions", None) is not None:
-        values["task"] = ""
-    return replace(order, **values)
+@asynccontextmanager
+async def opened_pool(
+    order: Benchmark, methods: Sequence[str], notify: Callable[[str], None]
+) -> AsyncIterator[Pool | None]:
+    """The workers, ended at the end of the block; None where all is answered in this process."""
+    if not isinstance(order, Cluster) or order.ray is None:
+        yield None
+        return
+    async with joined(order, order.concurrency) as (ray, workers):
+        capacity = math.ceil(order.concurrency / workers)
+        data = order.data or (Path(os.environ["REGROUND_DATA"]) if os.environ.get("REGROUND_DATA") else None)
+        own = changed(order, data=data, model_options=share_of(order.model_options, workers))
+        start = starter(ray, Spec(own, tuple(methods), Path.cwd(), __version__), capacity, order.ray_cpus)
+        async with Pool(start, order.task, workers=workers, capacity=capacity, notify=notify) as pool:
+            yield pool
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a worker builds its parts from. folder: where the command was given, for relative paths."""
-
-    order: Benchmark
-    methods: tuple[str, ...]
-    folder: Path
-    version: str
+def share_of(options: ModelOptions, workers: int) -> ModelOptions:
+    """One worker's share of the limits on what is asked of a server, so that all together keep them."""
+    rates = {name: getattr(options, name) for name in ("requests_per_minute", "tokens_per_minute")}
+    shares = {name: None if rate is None else rate / workers for name, rate in rates.items()}
+    return replace(options, connections=max(1, options.connections // workers), **shares)
 
 
-@dataclass(frozen=True)
-class Place:
-    """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned.
-
-    searching: how the choices of the method, a planner, are searched; its answer is then the tree.
+def placed(
+    ready: Configured,
+    pool: Pool | None,
+    task: str,
+    cell: Cell,
+    tuned: Mapping[Cell, int],
+    searching: Searching | None = None,
+) -> Configured:
+    """A configured method at the workers, if there are any. task: its name. tuned: the sizes that are not the cells'
+    own. searching: how its choices are searched, where the workers are to grow trees.
     """
-
-    task: str
-    cell: Cell
-    size: int | None = None
-    searching: Searching | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question for a worker. ticket: a number that it is known by until it ends.
-
-    identity: what the command takes the method to be. recorded: its effects so far.
-    """
-
-    ticket: int
-    place: Place
-    identity: Mapping[str, object]
-    asked: Asked
-    recorded: tuple[Effect, ...]
-
-
-@dataclass(frozen=True)
-class Parcel:
-    """What a worker has to tell: effects to record, each with its ticket, and costs by ticket."""
-
-    number: int
-    effects: tuple[tuple[int, Effect], ...]
-    told: Mapping[int, Told]
-
-
-@dataclass(frozen=True)
-class Trouble:
-    """An error on its way. An exception itself is not sent, for many cannot be unpickled."""
-
-    kind: str
-    message: str
-
-    @classmethod
-    def of(cls, error: Exception) -> Trouble:
-        """What to send for an error."""
-        kind = next((each for each in _SENT if isinstance(error, each)), None)
-        if kind is None:
-            known = isinstance(error, RegroundError)
-            return cls("", str(error) if known else f"{type(error).__name__}: {error}")
-        return cls(kind.__name__, str(error))
-
-    def error(self, where: str) -> RegroundError:
-        """The error again. where: the worker."""
-        kind = next((each for each in _SENT if each.__name__ == self.kind), RegroundError)
-        return kind(f"{where}: {self.message}")
-
-
-@dataclass(frozen=True)
-class Done:
-    """An answered question. trouble: the error of the run behind its failure."""
-
-    trajectory: Trajectory
-    told: Told | None
-    trouble: Trouble | None = None
-
-
-class Lost(Exception):
-    """The worker is gone: it, its machine or the way to it."""
+    if pool is None:
+        return ready
+    place = Place(task, cell, tuned.get(cell), searching)
+    return replace(ready, elsewhere=At(pool, place, identity_of(ready.settings)))
 
 
 class Remote(Protocol):
-    """A worker, from afar. Each call raises Lost where the worker is gone."""
+    """A worker, from afar."""
 
     async def call(self, method: str, *arguments: object) -> Any:
-        """What a method of `Worker` returns."""
+        """What a method of `Worker` returns. Raises Lost where the worker is gone."""
         ...
 
     def kill(self) -> None:
@@ -139,69 +88,24 @@ class Remote(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class _Carried:
-    """A question that a worker has."""
-
-    asked: Asked
-    journal: Journal
-    told: Tell
-
-
 @dataclass(eq=False)
 class _Hand:
-    """A worker in use. attending: writes what it sends, until it is gone."""
+    """A worker in use. number: its place among the workers. questions: how many it has. answered: how many it had."""
 
+    number: int
     remote: Remote
-    name: str
-    carried: dict[int, _Carried] = field(default_factory=dict)
-    finished: int = 0
-    attending: asyncio.Task[None] | None = None
+    questions: int = 0
+    answered: int = 0
 
-    async def attend(self) -> None:
-        """Write what the worker sends and confirm it, for ever. Raises Lost, or why it could not be written."""
-        confirmed = 0
-        while True:
-            parcel: Parcel = await self.remote.call("exchange", confirmed)
-            await gather(*(self._write(ticket, effect) for ticket, effect in parcel.effects))
-            for ticket, told in parcel.told.items():
-                if ticket in self.carried:
-                    self.carried[ticket].told(told)
-            confirmed = parcel.number
-
-    async def _write(self, ticket: int, effect: Effect) -> None:
-        one = self.carried.get(ticket)
-        if one is None:  # the run was ended; its method must not go on
-            raise Lost("its question was taken back")
-        await one.journal.append(one.asked.run, one.asked.id, effect)
-
-    async def solve(self, question: Question) -> Done:
-        """Let the worker answer a question. Raises Lost only when all that it had sent is in the journal."""
-        assert self.attending is not None
-        solving = asyncio.ensure_future(self.remote.call("solve", question))
-        solving.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for a lost one
-        try:
-            await asyncio.wait({solving, self.attending}, return_when=asyncio.FIRST_COMPLETED)
-            if self.attending.done():
-                self.attending.result()  # raises
-            done: Done | Trouble = await solving
-        except Lost:
-            self.remote.kill()
-            with suppress(Lost, TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self.attending), _FAREWELL)
-            self.attending.cancel()
-            raise
-        finally:
-            solving.cancel()
-        if isinstance(done, Trouble):
-            raise done.error(self.name)
-        return done
+    @property
+    def name(self) -> str:
+        return f"worker {self.number}"
 
 
 class Pool:
     """Workers, each with at most `capacity` questions at once. A worker that is lost is replaced.
 
-    start: begins a worker. notify: tells the user a line.
+    start: begins a worker. task: what it opens at once. notify: tells the user a line.
     """
 
     def __init__(
@@ -215,154 +119,135 @@ class Pool:
     ) -> None:
         self._start, self._task, self._notify = start, task, notify
         self._workers, self._capacity = workers, capacity
-        self._hands: list[_Hand] = []
-        self._starting: set[Remote] = set()
-        self._seats: list[asyncio.Task[None]] = []
+        self._hands: list[_Hand] = []  # those that are open
+        self._remotes: set[Remote] = set()  # those that begin, too
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._fruitless: Counter[int] = Counter()
         self._tickets = itertools.count()
         self._changed = asyncio.Condition()
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Pool:
-        self._seats = [asyncio.create_task(self._keep(number)) for number in range(self._workers)]
-        self._seats.append(asyncio.create_task(self._watch()))
+        for number in range(self._workers):
+            self._replace(number)
+        self._watch = asyncio.get_running_loop().call_later(_PATIENCE, self._tell)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the workers: with a farewell after a run, at once after an error or Ctrl-C."""
-        for seat in self._seats:
-            seat.cancel()
-        await asyncio.gather(*self._seats, return_exceptions=True)
+        self._watch.cancel()
+        for task in self._beginning:
+            task.cancel()
         if error is None:
             farewells = (hand.remote.call("close") for hand in self._hands)
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*farewells, return_exceptions=True), _FAREWELL)
-        for remote in (*self._starting, *(hand.remote for hand in self._hands)):
+        for remote in self._remotes:
             remote.kill()
-
-    async def ready(self) -> None:
-        """Return when every worker has begun. Raises the error that stops the run."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._error is not None or len(self._hands) == self._workers)
-        if self._error is not None:
-            raise self._error
-
-    def at(self, place: Place, identity: Mapping[str, object]) -> At:
-        """The port for one method. identity: what a worker must take it to be."""
-        return At(self, place, identity)
 
     async def solve(self, at: At, asked: Asked, journal: Journal, told: Tell) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
         for _ in range(MOST_LOSSES):
-            ticket = next(self._tickets)
-            hand = await self._free(ticket, _Carried(asked, journal, told))
+            hand = await self._free()
             try:
-                recorded = tuple(journal.load(asked.run, asked.id).values())
-                done = await hand.solve(Question(ticket, at.place, at.identity, asked, recorded))
+                last = await self._carry(hand, at, asked, journal, told)
             except Lost as why:
                 lost = why
+                await self._lose(hand, why)
                 continue
             finally:
-                await self._give_back(hand, ticket)
-            hand.finished += 1
-            if done.told is not None:
-                told(done.told)
-            return Solved(done.trajectory, None if done.trouble is None else done.trouble.error(hand.name))
+                hand.questions -= 1
+                async with self._changed:
+                    self._changed.notify_all()
+            hand.answered += 1
+            error = None if last.trouble is None else last.trouble.error(hand.name)
+            if last.trajectory is not None:
+                return Solved(last.trajectory, error)
+            assert error is not None
+            raise error
         raise RegroundError(f"{MOST_LOSSES} workers were lost with the question {asked.id}; the last one: {lost}")
 
-    async def _free(self, ticket: int, carried: _Carried) -> _Hand:
+    async def _carry(self, hand: _Hand, at: At, asked: Asked, journal: Journal, told: Tell) -> Parcel:
+        """Write what a worker sends of a question until its last parcel. Raises Lost, or why it cannot be written."""
+        recorded = tuple(journal.load(asked.run, asked.id).values())
+        question: Question | None = Question(at.place, at.identity, asked, recorded)
+        ticket = next(self._tickets)
+        while True:
+            parcel: Parcel = await hand.remote.call("solve", ticket, question)
+            await gather(*(journal.append(asked.run, asked.id, effect) for effect in parcel.effects))
+            if parcel.told is not None:
+                told(parcel.told)
+            if parcel.trajectory is not None or parcel.trouble is not None:
+                return parcel
+            question = None
+
+    async def _free(self) -> _Hand:
         """The worker with the fewest questions, as soon as one has room."""
 
         def room() -> list[_Hand]:
-            return [hand for hand in self._hands if len(hand.carried) < self._capacity]
+            return [hand for hand in self._hands if hand.questions < self._capacity]
 
         async with self._changed:
             await self._changed.wait_for(lambda: self._error is not None or room())
             if self._error is not None:
                 raise self._error
-            hand = min(room(), key=lambda each: len(each.carried))
-            hand.carried[ticket] = carried
+            hand = min(room(), key=lambda each: each.questions)
+            hand.questions += 1
             return hand
 
-    async def _give_back(self, hand: _Hand, ticket: int) -> None:
-        del hand.carried[ticket]
-        async with self._changed:
-            self._changed.notify_all()
+    def _replace(self, number: int, pause: float = 0.0) -> None:
+        task = asyncio.create_task(self._begin(number, pause))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
 
-    async def _keep(self, number: int) -> None:
-        """Keep one worker at work: begin it, attend to it, and begin another one when it is lost."""
-        fruitless = 0
-        while self._error is None:
-            finished, why = 0, "it ended"
-            try:
-                hand = await self._begin(number)
-                finished, why = await self._attended(hand)
-            except Lost as lost:
-                why = str(lost)
-            except Exception as error:
-                await self._fail(error)
-                return
-            fruitless = 0 if finished else fruitless + 1
-            if fruitless == MOST_LOSSES:
-                await self._fail(ConfigurationError(f"a worker ended {MOST_LOSSES} times without an answer: {why}"))
-                return
-            self._notify(f"worker {number} was lost ({why}); its questions go to others")
-            await asyncio.sleep(0.1 * 2**fruitless)
-
-    async def _begin(self, number: int) -> _Hand:
-        remote = self._start()
-        self._starting.add(remote)
+    async def _begin(self, number: int, pause: float) -> None:
+        await asyncio.sleep(pause)
         try:
-            trouble: Trouble | None = await remote.call("open", self._task)
-        except Lost:
-            remote.kill()
-            self._starting.discard(remote)
-            raise
-        if trouble is not None:
-            raise trouble.error(f"worker {number}")
-        hand = _Hand(remote, f"worker {number}")
-        hand.attending = asyncio.create_task(hand.attend())
-        async with self._changed:
-            self._hands.append(hand)
-            self._starting.discard(remote)
-            self._changed.notify_all()
-        return hand
+            hand = _Hand(number, self._start())
+            self._remotes.add(hand.remote)
+            trouble: Trouble | None = await hand.remote.call("open", self._task)
+            if trouble is not None:
+                raise trouble.error(hand.name)
+        except Lost as why:
+            await self._lose(hand, why)
+        except Exception as error:
+            await self._fail(error)
+        else:
+            async with self._changed:
+                self._hands.append(hand)
+                self._changed.notify_all()
 
-    async def _attended(self, hand: _Hand) -> tuple[int, str]:
-        """Return when a worker is lost: the number of questions that it answered, and why."""
-        assert hand.attending is not None
-        try:
-            await asyncio.wait({hand.attending})
-            hand.attending.result()
-        except asyncio.CancelledError:
-            if not hand.attending.done() or being_cancelled():  # this task, and not the attending
-                hand.attending.cancel()
-                raise
-        except Lost as lost:
-            return hand.finished, str(lost)
-        finally:
-            if hand.attending.done():
-                hand.remote.kill()
-                self._hands.remove(hand)
-        return hand.finished, "it does not answer"
+    async def _lose(self, hand: _Hand, why: Lost) -> None:
+        """Begin another worker in place of a lost one, at the first of its questions that tells."""
+        if hand.remote not in self._remotes:
+            return
+        self._remotes.remove(hand.remote)
+        self._hands = [each for each in self._hands if each is not hand]
+        hand.remote.kill()
+        self._fruitless[hand.number] = 0 if hand.answered else self._fruitless[hand.number] + 1
+        if self._fruitless[hand.number] == MOST_LOSSES:
+            await self._fail(ConfigurationError(f"a worker ended {MOST_LOSSES} times without an answer: {why}"))
+            return
+        self._notify(f"{hand.name} was lost ({why}); its questions go to others")
+        self._replace(hand.number, 0.1 * 2 ** self._fruitless[hand.number])
 
     async def _fail(self, error: Exception) -> None:
         """Stop the run."""
         async with self._changed:
-            self._error = self._error if self._error is not None else error
+            self._error = self._error or error
             self._changed.notify_all()
 
-    async def _watch(self) -> None:
+    def _tell(self) -> None:
         """Say what is waited for where no worker begins."""
-        await asyncio.sleep(_PATIENCE)
         if not self._hands and self._error is None:
             self._notify("no worker has begun yet; each waits for a free CPU of the cluster (ray_cpus)")
 
 
 @dataclass(frozen=True)
 class At:
-    """One method at the workers; an Elsewhere."""
+    """One method at the workers; an Elsewhere. identity: what a worker must take the method to be."""
 
     pool: Pool
     place: Place

@@ -1,95 +1,132 @@
-"""A worker: builds what the command would build, from the same options, and answers the questions that it is sent."""
+"""A worker: builds what the command would build, from the same options, and answers the questions that it is sent.
+
+What is sent, either way, is names, settings and what was recorded; no open client is.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
 
-from reground.app.cluster.pool import Done, Parcel, Place, Question, Spec, Trouble, changed
+from reground import __version__
+from reground.app.benchmark import Bench, open_benches
+from reground.app.options import Benchmark, Measuring
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.journal import Effect
+from reground.core.method import Method
 from reground.core.run import Event
-from reground.evaluation.runner import FATAL, EvalSettings, Told, solve_here
+from reground.core.trajectory import Trajectory
+from reground.evaluation.compare import Cell
+from reground.evaluation.runner import FATAL, Asked, EvalSettings, Told, solve_here
+from reground.evaluation.tasks import load_task
+from reground.training.critics.collect import Growing, Searching
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+_SENT = (*FATAL, DataError)
+"""Errors that stop a run and keep their class on the way."""
+_OF_THE_COMMAND = frozenset({"judge", "judge_weights"})
+"""Settings of the model that a worker has not: answers are rated where the run folder is."""
 
-    from reground.app.benchmark import Bench
-    from reground.core.method import Method
+Order = TypeVar("Order", bound=Benchmark)
 
 
-class Outbox:
-    """Effects and costs of all questions of a worker.
+def changed(order: Order, **values: Any) -> Order:
+    """An order with other values. Where it names a file of questions, its task is made from that again."""
+    if getattr(order, "questions", None) is not None:
+        values["task"] = ""
+    return replace(order, **values)
 
-    The command calls `exchange` again and again. Each call confirms the parcel before it, so that the methods behind
-    its effects go on, and returns the next parcel as soon as there is something in it. So effects that wait together
-    share one way there and back.
+
+@dataclass(frozen=True)
+class Spec:
+    """What a worker builds its parts from. folder: where the command was given, for relative paths."""
+
+    order: Benchmark
+    methods: tuple[str, ...]
+    folder: Path
+    version: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned.
+
+    searching: how the choices of the method, a planner, are searched; its answer is then the tree.
     """
 
-    def __init__(self) -> None:
-        self._effects: list[tuple[int, Effect, asyncio.Future[None]]] = []
-        self._sent: list[tuple[int, asyncio.Future[None]]] = []
-        self._told: dict[int, Told] = {}
-        self._number = 0
-        self._open: Counter[int] = Counter()
-        self._changed = asyncio.Event()
-        self._confirmed = asyncio.Condition()
-
-    async def put(self, ticket: int, effect: Effect) -> None:
-        """Return when the command has written the effect."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._effects.append((ticket, effect, done))
-        self._open[ticket] += 1
-        self._changed.set()
-        await done
-
-    def tell(self, ticket: int, told: Told) -> None:
-        """Report a cost with the next parcel."""
-        before = self._told.get(ticket)
-        self._told[ticket] = told if before is None else told.after(before)
-        self._changed.set()
-
-    async def end(self, ticket: int) -> Told | None:
-        """Return when every effect of a question is written, also those that its method no longer waits for.
-
-        Returns the cost that was not sent yet.
-        """
-        async with self._confirmed:
-            await self._confirmed.wait_for(lambda: not self._open[ticket])
-        del self._open[ticket]
-        return self._told.pop(ticket, None)
-
-    async def exchange(self, confirmed: int) -> Parcel:
-        """Confirm the last parcel, and return the next one."""
-        if confirmed == self._number:
-            for ticket, done in self._sent:
-                self._open[ticket] -= 1
-                if not done.done():
-                    done.set_result(None)
-            self._sent = []
-            async with self._confirmed:
-                self._confirmed.notify_all()
-        await self._changed.wait()
-        self._changed.clear()
-        effects, self._effects = self._effects, []
-        told, self._told = self._told, {}
-        self._sent += [(ticket, done) for ticket, _, done in effects]
-        self._number += 1
-        return Parcel(self._number, tuple((ticket, effect) for ticket, effect, _ in effects), told)
+    task: str
+    cell: Cell
+    size: int | None = None
+    searching: Searching | None = None
 
 
-class SentJournal:
-    """A question's journal at a worker: what was recorded came with the question, what is new goes to the outbox."""
+@dataclass(frozen=True)
+class Question:
+    """A question for a worker. identity: what the command takes the method to be. recorded: its effects so far."""
 
-    def __init__(self, outbox: Outbox, ticket: int, recorded: Iterable[Effect]) -> None:
-        self._outbox, self._ticket = outbox, ticket
+    place: Place
+    identity: Mapping[str, object]
+    asked: Asked
+    recorded: tuple[Effect, ...]
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """An error on its way. An exception itself is not sent, for many cannot be unpickled."""
+
+    kind: str
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Trouble:
+        """What to send for an error."""
+        kind = next((each.__name__ for each in _SENT if isinstance(error, each)), "")
+        known = isinstance(error, RegroundError)
+        return cls(kind, str(error) if known else f"{type(error).__name__}: {error}")
+
+    def error(self, where: str) -> RegroundError:
+        """The error again. where: the worker."""
+        kind = next((each for each in _SENT if each.__name__ == self.kind), RegroundError)
+        return kind(f"{where}: {self.message}")
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What there is of a question since the last parcel: effects to record, in their order, and its cost.
+
+    The last parcel has the trajectory, or the trouble that left none. Trouble beside a trajectory is the error of the
+    run behind its failure.
+    """
+
+    effects: tuple[Effect, ...]
+    told: Told | None
+    trajectory: Trajectory | None = None
+    trouble: Trouble | None = None
+
+
+class Lost(Exception):
+    """The worker is gone: it, its machine or the way to it."""
+
+
+class Work:
+    """A question in work, and the journal of its run.
+
+    The command calls `parcel` again and again. Each call says that the parcel before it is written, so that the method
+    behind its effects goes on; so no method sees what a crash could take back.
+    """
+
+    def __init__(self, recorded: tuple[Effect, ...]) -> None:
         self._recorded = {(effect.span, effect.ordinal): effect for effect in recorded}
+        self._effects: list[tuple[Effect, asyncio.Future[None]]] = []
+        self._sent: list[asyncio.Future[None]] = []
+        self._told: Told | None = None
+        self._ended: tuple[Trajectory | None, Trouble | None] | None = None
+        self._changed = asyncio.Event()
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
         """What the command had recorded of the question when it sent it."""
@@ -97,33 +134,47 @@ class SentJournal:
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect is in the command's journal."""
-        await self._outbox.put(self._ticket, effect)
+        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._effects.append((effect, written))
+        self._changed.set()
+        await written
 
     def observe(self, event: Event) -> None:
-        """Report what the event tells."""
-        self._outbox.tell(self._ticket, Told.of(event))
+        """Report the cost with the next parcel."""
+        told = Told.of(event)
+        self._told = told if self._told is None else told.after(self._told)
+        self._changed.set()
 
+    def end(self, trajectory: Trajectory | None, trouble: Trouble | None) -> None:
+        """Send the result with the next parcel, behind effects that the method no longer waits for."""
+        self._ended = trajectory, trouble
+        self._changed.set()
 
-_JUDGES = frozenset({"judge", "judge_weights"})
+    async def parcel(self) -> Parcel:
+        """The next parcel, as soon as there is something in it; what was in the last one is written."""
+        for written in self._sent:
+            if not written.done():
+                written.set_result(None)
+        await self._changed.wait()
+        self._changed.clear()
+        effects = tuple(effect for effect, _ in self._effects)
+        self._sent = [written for _, written in self._effects]
+        told, self._told, self._effects = self._told, None, []
+        return Parcel(effects, told, *(self._ended or ()))
 
 
 class Worker:
-    """One event loop with models, documents and methods of its own. It has no file of the run.
-
-    An error is returned as Trouble, for what is raised here would have to be pickled.
-    """
+    """One event loop with models, documents and methods of its own. It has no file of the run."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._opened = AsyncExitStack()
         self._benches: dict[str, asyncio.Task[Bench]] = {}
         self._methods: dict[Place, Method] = {}
-        self._outbox = Outbox()
+        self._works: dict[int, tuple[Work, asyncio.Task[None]]] = {}
 
     async def open(self, task: str) -> Trouble | None:
         """Open the parts for a task, so that the first questions need not wait for them."""
-        from reground import __version__
-
         try:
             if self._spec.folder.is_dir():
                 os.chdir(self._spec.folder)
@@ -134,56 +185,57 @@ class Worker:
             return Trouble.of(error)
         return None
 
-    async def solve(self, question: Question) -> Done | Trouble:
-        """Answer a question."""
-        try:
-            return await self._solve(question)
-        except Exception as error:
-            return Trouble.of(error)
-
-    async def exchange(self, confirmed: int) -> Parcel:
-        """What there is to write and to tell; see Outbox."""
-        return await self._outbox.exchange(confirmed)
+    async def solve(self, ticket: int, question: Question | None) -> Parcel:
+        """The next parcel of a question. ticket: its number at this worker. question: itself, at the first call."""
+        if question is not None:
+            work = Work(question.recorded)
+            self._works[ticket] = work, asyncio.create_task(self._solve(question, work))
+        parcel = await self._works[ticket][0].parcel()
+        if parcel.trajectory is not None or parcel.trouble is not None:
+            del self._works[ticket]
+        return parcel
 
     async def close(self) -> None:
         """Close models and documents."""
         await self._opened.aclose()
 
-    async def _solve(self, question: Question) -> Done:
-        method = await self._working(question)
-        journal = SentJournal(self._outbox, question.ticket, question.recorded)
-        solved = await solve_here(method, question.asked, journal, journal.observe)
-        told = await self._outbox.end(question.ticket)
-        fatal = Trouble.of(solved.error) if isinstance(solved.error, FATAL) else None
+    async def _solve(self, question: Question, work: Work) -> None:
+        try:
+            solved = await solve_here(await self._working(question), question.asked, work, work.observe)
+        except Exception as error:
+            work.end(None, Trouble.of(error))
+            return
         trajectory = solved.trajectory
         if question.place.searching is not None:
             trajectory = trajectory.model_copy(update={"steps": ()})  # a tree is all that is kept of its search
-        return Done(trajectory, told, fatal)
+        work.end(trajectory, Trouble.of(solved.error) if isinstance(solved.error, FATAL) else None)
 
     async def _working(self, question: Question) -> Method:
-        """What works on a question: its place's method, or the search of that method's choices."""
-        place, example = question.place, question.asked.example
-        method = await self._method(place, question.identity)
-        if place.searching is None:
-            return method
+        """What works on a question: its place's method, or the search of that method's choices.
+
+        Raises ConfigurationError where the method is not the one that the command takes it to be.
+        """
         from reground.methods.cr_planner import CRPlanner
-        from reground.training.critics.collect import Growing
 
-        assert isinstance(method, CRPlanner) and example is not None
-        bench = await self._bench(place.task)
-        return Growing(
-            planner=method, task=bench.task, example=example, searching=place.searching, sandbox=bench.sandbox
-        )
-
-    async def _method(self, place: Place, wanted: Mapping[str, object]) -> Method:
-        """A place's method. Raises ConfigurationError where it is not the one that the command takes it to be."""
+        place, example = question.place, question.asked.example
         bench = await self._bench(place.task)
         if place not in self._methods:
             sized = bench if place.size is None else replace(bench, tuned={place.cell: place.size})
             ready = sized.configure(place.cell, EvalSettings(place.cell.method, self._spec.order.model), Budget())
-            _compare(identity_of(ready.settings), wanted)
+            for name, own in identity_of(ready.settings).items():
+                if own != (wanted := question.identity[name]):
+                    raise ConfigurationError(
+                        f"its {name} would be {own!r}, and here {wanted!r}: "
+                        "give every machine the same files and packages"
+                    )
             self._methods[place] = ready.method
-        return self._methods[place]
+        method = self._methods[place]
+        if place.searching is None:
+            return method
+        assert isinstance(method, CRPlanner) and example is not None
+        return Growing(
+            planner=method, task=bench.task, example=example, searching=place.searching, sandbox=bench.sandbox
+        )
 
     async def _bench(self, task: str) -> Bench:
         """The bench of a task, opened once for all questions that wait for it."""
@@ -192,22 +244,17 @@ class Worker:
         return await asyncio.shield(self._benches[task])
 
     async def _open_bench(self, task: str) -> Bench:
-        from reground.app.benchmark import open_benches
-        from reground.app.options import Measuring
-        from reground.app.session import Quietly
-        from reground.evaluation.tasks import load_task
-
         order = self._spec.order
         if isinstance(order, Measuring):
-            order = changed(order, judge=None)  # answers are rated where the run folder is
-        opening = open_benches(order, self._spec.methods, [load_task(task, order.data)], self._spec.folder, Quietly())
+            order = changed(order, judge=None)
+        opening = open_benches(order, self._spec.methods, [load_task(task, order.data)], self._spec.folder)
         (bench,) = await self._opened.enter_async_context(opening)
         return bench
 
 
 def identity_of(settings: EvalSettings) -> dict[str, object]:
     """What has to be equal for a method to be the same at the command and at a worker."""
-    model = {key: value for key, value in settings.model_settings.items() if key not in _JUDGES}
+    model = {key: value for key, value in settings.model_settings.items() if key not in _OF_THE_COMMAND}
     return {
         "method": settings.method,
         "settings": settings.method_settings,
@@ -215,11 +262,3 @@ def identity_of(settings: EvalSettings) -> dict[str, object]:
         "model settings": model,
         "documents": settings.retriever,
     }
-
-
-def _compare(own: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    for name, value in wanted.items():
-        if own[name] != value:
-            raise ConfigurationError(
-                f"its {name} would be {own[name]!r}, and here {value!r}: give every machine the same files and packages"
-            )
