@@ -131,8 +131,12 @@ def best_threshold(true: Sequence[float], false: Sequence[float]) -> float:
 
 def in_units(check: Check | None, score: float) -> float:
     """A score from 0 to 1 in the check's own units: a probability, or a cosine."""
-    reading = getattr(None if check is None else check.scorer, "reading", None)
-    return score if reading is None else reading.unread(score)
+    if check is None:
+        return score
+    share = min(1 - 1e-12, max(1e-12, score))
+    least, width = check.reading.least, check.reading.width
+    found = least + width * math.log(share / (1 - share))
+    return found if width != 1 else 1 / (1 + math.exp(-found))
 
 
 async def scored(check: Check | None, claims: Sequence[Made], scores: dict[str, list[float]]) -> tuple[float, float]:
@@ -145,7 +149,7 @@ async def scored(check: Check | None, claims: Sequence[Made], scores: dict[str, 
     if check is None:
         best = [each.best for each in compared]
     else:
-        best = await rescored(compared, check.scorer, Run(), candidates=check.candidates)
+        best = await rescored(compared, check, Run(), candidates=check.candidates)
     for (kind, _, _), (score, _) in zip(claims, best, strict=True):
         scores[kind].append(score)
     return time.process_time() - cpu, time.perf_counter() - clock

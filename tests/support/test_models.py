@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import reground
 from reground.app.result import Result
-from reground.app.support import Embedding, Judged, Reading
+from reground.app.support import Check, Reading, embedding_scores, judge_scores
 from reground.core.budget import Budget
 from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError
@@ -115,7 +116,7 @@ class Flat:
 async def test_an_embedder_compares_all_claims_in_one_call_and_the_journal_keeps_it() -> None:
     pytest.importorskip("numpy")
     answer, run = await answered(SAID)
-    check = Embedding(flat := Flat(), Reading(0.9, 0.1))
+    check = Check("flat", partial(embedding_scores, flat := Flat()), Reading(0.9, 0.1))
     said = await checked(answer, QUESTION, run.steps, run, check=check)
     assert [each.supported for each in said.sentences] == [True, False]
     assert flat.calls == 2, "once for the claims and once for the sentences"
@@ -131,7 +132,7 @@ async def test_a_reranker_reads_the_claim_as_its_query() -> None:
         return [3.0 if "2850" in pair.context and "2850" in pair.candidate else -3.0 for pair in pairs]
 
     answer, run = await answered(SAID)
-    check = Judged(Judge("critic", score, frame="Question:\n"), Reading(0.0))
+    check = Check("critic", partial(judge_scores, Judge("critic", score, frame="Question:\n")), Reading(0.0))
     said = await checked(answer, QUESTION, run.steps, run, check=check)
     assert [each.supported for each in said.sentences] == [True, False]
     assert said.sentences[0].score == pytest.approx(0.9526, abs=1e-3)
@@ -183,14 +184,6 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_paid(
     with pytest.raises(ConfigurationError, match=why):
         ask(docs, model, **options)
     assert not model.calls
-
-
-@pytest.mark.parametrize("reading", [Reading(0.7, 0.1), Reading(1.5, odds=True)])
-def test_a_score_can_be_read_back(reading: Reading) -> None:
-    assert reading.of(reading.least) == 0.5
-    assert reading.of(reading.least - 1) < 0.3 < 0.7 < reading.of(reading.least + 1)
-    shown = reading.unread(0.5)
-    assert shown == pytest.approx(0.8176 if reading.odds else 0.7, abs=1e-3)
 
 
 def test_a_model_of_entailment_gives_its_log_odds(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) 
 
 @asynccontextmanager
 async def open_benches(
-    options: Benchmark, methods: Sequence[str], tasks: Sequence[Task], out: Path, opening: Opening = Opening()
+    options: Benchmark, methods: Sequence[str], tasks: Sequence[Task], out: Path, opening: Opening | None = None
 ) -> AsyncIterator[list[Bench]]:
     """Open a bench for each task, all in one session. out: the folder of the run, for a judge's ratings."""
     async with AsyncExitStack() as opened:

@@ -12,13 +12,17 @@ import difflib
 import re
 import typing
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from reground.app.identity import PARTS
 from reground.app.signature import meanings
 from reground.core.answers import AnswerForm
+from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
@@ -27,12 +31,9 @@ from reground.core.programs import Sandbox
 from reground.core.user_code import Entry, entries, load_file
 from reground.methods import METHODS
 from reground.models import PROVIDERS
-
-if typing.TYPE_CHECKING:
-    from pydantic import TypeAdapter
-
-    from reground.core.budget import Budget
-    from reground.models.options import Listing, ModelOptions
+from reground.models.options import Listing, ModelOptions
+from reground.models.pull import ALIASES
+from reground.models.wrappers import wrap
 
 _PAID = ("openai/", "anthropic/", "gemini/")
 """The models that may cost something; the others run on the user's own machines."""
@@ -52,83 +53,90 @@ def providers() -> dict[str, Entry]:
     return entries(PROVIDERS, "reground.models")
 
 
-def named(name: str) -> str:
-    """The method's name as it is listed, e.g. search_agent for search-agent.
+@dataclass(frozen=True)
+class _Listed:
+    """What a method's name stands for. name: as it is listed. settings: those of its preset."""
 
-    Raises ConfigurationError, with similar names as a hint, if there is no such method.
+    name: str
+    cls: type[Method]
+    presets: Mapping[str, Mapping[str, object]]
+    settings: Mapping[str, object]
+
+
+def _listed(name: str) -> _Listed:
+    """The method of `method`, of `method+preset` or of the user's own .py file, which is run once however often it is
+    asked for. A hyphen may stand for an underscore.
+
+    Raises ConfigurationError, with similar names as a hint.
     """
-    method_class(name)
     if name.endswith(".py"):
-        return name
-    return "+".join(filter(None, _split_preset(name)))
-
-
-def _split_preset(name: str) -> tuple[str, str]:
-    """Split a name into the method's listed name or file, and the preset; "" means no preset."""
-    if name.endswith(".py"):
-        return name, ""
+        file = Path(name).absolute()
+        return _of_file(name, file, file.stat().st_mtime_ns if file.is_file() else 0)
     method, _, preset = name.partition("+")
-    method = _listed(method, methods())
-    return method, _listed(preset, presets(method)) if preset else ""
+    method = _underscored(method, methods())
+    if method not in methods():
+        raise ConfigurationError(f"no method is called {method!r}; {did_you_mean(method, methods())}")
+    return _of_module(name, method, preset, methods()[method].load())
 
 
-def _listed(name: str, known: Container[str]) -> str:
-    """The name as it is listed: a hyphen may stand for an underscore."""
+@cache
+def _of_file(name: str, file: Path, changed: int) -> _Listed:
+    return _of_module(name, name, "", load_file(file, "method"))
+
+
+def _of_module(name: str, method: str, preset: str, loaded: Any) -> _Listed:
+    """loaded: the module that names the class in METHOD, or the class itself; presets are in its PRESETS."""
+    presets = {"paper": {}, **getattr(loaded, "PRESETS", {})}
+    preset = _underscored(preset, presets)
+    if preset and preset not in presets:
+        raise ConfigurationError(f"{method} has no preset {preset!r}; {did_you_mean(preset, presets)}")
+    cls = loaded if isinstance(loaded, type) else getattr(loaded, "METHOD", None)
+    if not isinstance(cls, type):
+        raise ConfigurationError(f"{name} names no class in METHOD")
+    return _Listed("+".join(filter(None, (method, preset))), cls, presets, presets[preset] if preset else {})
+
+
+def _underscored(name: str, known: Container[str]) -> str:
     other = name.replace("-", "_")
     return other if name not in known and other in known else name
 
 
-def _loaded(name: str) -> Any:
-    """What holds a method: the module that names its class in METHOD, or the class itself."""
-    if name.endswith(".py"):
-        return load_file(Path(name), "method")
-    if name in methods():
-        return methods()[name].load()
-    raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
+def named(name: str) -> str:
+    """The method's name as it is listed, e.g. search_agent for search-agent. Raises ConfigurationError."""
+    return _listed(name).name
 
 
-def presets(name: str) -> dict[str, Mapping[str, object]]:
+def presets(name: str) -> Mapping[str, Mapping[str, object]]:
     """A method's presets. "paper" stands for the defaults; a module adds others in PRESETS."""
-    return {"paper": {}, **getattr(_loaded(_split_preset(name)[0]), "PRESETS", {})}
+    return _listed(name).presets
 
 
 def preset_settings(name: str) -> Mapping[str, object]:
     """The settings of `method+preset`; {} for a name without a preset. Raises ConfigurationError for an unknown one."""
-    method, preset = _split_preset(name)
-    if not preset:
-        return {}
-    known = presets(method)
-    if preset not in known:
-        raise ConfigurationError(f"{method} has no preset {preset!r}; {did_you_mean(preset, known)}")
-    return known[preset]
+    return _listed(name).settings
 
 
 def method_class(name: str) -> type[Method]:
-    """The class of `method`, of `method+preset` or of the user's own .py file.
-
-    Raises ConfigurationError, with similar names as a hint.
-    """
-    loaded = _loaded(_split_preset(name)[0])
-    preset_settings(name)
-    found = loaded if isinstance(loaded, type) else getattr(loaded, "METHOD", None)
-    if not isinstance(found, type):
-        raise ConfigurationError(f"{name} names no class in METHOD")
-    return found
+    """The class of a method. Raises ConfigurationError, with similar names as a hint."""
+    return _listed(name).cls
 
 
 def needs(name: str) -> frozenset[str]:
     """Which of retriever and sandbox the method requires."""
-    required = {
-        f.name
-        for f in dataclasses.fields(_as_dataclass(method_class(name)))
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-    }
+    required = {f.name for f in _fields(name) if _default(f) is dataclasses.MISSING}
     return frozenset(required & {"retriever", "sandbox"})
 
 
 def fields_of(name: str) -> frozenset[str]:
     """The names of a method's fields, both parts and settings."""
-    return frozenset(f.name for f in dataclasses.fields(_as_dataclass(method_class(name))))
+    return frozenset(f.name for f in _fields(name))
+
+
+def _fields(name: str) -> tuple[dataclasses.Field[Any], ...]:
+    cls: Any = method_class(name)
+    if not dataclasses.is_dataclass(cls):
+        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is not a dataclass, so it has no settings to read")
+    return dataclasses.fields(cls)
 
 
 def build_method(
@@ -169,11 +177,7 @@ def setting_defaults(name: str) -> dict[str, object]:
 
     Prompts and other objects are left out.
     """
-    defaults = {
-        f.name: _default(f)
-        for f in dataclasses.fields(_as_dataclass(method_class(name)))
-        if f.name not in PARTS | {"critics", "prompts"}
-    }
+    defaults = {f.name: _default(f) for f in _fields(name) if f.name not in PARTS | {"critics", "prompts"}}
     return {key: value for key, value in {**defaults, **preset_settings(name)}.items() if _is_plain(value)}
 
 
@@ -194,17 +198,9 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _as_dataclass(cls: type[Any]) -> type[Any]:
-    if not dataclasses.is_dataclass(cls):
-        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is not a dataclass, so it has no settings to read")
-    return cls
-
-
 def _read_settings(
     name: str, cls: type[Method], settings: Mapping[str, object], known: frozenset[str]
 ) -> dict[str, object]:
-    from pydantic import TypeAdapter, ValidationError
-
     hints = typing.get_type_hints(cls)
     read: dict[str, object] = {}
     for key, value in settings.items():
@@ -236,14 +232,14 @@ def _check_bounds(name: str, key: str, value: object) -> None:
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
-    if key.endswith("temperature"):
-        if not 0 <= value <= _MOST_TEMPERATURE:
-            why = f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
-            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}")
-    elif isinstance(value, int):
-        most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
-        if value > most:
-            raise ConfigurationError(f"the setting {key} of {name} cannot be {value}: it must be at most {most}")
+    most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
+    if key.endswith("temperature") and not 0 <= value <= _MOST_TEMPERATURE:
+        why = f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
+    elif isinstance(value, int) and value > most:
+        why = f"it must be at most {most}"
+    else:
+        return
+    raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}")
 
 
 def _prompts(name: str, cls: type[Any], given: object) -> object:
@@ -287,8 +283,6 @@ def provider_module(spec: str) -> tuple[Any, str]:
 
 def _no_provider(spec: str) -> str:
     """The error message for a model's name that begins with no known provider."""
-    from reground.models.pull import ALIASES
-
     provider, slash, _ = spec.partition("/")
     if slash and difflib.get_close_matches(provider, providers(), n=1, cutoff=0.75):
         return f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}"
@@ -306,9 +300,6 @@ def _no_provider(spec: str) -> str:
 
 def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
     """Load the model `provider/model`, wrapped with limits, retries and, if set, the cache."""
-    from reground.models.options import ModelOptions
-    from reground.models.wrappers import wrap
-
     options = options if options is not None else ModelOptions()
     module, model = provider_module(spec)
     adapter: LanguageModel = module.create(model, options)
@@ -317,8 +308,6 @@ def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
 
 def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageModel:
     """Load a helper model (a rewriter or a critic) with the main model's options, but without its adapter."""
-    from reground.models.options import ModelOptions
-
     options = options if options is not None else ModelOptions()
     price = options.price if spec.startswith(_PAID) else None
     return load_model(spec, dataclasses.replace(options, adapter=None, price=price))
@@ -351,8 +340,6 @@ async def model_listings(options: ModelOptions, only: Sequence[str] | None = Non
 
 
 async def _listings(name: str, options: ModelOptions) -> list[Listing]:
-    from reground.models.options import Listing
-
     try:
         module, _ = provider_module(f"{name}/<model>")
         available = getattr(module, "available", None)
@@ -366,7 +353,5 @@ async def found_servers() -> list[Listing]:
 
     Nothing else is asked, and no key is sent to a server whose address the user did not give.
     """
-    from reground.models.options import ModelOptions
-
     found = await model_listings(ModelOptions(), only=LOCAL_SERVERS)
     return [each for listings in found.values() for each in listings if each.usable]

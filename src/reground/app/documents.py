@@ -12,23 +12,25 @@ import inspect
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from reground.app.options import Web
+from reground.app.options import Reranking, Searching, Web
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.paths import expanded, indexes_dir
 from reground.core.user_code import load_file, plugged
-
-if TYPE_CHECKING:
-    from reground.app.options import Reranking, Searching
-    from reground.retrieval.index import IndexRetriever
-    from reground.retrieval.settings import IndexReport, IndexSettings, Preset, Progress
+from reground.retrieval.documents import read_documents
+from reground.retrieval.index import IndexRetriever, build_index, open_index
+from reground.retrieval.rerank import known, rerank
+from reground.retrieval.scan import find_files, written
+from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
+from reground.retrieval.storage import holds_index
+from reground.text.languages import language_code
 
 T = TypeVar("T")
 
@@ -133,7 +135,7 @@ async def corpus_retriever(
             return await stoppable(partial(_open, Path(corpus), language, retrieval, on_report), on_index)
         except IndexBusy:
             if on_index is not None:
-                on_index(_waiting())
+                on_index(Progress(waiting=True))
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LATE)
 
@@ -141,10 +143,8 @@ async def corpus_retriever(
 def check_reranker(options: Reranking) -> None:
     """Refuse an unknown preset or kind of reranker before anything is indexed. Raises ConfigurationError."""
     if options.retrieval is not None:
-        _preset(options.retrieval)
+        preset(options.retrieval)
     if options.rerank is not None:
-        from reground.retrieval.rerank import known
-
         known(options.rerank)
 
 
@@ -156,13 +156,11 @@ def reranked(retriever: Retriever, options: Reranking, *, closes: bool = True, u
     """
     spec = options.rerank
     if spec is None and options.retrieval is not None:
-        spec = _preset(options.retrieval).rerank
-    elif spec is None and usual is not None and _by_words(retriever):
+        spec = preset(options.retrieval).rerank
+    elif spec is None and isinstance(retriever, IndexRetriever) and retriever.manifest.settings["kind"] == "bm25":
         spec = usual
     if spec is None:
         return retriever
-    from reground.retrieval.rerank import rerank
-
     return rerank(
         retriever,
         spec,
@@ -173,18 +171,6 @@ def reranked(retriever: Retriever, options: Reranking, *, closes: bool = True, u
     )
 
 
-def _by_words(retriever: Retriever) -> bool:
-    from reground.retrieval.index import IndexRetriever
-
-    return isinstance(retriever, IndexRetriever) and retriever.manifest.settings["kind"] == "bm25"
-
-
-def _waiting() -> Progress:
-    from reground.retrieval.settings import Progress
-
-    return Progress(waiting=True)
-
-
 async def stoppable(
     work: Callable[[Callable[[Progress], None]], T], on_index: Callable[[Progress], None] | None = None
 ) -> T:
@@ -193,8 +179,7 @@ async def stoppable(
     After a cancellation, such as Ctrl-C, the work ends at its next report. This function waits only a moment for that:
     a longer library call continues in the background, and the next build removes what it has written.
     """
-    result: Future[T] = Future()
-    stopped = threading.Event()
+    stopped, ended = threading.Event(), threading.Event()
 
     def watch(progress: Progress) -> None:
         if stopped.is_set():
@@ -202,21 +187,17 @@ async def stoppable(
         if on_index is not None:
             on_index(progress)
 
-    def run() -> None:
-        result.set_running_or_notify_cancel()
+    def run() -> T:
         try:
-            result.set_result(work(watch))
-        except BaseException as error:
-            result.set_exception(error)
+            return work(watch)
+        finally:
+            ended.set()
 
-    # A daemon thread, because the loop and the interpreter wait for asyncio's own threads when they end.
-    thread = threading.Thread(target=run, name=BACKGROUND, daemon=True)
-    thread.start()
     try:
-        return await asyncio.wrap_future(result)
+        return await in_daemon(run, name=BACKGROUND)
     except asyncio.CancelledError:
         stopped.set()
-        thread.join(_MOMENT)
+        ended.wait(_MOMENT)
         raise
 
 
@@ -227,12 +208,23 @@ def _open(
     on_report: Callable[[IndexReport], None] | None,
     on_index: Callable[[Progress], None],
 ) -> Retriever:
-    from reground.retrieval.index import build_index, open_index
-
+    """An index that is of the language and the kind that are asked for, or one made of documents."""
     Source(path).check()
     path = expanded(path)
     if is_index(path):
-        return _suiting(open_index(path), path, language, retrieval)
+        index = open_index(path)
+        made_with, kind = index.manifest.settings["language"], index.manifest.settings["kind"]
+        if language is not None and language_code(language) != made_with:
+            raise ConfigurationError(
+                f"the index {path} was made with the language {made_with}: leave --language out, "
+                f"or make it again with reground index --language {language}"
+            )
+        if retrieval is not None and preset(retrieval).kind != kind:
+            raise ConfigurationError(
+                f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {preset(retrieval).kind}: "
+                f"give the documents, or make it again with reground index --retrieval {retrieval}"
+            )
+        return index
     settings = default_settings(retrieval)
     settings = settings if language is None else replace(settings, language=language)
     out = cached_index_path(path, settings)
@@ -242,47 +234,18 @@ def _open(
     return open_index(out)
 
 
-def _suiting(index: IndexRetriever, place: Path, language: str | None, retrieval: str | None) -> IndexRetriever:
-    """The index, if it is of the language and the kind that are asked for. Raises ConfigurationError."""
-    from reground.text.languages import language_code
-
-    made_with = index.manifest.settings["language"]
-    if language is not None and language_code(language) != made_with:
-        raise ConfigurationError(
-            f"the index {place} was made with the language {made_with}: leave --language out, "
-            f"or make it again with reground index --language {language}"
-        )
-    if retrieval is not None and _preset(retrieval).kind != (kind := index.manifest.settings["kind"]):
-        raise ConfigurationError(
-            f"the index {place} is of the kind {kind}, and --retrieval {retrieval} needs {_preset(retrieval).kind}: "
-            f"give the documents, or make it again with reground index --retrieval {retrieval}"
-        )
-    return index
-
-
 def is_index(corpus: Path) -> bool:
     """Whether a corpus is an index, and not documents."""
-    from reground.retrieval.storage import holds_index
-
     return holds_index(expanded(corpus))
 
 
 def default_settings(retrieval: str | None = None) -> IndexSettings:
     """The settings of a preset, bm25 by default, with chunks so short that a small model can read several of them."""
-    return _preset(retrieval or "bm25").settings()
-
-
-def _preset(name: str) -> Preset:
-    """A preset whose extra is there. Raises ConfigurationError, MissingExtra."""
-    from reground.retrieval.settings import preset
-
-    return preset(name)
+    return preset(retrieval or "bm25").settings()
 
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
     """The folder of a corpus's cached index: one per path and settings."""
-    from reground.retrieval.scan import written
-
     path = Path(written(corpus.resolve()))  # the writers of an index take only names in Unicode
     key = hashlib.sha256(f"{path}\n{settings!r}".encode()).hexdigest()[:12]
     return indexes_dir() / f"{path.stem or 'corpus'}-{key}"
@@ -323,7 +286,10 @@ def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
     if isinstance(each, Passage):
         yield {"id": each.id, "title": each.title, "text": each.text, "url": each.url}
     elif (path := _path(each)) is not None:
-        yield from _documents(path)
+        for file in find_files(path):
+            for document in read_documents(file):
+                name = f"{path.name}/{document.id}" if path.is_dir() else document.id
+                yield {"id": name, "title": document.title, "text": document.text, "url": document.url}
     elif isinstance(each, str):
         yield {"id": f"text-{number}", "title": "", "text": each, "url": None}
     else:
@@ -339,26 +305,8 @@ def _path(each: object) -> Path | None:
     if not isinstance(each, str) or any(c.isspace() for c in each) or len(each) > 1000:
         return None
     path = expanded(each)
-    return (
-        path
-        if path.exists() or "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}
-        else None
-    )
-
-
-def _documents(path: Path) -> Iterator[dict[str, str | None]]:
-    from reground.retrieval.documents import read_documents
-    from reground.retrieval.scan import find_files
-
-    for file in find_files(path):
-        for document in read_documents(file):
-            name = f"{path.name}/{document.id}" if path.is_dir() else document.id
-            yield {"id": name, "title": document.title, "text": document.text, "url": document.url}
-
-
-FROZEN = "frozen:"
-GROUP = "reground.retrievers"
-"""The entry points of retrievers: modules with `create(argument)`."""
+    named = "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}
+    return path if named or path.exists() else None
 
 
 def names_other(options: object) -> bool:
@@ -391,11 +339,11 @@ def own_retriever(spec: str) -> Retriever:
         made: Any = getattr(load_file(expanded(Path(name)), "retriever"), argument or "RETRIEVER", None)
         made = made() if inspect.isclass(made) or inspect.isroutine(made) else made
     else:
-        known = plugged(RETRIEVERS)
-        if name not in known:
-            hint = did_you_mean(name, known) if known else "no plug-in brings one; give FILE.py:NAME"
+        plugins = plugged(RETRIEVERS)
+        if name not in plugins:
+            hint = did_you_mean(name, plugins) if plugins else "no plug-in brings one; give FILE.py:NAME"
             raise ConfigurationError(f"no retriever is called {name!r}; {hint}")
-        made = known[name].load().create(argument)
+        made = plugins[name].load().create(argument)
     if not isinstance(made, Retriever):
         raise ConfigurationError(f"{spec} is no retriever: it needs a name, and retrieve(query, k=...)")
     return made

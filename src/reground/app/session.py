@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from reground.app import catalogue
 from reground.app.documents import Source, check_reranker, close, names_other, open_source
@@ -35,20 +35,19 @@ from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
 from reground.core.evidence import Retriever
-from reground.core.files import replace_lines, without_sum
+from reground.core.files import replace_lines
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, storable, storable_text
 from reground.core.method import Method, Solved, solve
 from reground.core.paths import expanded, runs_dir
-from reground.core.run import Run
-from reground.core.trajectory import Failure, append_trajectory, parse_trajectory, write_trajectories
+from reground.core.programs import Sandbox
+from reground.core.run import Observer, Run
+from reground.core.trajectory import Failure, append_trajectory, write_trajectories
 from reground.critics import load, of_files, own_models
 from reground.models.options import ModelOptions
-
-if TYPE_CHECKING:
-    from reground.core.programs import Sandbox
-    from reground.core.run import Observer
-    from reground.retrieval.settings import IndexReport, Progress
+from reground.models.pull import pull
+from reground.retrieval.settings import IndexReport, Progress
+from reground.sandbox import find_sandbox
 
 Model = str | LanguageModel
 Settings = Mapping[str, object]
@@ -105,7 +104,8 @@ class Setup:
         for model in (*self.models.values(), self.rewriter):
             if isinstance(model, str):
                 catalogue.check_price(model, self.model_options, self.budget)
-        _check_trace(self.trace)
+        if self.trace is not None:
+            _check_trace(self.trace)
 
     @cached_property
     def names_of_models(self) -> tuple[str, ...]:
@@ -207,22 +207,22 @@ class Session:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, options: Setup | Ask, opening: Opening = Opening()) -> AsyncIterator[Session]:
+    async def open(cls, options: Setup | Ask, opening: Opening | None = None) -> AsyncIterator[Session]:
         """Download models that are not here, open everything, and close it at the end of the block."""
         setup = options if isinstance(options, Setup) else setup_of(options)
-        how = setup.model_options
+        opening, how = opening or Opening(), setup.model_options
         async with AsyncExitStack() as opened:
             # The web needs no indexing, so what is wrong with its engine is told before a model is downloaded.
             web = any(source.place is None for source in setup.sources.values())
             searched = await _open_sources(setup, opening, opened) if web else None
             await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
             models = {name: _loaded(each, how, opened) for name, each in setup.models.items()}
-            rewriter = judge = None
-            if setup.rewriter is not None:
-                rewriter = _loaded(setup.rewriter, how, opened, catalogue.load_rewriter)
-            if setup.judge is not None:
-                judge = _loaded(setup.judge, how, opened)
+            rewriter = setup.rewriter and _loaded(setup.rewriter, how, opened, catalogue.load_rewriter)
+            judge = setup.judge and _loaded(setup.judge, how, opened)
             retrievers, reports = searched or await _open_sources(setup, opening, opened)
+            sandbox = None
+            if setup.needs_sandbox:
+                sandbox = await asyncio.to_thread(find_sandbox, setup.sandbox, packages=setup.runs_code)
             settings = {
                 (method, name): open_critics(setup.settings.get(method, {}), how, opened, model)
                 for method in setup.methods
@@ -234,7 +234,7 @@ class Session:
                 retrievers,
                 rewriter=rewriter,
                 judge=judge,
-                sandbox=await _open_sandbox(setup),
+                sandbox=sandbox,
                 settings=settings,
                 checks=_open_checks(setup, models, opened),
                 reports=reports,
@@ -302,7 +302,9 @@ class Session:
         folder = (home or self.setup.home or runs_dir()) / run_id
         with hold(folder):
             async with alone(folder):
-                _write_config(folder, config, budget)
+                resolved = {**config, "budget": None if budget is None else budget.model_dump()}
+                text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
+                replace_lines(folder / "config.json", [text.encode()])
                 journal = SqliteJournal(folder / "journal.sqlite")
                 try:
                     if fresh:
@@ -311,7 +313,16 @@ class Session:
                         run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=seed
                     )
                     solved = await solve(method, question, run, id=run_id, name=offer.method)
-                    solved = await self._supported(solved, offer, method, run)
+                    if self.setup.support != "none":
+                        solved = await with_support(
+                            solved,
+                            method,
+                            run,
+                            spec=self.setup.support,
+                            check=self._checks.get(offer.model),
+                            language=self.setup.search.language,
+                            folder=self._folder(offer),
+                        )
                 finally:
                     journal.close()
                 return self._result(solved, offer, folder / "trajectory.jsonl")
@@ -325,20 +336,6 @@ class Session:
             named["settings"] = named.pop("method_settings")  # the name in the config.json of an evaluation
             self._built[offer.name, form] = method, named
         return self._built[offer.name, form]
-
-    async def _supported(self, solved: Solved, offer: Offer, method: Method, run: Run) -> Solved:
-        setup = self.setup
-        if setup.support == "none":
-            return solved
-        return await with_support(
-            solved,
-            method,
-            run,
-            spec=setup.support,
-            check=self._checks.get(offer.model),
-            language=setup.search.language,
-            folder=self._folder(offer),
-        )
 
     def _folder(self, offer: Offer) -> Path | None:
         """The folder or file in which the quotes of an offer's answers are looked up."""
@@ -406,7 +403,9 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
     """Open a session for one question, and answer it. opening: told instead of the callbacks in the options."""
     checked_question(options.question)
     setup = setup_of(options)
-    async with Session.open(setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)) as session:
+    async with Session.open(
+        setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)
+    ) as session:
         return await session.ask(
             options.question,
             form=options.form,
@@ -446,8 +445,6 @@ def bring_models(names: Sequence[str], on_pull: Callable[[str, int, int | None],
         provider, _, name = spec.partition("/")
         if provider != "gguf" or expanded(name).exists():
             continue
-        from reground.models.pull import pull
-
         if importlib.util.find_spec("xllamacpp") is None:
             raise MissingExtra(spec, "local")
         pull(name, progress=on_pull)
@@ -492,14 +489,6 @@ async def _open_sources(
     return retrievers, reports
 
 
-async def _open_sandbox(setup: Setup) -> Sandbox | None:
-    if not setup.needs_sandbox:
-        return None
-    from reground.sandbox import find_sandbox
-
-    return await asyncio.to_thread(find_sandbox, setup.sandbox, packages=setup.runs_code)
-
-
 def _open_checks(setup: Setup, models: Mapping[str, LanguageModel], opened: AsyncExitStack) -> dict[str, Check | None]:
     """The check of an answer by the model that wrote it; all but `model` are the same for every one."""
     if known(setup.support)[0] == "model":
@@ -528,40 +517,21 @@ def open_critics(
     return {**settings, "critics": load(str(spec), model=model, own=judges)}
 
 
-def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None) -> None:
-    resolved = {**config, "budget": None if budget is None else budget.model_dump()}
-    text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
-    replace_lines(folder / "config.json", [text.encode()])
-
-
 _TRAJECTORY = b'{"version":'
-"""How the line of a trajectory begins."""
+"""How the line of a trajectory begins, also of one that a crash cut short."""
 
 
-def _check_trace(trace: Path | None) -> None:
+def _check_trace(trace: Path) -> None:
     """Refuse a trace file that cannot be written or that holds something else. Raises ConfigurationError."""
-    if trace is None:
-        return
+    other = False
     try:
         trace.parent.mkdir(parents=True, exist_ok=True)
         trace.open("a").close()
-        other = trace.is_file() and not _holds_trajectories(trace)  # a pipe is not read
+        if trace.is_file():  # a pipe is not read
+            with trace.open("rb") as file:
+                line = next((line for line in iter(lambda: file.readline(1000), b"") if line.strip()), _TRAJECTORY)
+            other = not line.startswith(_TRAJECTORY)
     except OSError as error:
         raise ConfigurationError(f"cannot write the trace {trace}: {error.strerror}") from None
     if other:
         raise ConfigurationError(f"{trace} holds something else than trajectories: give --trace another file")
-
-
-def _holds_trajectories(path: Path) -> bool:
-    """Whether a file is empty or begins with a trajectory. Of a trajectory that a crash cut short the start counts."""
-    with path.open("rb") as file:
-        while (start := file.readline(len(_TRAJECTORY))) and not start.strip():
-            pass
-        line = start if start.endswith(b"\n") or start[:1] != b"{" else start + file.readline()
-    if line.endswith(b"\n"):
-        try:
-            parse_trajectory(without_sum(line))
-        except ValueError:
-            return False
-        return True
-    return line == b"" or start == _TRAJECTORY

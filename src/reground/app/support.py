@@ -7,27 +7,27 @@ scales of their own; `Reading` turns them into this one.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from reground.core.answers import TEXT
 from reground.core.concurrency import in_daemon
-from reground.core.critic import Critic, Pair
+from reground.core.critic import Pair
 from reground.core.errors import CapabilityError, ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Passage
 from reground.core.language import LanguageModel
+from reground.core.method import Method, Solved
 from reground.core.run import Run
 from reground.core.untrusted import fence
-from reground.support.check import CANDIDATES
-
-if TYPE_CHECKING:
-    from reground.core.answers import Answer
-    from reground.core.method import Method, Solved
-    from reground.retrieval.embedders import Embedder
+from reground.critics.prompted import NEUTRAL, PromptedCritic, Prompts
+from reground.critics.scorers import SCALE
+from reground.retrieval import judges
+from reground.retrieval.embedders import Embedder, create_embedder
+from reground.retrieval.quotes import located
+from reground.support.check import CANDIDATES, checked, compared, states
 
 LEAST_PROBABILITY = 0.5
 """The probability from which on a claim counts as supported: of entailment, of yes, or the sigmoid of a logit."""
@@ -59,30 +59,37 @@ _BARE = ("words", "none", "model")
 
 
 @dataclass(frozen=True)
-class Check:
-    """A scorer from 0 to 1. candidates: how many sentences it compares with each claim."""
-
-    scorer: Critic
-    candidates: int = CANDIDATES
-
-
-@dataclass(frozen=True)
 class Reading:
     """How a scale of its own is read: `least` counts as 0.5, and `width` more as 0.73."""
 
     least: float
     width: float = 1.0
-    odds: bool = False
-    """Whether the scale is one of log-odds, whose thresholds are given as probabilities."""
 
     def of(self, score: float) -> float:
         """The score from 0 to 1."""
         return _sigmoid((score - self.least) / self.width)
 
-    def unread(self, score: float) -> float:
-        """The probability or the cosine that is read as this score."""
-        found = self.least + self.width * _logit(score)
-        return _sigmoid(found) if self.odds else found
+
+@dataclass(frozen=True)
+class Check:
+    """A critic that scores from 0 to 1. candidates: how many sentences it compares with each claim.
+
+    what: names the weights. scores: of pairs of a sentence and a claim, in a scale of their own.
+    """
+
+    what: str
+    scores: Callable[[Sequence[Pair], Run], Awaitable[Iterable[float]]]
+    reading: Reading
+    candidates: int = CANDIDATES
+
+    @property
+    def name(self) -> str:
+        """The weights and the threshold."""
+        return f"support {self.what} from {self.reading.least:.4g}"
+
+    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+        """From 0.5 on a pair's sentence supports its claim."""
+        return [self.reading.of(score) for score in await self.scores(pairs, run)]
 
 
 def known(spec: str) -> tuple[str, str]:
@@ -115,104 +122,46 @@ def open_check(spec: str, threshold: float | None, model: LanguageModel | None, 
     answers, for `model`. Raises ConfigurationError, MissingExtra.
     """
     kind, place = known(spec)
+    cosines = Reading(LEAST_COSINE if threshold is None else threshold, _WIDTH)
+    odds = Reading(_logit(LEAST_PROBABILITY if threshold is None else threshold))
     if kind == "embedding":
-        from reground.retrieval.embedders import create_embedder
-
         embedder = create_embedder(place)
         opened.push_async_callback(embedder.aclose)
-        return Check(Embedding(embedder, _cosines(threshold)))
+        weights = f" {embedder.weights[:12]}" if embedder.weights else ""
+        return Check(f"embedding {embedder.name}{weights}", partial(embedding_scores, embedder), cosines)
     if kind in _KINDS:
-        return Check(_judge(kind, place, threshold))
-    return Check(_asked(model, threshold), _ASKED) if kind == "model" and model is not None else None
+        judge = judges.critic(place) if kind == "critic" else judges.cross_encoder(place, _WINDOW, entailment=True)
+        return Check(judge.name, partial(judge_scores, judge), cosines if judge.cosines else odds)
+    if kind == "model" and model is not None:
+        prompts = Prompts(pointwise=_QUESTION)
+        critic = PromptedCritic(kind="support", model=model, prompts=prompts, jobs={"support": _JOB}, logprobs="needed")
+        return Check(critic.name, partial(model_scores, critic), odds, _ASKED)
+    return None
 
 
-def _judge(kind: str, place: str, threshold: float | None) -> Judged:
-    from reground.critics.scorers import SCALE
-    from reground.retrieval import judges
-
-    judge = judges.critic(place) if kind == "critic" else judges.cross_encoder(place, _WINDOW, entailment=True)
-    reading = _cosines(threshold) if judge.cosines else _odds(threshold)
-    return Judged(judge, reading, SCALE if judge.cosines else 1.0)
+async def judge_scores(judge: judges.Judge, pairs: Sequence[Pair], run: Run) -> Iterable[float]:
+    """How well each sentence answers the claim as a query, by a reranker in one call."""
+    turned = [Pair(context=f"{judge.frame}{pair.candidate}", candidate=pair.context) for pair in pairs]
+    return [score / (SCALE if judge.cosines else 1.0) for score in await judge.judged(turned)]
 
 
-def _cosines(threshold: float | None) -> Reading:
-    return Reading(LEAST_COSINE if threshold is None else threshold, _WIDTH)
+async def embedding_scores(embedder: Embedder, pairs: Sequence[Pair], run: Run) -> Iterable[float]:
+    """The cosine of each claim and sentence; each text is embedded once."""
+    claims = list(dict.fromkeys(pair.candidate for pair in pairs))
+    sentences = list(dict.fromkeys(pair.context for pair in pairs))
+    of_claims = dict(zip(claims, await embedder.embed(claims, query=True), strict=True))
+    of_sentences = dict(zip(sentences, await embedder.embed(sentences), strict=True))
+    return [float(of_claims[pair.candidate] @ of_sentences[pair.context]) for pair in pairs]
 
 
-def _odds(threshold: float | None) -> Reading:
-    return Reading(_logit(LEAST_PROBABILITY if threshold is None else threshold), odds=True)
+async def model_scores(critic: PromptedCritic, pairs: Sequence[Pair], run: Run) -> Iterable[float]:
+    """The log-odds of a yes of a language model, a call a pair. What is neither yes nor no supports nothing.
 
-
-@dataclass(frozen=True)
-class Judged:
-    """A reranker: how well a sentence answers the claim as a query. unit: what its scores are divided by."""
-
-    judge: Any  # a retrieval.judges.Judge, which is imported when it is used
-    reading: Reading
-    unit: float = 1.0
-
-    @property
-    def name(self) -> str:
-        """The weights and the threshold."""
-        return f"support {self.judge.name} from {self.reading.least:.4g}"
-
-    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        """All pairs in one call."""
-        turned = [Pair(context=f"{self.judge.frame}{pair.candidate}", candidate=pair.context) for pair in pairs]
-        return [self.reading.of(score / self.unit) for score in await self.judge.judged(turned)]
-
-
-@dataclass(frozen=True)
-class Embedding:
-    """The cosine of a claim and a sentence; each text is embedded once."""
-
-    embedder: Embedder
-    reading: Reading
-
-    @property
-    def name(self) -> str:
-        """The embedder, its weights where they are known, and the threshold."""
-        weights = f" {self.embedder.weights[:12]}" if self.embedder.weights else ""
-        return f"support embedding {self.embedder.name}{weights} from {self.reading.least:.4g}"
-
-    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        """One call for the claims and one for the sentences."""
-        claims, read = (
-            {text: place for place, text in enumerate(dict.fromkeys(texts))}
-            for texts in ([pair.candidate for pair in pairs], [pair.context for pair in pairs])
-        )
-        said = await self.embedder.embed(list(claims), query=True)
-        found = await self.embedder.embed(list(read))
-        return [self.reading.of(float(said[claims[pair.candidate]] @ found[read[pair.context]])) for pair in pairs]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A language model that says yes or no through the run, so that its calls are recorded and paid."""
-
-    critic: Critic
-    reading: Reading
-
-    @property
-    def name(self) -> str:
-        """The model and the threshold."""
-        return f"support {self.critic.name} from {self.reading.least:.4g}"
-
-    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        """One call a pair, several at once. What is neither yes nor no supports nothing."""
-        from reground.critics.prompted import NEUTRAL
-
-        fenced = [pair.model_copy(update={"context": _fenced(pair.context)}) for pair in pairs]
-        said = await self.critic.score(fenced, run)
-        return [0.0 if score == NEUTRAL else self.reading.of(_logit(score)) for score in said]
-
-
-def _asked(model: LanguageModel, threshold: float | None) -> Asked:
-    from reground.critics.prompted import PromptedCritic, Prompts
-
-    prompts = Prompts(pointwise=_QUESTION)
-    critic = PromptedCritic(kind="support", model=model, prompts=prompts, jobs={"support": _JOB}, logprobs="needed")
-    return Asked(critic, _odds(threshold))
+    The calls go through the run, so that they are recorded and paid.
+    """
+    fenced = [pair.model_copy(update={"context": _fenced(pair.context)}) for pair in pairs]
+    said = await critic.score(fenced, run)
+    return [-math.inf if score == NEUTRAL else _logit(score) for score in said]
 
 
 def _fenced(context: str) -> str:
@@ -235,9 +184,6 @@ async def with_support(
     spec: the name of the check. language: of the documents, where the retriever does not know it. folder: the folder
     or file that was searched. Raises ConfigurationError where the check cannot be made.
     """
-    from reground.retrieval.quotes import located
-    from reground.support.check import checked, compared, states
-
     trajectory = solved.trajectory
     if trajectory.answer is None or not states(getattr(method, "form", None) or TEXT):
         return solved
@@ -246,27 +192,21 @@ async def with_support(
     if check is None:
         answer = await in_daemon(partial(compared, written, question, steps, language=language), name="support")
     else:
-        pending = checked(
-            written, question, steps, run, check=check.scorer, candidates=check.candidates, language=language
-        )
-        answer = await _with_reasons(pending, spec)
+        kept = "The answer is kept: the same command with --support words shows it and pays for nothing again"
+        try:
+            answer = await checked(
+                written, question, steps, run, check=check, candidates=check.candidates, language=language
+            )
+        except CapabilityError as error:
+            raise ConfigurationError(
+                f"--support {spec} asks for log-probabilities, which this model does not give ({error}). {kept}"
+            ) from error
+        except RegroundError as error:
+            raise ConfigurationError(f"--support {spec}: {error}. {kept}") from error
     if folder is not None:
         answer = await in_daemon(partial(located, answer, folder), name="places")
     spent = {"steps": run.steps, "usage": run.usage, "seconds": run.meter.elapsed} if check is not None else {}
     return replace(solved, trajectory=trajectory.model_copy(update={"answer": answer, **spent}))
-
-
-async def _with_reasons(pending: Awaitable[Answer], spec: str) -> Answer:
-    """The checked answer. Raises ConfigurationError, which says what to do with an answer that stays unchecked."""
-    kept = "The answer is kept: the same command with --support words shows it and pays for nothing again"
-    try:
-        return await pending
-    except CapabilityError as error:
-        raise ConfigurationError(
-            f"--support {spec} asks for log-probabilities, which this model does not give ({error}). {kept}"
-        ) from error
-    except RegroundError as error:
-        raise ConfigurationError(f"--support {spec}: {error}. {kept}") from error
 
 
 def _logit(share: float) -> float:

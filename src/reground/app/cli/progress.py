@@ -225,7 +225,7 @@ def _megabytes(done: int, size: int) -> str:
 
 @asynccontextmanager
 async def opened(
-    context: Callable[[Progress], AbstractAsyncContextManager[Opened]], *, quiet: bool
+    context: Callable[[Opening], AbstractAsyncContextManager[Opened]], *, quiet: bool
 ) -> AsyncIterator[Opened]:
     """What a context gives, such as a session for many questions; its opening is told a `Progress` of its own."""
     async with AsyncExitStack() as stack:
