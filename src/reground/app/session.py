@@ -217,8 +217,8 @@ class Session:
             searched = await _open_sources(setup, opening, opened) if web else None
             await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
             models = {name: _loaded(each, how, opened) for name, each in setup.models.items()}
-            rewriter = setup.rewriter and _loaded(setup.rewriter, how, opened, catalogue.load_rewriter)
-            judge = setup.judge and _loaded(setup.judge, how, opened)
+            rewriter = _loaded(setup.rewriter, how, opened, catalogue.load_rewriter) if setup.rewriter else None
+            judge = _loaded(setup.judge, how, opened) if setup.judge else None
             retrievers, reports = searched or await _open_sources(setup, opening, opened)
             sandbox = None
             if setup.needs_sandbox:
@@ -484,8 +484,9 @@ async def _open_sources(
         retrievers[name] = await open_source(
             source, setup.search, opened, on_index=opening.on_index, on_report=reports[name].append
         )
-        for report in reports[name] if opening.on_report is not None else ():
-            opening.on_report(report)
+        if opening.on_report is not None:
+            for report in reports[name]:
+                opening.on_report(report)
     return retrievers, reports
 
 

@@ -15,7 +15,6 @@ from reground.app.serving.tools import (
     LEAST,
     AskGiven,
     FetchGiven,
-    Known,
     RetrieveGiven,
     Spent,
     Tools,
@@ -213,14 +212,6 @@ async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path: Path) -> No
     ):
         with pytest.raises(RegroundError, match=why):
             await plain.fetch(given_)
-
-
-def test_only_the_last_texts_are_remembered() -> None:
-    known = Known()
-    for n in range(2100):
-        known.keep("docs", Passage(id=str(n), text=""))
-    assert known.get("0") is None
-    assert known.get("2099") is not None
 
 
 def test_the_most_that_fits() -> None:

@@ -54,9 +54,11 @@ async def opened_pool(
 
 def share_of(options: ModelOptions, workers: int) -> ModelOptions:
     """One worker's share of the limits on what is asked of a server, so that all together keep them."""
-    rates = {name: getattr(options, name) for name in ("requests_per_minute", "tokens_per_minute")}
-    shares = {name: None if rate is None else rate / workers for name, rate in rates.items()}
-    return replace(options, connections=max(1, options.connections // workers), **shares)
+    requests, tokens = (
+        None if rate is None else rate / workers for rate in (options.requests_per_minute, options.tokens_per_minute)
+    )
+    connections = max(1, options.connections // workers)
+    return replace(options, connections=connections, requests_per_minute=requests, tokens_per_minute=tokens)
 
 
 def placed(

@@ -9,31 +9,27 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
+from reground.app.result import Result
 from reground.app.run_folder import GONE, in_use, removed
 from reground.app.session import Offer, Session, Setup
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
+from reground.core.evidence import Retriever
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Sampling, Usage
 from reground.core.paths import expanded, runs_dir
-from reground.core.run import Run
+from reground.core.run import Observer, Run
 from reground.text.excerpts import terms
-
-if TYPE_CHECKING:
-    from reground.app.result import Result
-    from reground.core.evidence import Retriever
-    from reground.core.run import Observer
-
 
 MARK = "served"
 """An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
@@ -72,14 +68,6 @@ class UnknownName(ConfigurationError):
     """What was asked for is not offered."""
 
 
-@dataclass
-class _Shared:
-    """A lock, and how many hold it or wait for it."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-
-
 class Engine:
     """What a session offers, and its questions in work.
 
@@ -103,7 +91,7 @@ class Engine:
         self._places, self._most = asyncio.Semaphore(concurrency), waiting
         self._concurrency = concurrency
         self._seconds = 10.0
-        self._same: dict[str, _Shared] = {}
+        self._same: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._home = session.setup.home or runs_dir()
         self._home.mkdir(parents=True, exist_ok=True)
         self._journal = SqliteJournal(self._home / "follow-ups.sqlite")
@@ -141,7 +129,7 @@ class Engine:
             question = await condensed(run, model, turns)
             took = run.meter.elapsed if run.usage.calls else 0.0
             # Other conversations may have come to the same question; its run is one, so it is answered once.
-            async with self._alone(fingerprint("answered", offer.name, str(seed), str(form), limited, question)):
+            async with self._lock(fingerprint("answered", offer.name, str(seed), str(form), limited, question)):
                 result = await self.session.ask(
                     question,
                     offer,
@@ -190,7 +178,7 @@ class Engine:
         self.waiting += 1
         waits = True
         try:
-            async with self._alone(key), self._places:
+            async with self._lock(key), self._places:
                 self.waiting, waits = self.waiting - 1, False
                 self.working += 1
                 try:
@@ -200,18 +188,12 @@ class Engine:
         finally:
             self.waiting -= waits
 
-    @asynccontextmanager
-    async def _alone(self, key: str) -> AsyncIterator[None]:
-        """One question is answered once: a second who asks the same at the same time waits, and gets it replayed."""
-        shared = self._same.setdefault(key, _Shared())
-        shared.users += 1
-        try:
-            async with shared.lock:
-                yield
-        finally:
-            shared.users -= 1
-            if not shared.users:
-                del self._same[key]
+    def _lock(self, key: str) -> asyncio.Lock:
+        """One question is answered once: a second who asks the same at the same time waits, and gets it replayed.
+
+        The lock is there while somebody holds it or waits for it.
+        """
+        return self._same.setdefault(key, asyncio.Lock())
 
 
 @asynccontextmanager
@@ -269,25 +251,24 @@ def _sources(options: Offering, *, located: bool) -> dict[str, Source]:
 
 def _smaller(most: Budget | None, asked: Budget | None) -> Budget:
     """Of each limit the smaller one."""
-    most = most or Budget()
-    if asked is None:
-        return most
-    pairs = {name: (getattr(most, name), getattr(asked, name)) for name in Budget.model_fields}
+    budgets = [budget for budget in (most, asked) if budget is not None]
+    limits = {name: [getattr(budget, name) for budget in budgets] for name in Budget.model_fields}
     return Budget(
-        **{name: min((each for each in pair if each is not None), default=None) for name, pair in pairs.items()}
+        **{name: min((each for each in given if each is not None), default=None) for name, given in limits.items()}
     )
 
 
 def _without(budget: Budget, used: Usage, seconds: float) -> Budget:
     """What is left of a budget."""
-    changed: dict[str, float | None] = {
-        "tokens": None if budget.tokens is None else max(0, budget.tokens - used.tokens),
-        "calls": None if budget.calls is None else max(0, budget.calls - used.calls),
-        "seconds": None if budget.seconds is None else max(0.0, budget.seconds - seconds),
-        "usd": None if budget.usd is None else max(0.0, budget.usd - (used.usd or 0.0)),
-        "completion": None if budget.completion is None else max(0, budget.completion - used.completion),
+    spent = {
+        "tokens": used.tokens,
+        "calls": used.calls,
+        "seconds": seconds,
+        "usd": used.usd or 0.0,
+        "completion": used.completion,
     }
-    return budget.model_copy(update=changed)
+    limits = budget.model_dump(exclude_none=True)
+    return budget.model_copy(update={name: max(0, limit - spent[name]) for name, limit in limits.items()})
 
 
 def question_of(turns: Sequence[Message]) -> str:
@@ -350,13 +331,11 @@ class Keeping:
 
     def sweep(self) -> int:
         """Remove what is too old, and what an earlier removal left. Returns how many runs are gone."""
-        for left in (*self._home.glob(f"{GONE}*"), *self._home.glob(f"{WITHIN}*/{GONE}*")):
+        folders = (self._home, *self._home.glob(f"{WITHIN}*"))
+        for left in (left for folder in folders for left in folder.glob(f"{GONE}*")):
             shutil.rmtree(left, ignore_errors=True)
-        return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in self._marks())
-
-    def _marks(self) -> Iterator[Path]:
-        for pattern in (f"ask-*/{MARK}", f"{WITHIN}*/ask-*/{MARK}"):
-            yield from (mark for mark in self._home.glob(pattern) if self._is_old(mark))
+        marks = [mark for folder in folders for mark in folder.glob(f"ask-*/{MARK}") if self._is_old(mark)]
+        return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in marks)
 
     def _is_old(self, mark: Path) -> bool:
         try:

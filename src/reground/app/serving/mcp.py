@@ -40,7 +40,6 @@ Opened = Callable[[], Awaitable[Tools]]
 def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Server[Any]:
     """The server of the tools. offers, corpora: the names that the descriptions of the tools tell."""
     listed = [_tool(name, offers, corpora) for name in TOOLS if corpora or name != "retrieve"]
-    work = _Work(opened)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
@@ -54,7 +53,19 @@ def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Ser
                     f"no tool is called {params.name!r}; {did_you_mean(params.name, [tool.name for tool in listed])}"
                 )
             given = TOOLS[params.name][0].model_validate(params.arguments or {})
-            return _given(await work.done(given, context))
+            tools = await opened()
+            if isinstance(given, AskGiven):
+                async with _telling(context) as observer:
+                    result = await _ending(tools.ask(given, observer))
+            elif isinstance(given, RetrieveGiven):
+                result = await _ending(tools.retrieve(given))
+            else:
+                assert isinstance(given, FetchGiven)
+                result = await _ending(tools.fetch(given))
+            structured = result.model_dump(mode="json", exclude_none=True)
+            return types.CallToolResult(
+                content=[types.TextContent(text=written(result))], structured_content=structured
+            )
         except ValidationError as error:
             return _failed("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]))
         except RegroundError as error:
@@ -66,23 +77,6 @@ def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Ser
     return Server(
         "reground", version=__version__, instructions=_ABOUT, on_list_tools=list_tools, on_call_tool=call_tool
     )
-
-
-class _Work:
-    """Calls of tools, each in a task of its own, which ends with the call."""
-
-    def __init__(self, opened: Opened) -> None:
-        self._opened = opened
-
-    async def done(self, given: BaseModel, context: ServerRequestContext[Any]) -> BaseModel:
-        tools = await self._opened()
-        if isinstance(given, AskGiven):
-            async with _telling(context) as observer:
-                return await _ending(tools.ask(given, observer))
-        if isinstance(given, RetrieveGiven):
-            return await _ending(tools.retrieve(given))
-        assert isinstance(given, FetchGiven)
-        return await _ending(tools.fetch(given))
 
 
 async def _ending(work: Any) -> BaseModel:
@@ -105,7 +99,10 @@ async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[Observer
         count = 0
         while (event := await events.get()) is not None:
             count += 1
-            await context.session.report_progress(float(count), message=_said(event))
+            step = f"{event.span.rpartition('/')[2]} {event.name}".strip()
+            done = "" if event.type == "begin" else " done"
+            message = f"{step}{done}: {event.usage.calls} calls, {event.usage.tokens} tokens"
+            await context.session.report_progress(float(count), message=message)
 
     telling = asyncio.create_task(tell())
     try:
@@ -114,14 +111,6 @@ async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[Observer
         await telling
     finally:
         telling.cancel()
-
-
-def _said(event: Event) -> str:
-    """What a step is, in a line."""
-    usage = event.usage
-    step = f"{event.span.rpartition('/')[2]} {event.name}".strip()
-    done = "" if event.type == "begin" else " done"
-    return f"{step}{done}: {usage.calls} calls, {usage.tokens} tokens"
 
 
 def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Tool:
@@ -139,11 +128,6 @@ def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Too
         output_schema=gives.model_json_schema(),
         annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True),
     )
-
-
-def _given(made: BaseModel) -> types.CallToolResult:
-    text = types.TextContent(text=written(made))
-    return types.CallToolResult(content=[text], structured_content=made.model_dump(mode="json", exclude_none=True))
 
 
 def _failed(why: str) -> types.CallToolResult:

@@ -158,7 +158,10 @@ class Tools:
 
     def __init__(self, engine: Engine, tokens: int = 2000) -> None:
         self._engine, self._tokens = engine, max(LEAST, tokens)
-        self._known, self._orders = Known(), Orders()
+        self._texts: OrderedDict[str, tuple[str | None, Passage]] = OrderedDict()
+        """What was found and answered last, by id: the documents' name (None for an answer) and the text."""
+        self._orders: OrderedDict[tuple[str, str], list[Passage]] = OrderedDict()
+        """What was found for a query in the documents of a name, in the order in which it was given."""
 
     async def ask(self, given: AskGiven, observer: Observer | None = None) -> Asked:
         """Answer a question from the documents. Raises RegroundError."""
@@ -171,11 +174,11 @@ class Tools:
         )
         for step in result.trajectory.steps:
             for passage in step.passages if isinstance(step, RetrieveStep) else ():
-                self._known.keep(offer.corpus, passage)
+                self._keep(offer.corpus, passage)
         return self._asked(result, offer.name, given.max_tokens or self._tokens)
 
     def _asked(self, result: Result, offer: str, tokens: int) -> Asked:
-        key = self._known.keep(None, Passage(id=result.trajectory.id, text=result.text, title="Answer"))
+        key = self._keep(None, Passage(id=result.trajectory.id, text=result.text, title="Answer"))
         text, cited = neutralise(result.text), [self._cited(quote) for quote in result.quotes]
         usage = result.usage
         spent = Spent(calls=usage.calls, tokens=usage.tokens, usd=usage.usd, seconds=round(result.seconds, 3))
@@ -216,11 +219,34 @@ class Tools:
         retriever = self._engine.corpus(given.corpus)
         query, start = storable_text(given.query), int(given.cursor or 0)
         reach = min(_REACH, start + given.k + 1)  # one more, to know whether there are more
-        found = self._orders.after(name, query, start, await retriever.retrieve(query, k=reach))
+        found = self._in_order(name, query, start, await retriever.retrieve(query, k=reach))
         return self._retrieved(name, query, found[start:reach], start, given.k, given.max_tokens or self._tokens)
 
+    def _keep(self, corpus: str | None, passage: Passage) -> str:
+        """Remember a text, and return the id that it can be fetched by: a short one where its own is too long."""
+        key = short(passage.id)
+        self._texts[key] = (corpus, passage)
+        self._texts.move_to_end(key)
+        if len(self._texts) > _KEPT:
+            self._texts.popitem(last=False)
+        return key
+
+    def _in_order(self, corpus: str, query: str, start: int, found: Sequence[Passage]) -> list[Passage]:
+        """What was given before, then what is new, so that no cursor repeats or misses a passage.
+
+        A search that looks deeper may put others before those that it gave already. start: the place to go on from; at
+        0 the query begins again.
+        """
+        given = self._orders.pop((corpus, query), []) if start else []
+        known = {passage.id for passage in given}
+        order = [*given, *(passage for passage in found if passage.id not in known)]
+        self._orders[corpus, query] = order
+        if len(self._orders) > _QUERIES:
+            self._orders.popitem(last=False)
+        return order
+
     def _retrieved(self, name: str, query: str, found: Sequence[Passage], start: int, k: int, tokens: int) -> Retrieved:
-        shown = [(self._known.keep(name, each), each, neutralise(each.text)) for each in found[:k]]
+        shown = [(self._keep(name, each), each, neutralise(each.text)) for each in found[:k]]
         words = max(_SNIPPET, tokens // max(1, len(shown)))
         closest = [text if len(text) <= _SNIPPET else cut(text, query, words=words) for _, _, text in shown]
 
@@ -271,7 +297,7 @@ class Tools:
 
     async def _opened(self, given: FetchGiven) -> Passage:
         """The passage or the document of an id."""
-        known = self._known.get(given.id)
+        known = self._texts.get(given.id)
         if known is not None and given.corpus in (None, known[0]) and (not given.document or known[0] is None):
             return known[1]
         wanted = given.id if known is None else known[1].id
@@ -310,46 +336,6 @@ def most(make: Callable[[int], BaseModel], upto: int, tokens: int) -> int:
 def short(name: str) -> str:
     """An id, or what stands for it if it is too long."""
     return name if len(name) <= _LONG_ID else f"id-{sha256(name.encode()).hexdigest()[:16]}"
-
-
-class Known:
-    """What was found and answered last, by id: (documents' name, text). An id that is too long gets a short one."""
-
-    def __init__(self) -> None:
-        self._texts: OrderedDict[str, tuple[str | None, Passage]] = OrderedDict()
-
-    def keep(self, corpus: str | None, passage: Passage) -> str:
-        """Remember a text, and return the id that it can be fetched by."""
-        key = short(passage.id)
-        self._texts[key] = (corpus, passage)
-        self._texts.move_to_end(key)
-        if len(self._texts) > _KEPT:
-            self._texts.popitem(last=False)
-        return key
-
-    def get(self, key: str) -> tuple[str | None, Passage] | None:
-        """The name of the documents (None for an answer) and the text; None if it is not remembered."""
-        return self._texts.get(key)
-
-
-class Orders:
-    """What was found for a query, in the order in which it was given, so that no cursor repeats or misses a passage.
-
-    A search that looks deeper may put others before those that it gave already.
-    """
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[tuple[str, str], list[Passage]] = OrderedDict()
-
-    def after(self, corpus: str, query: str, start: int, found: Sequence[Passage]) -> list[Passage]:
-        """What was given before, then what is new. start: the place to go on from; at 0 the query begins again."""
-        given = self._found.pop((corpus, query), []) if start else []
-        known = {passage.id for passage in given}
-        order = [*given, *(passage for passage in found if passage.id not in known)]
-        self._found[corpus, query] = order
-        if len(self._found) > _QUERIES:
-            self._found.popitem(last=False)
-        return order
 
 
 def _head(title: str, url: str | None) -> dict[str, Any]:
