@@ -10,17 +10,9 @@ import pytest
 from reground.core.errors import ConfigurationError
 from reground.evaluation import tasks as registry
 from reground.evaluation.task import Task
-from reground.evaluation.tasks import folder_schemes, load_task, load_training_task, task_names
+from reground.evaluation.tasks import load_task, load_training_task, task_names
 from tests.data import ROOT
 from tests.evaluation.trajectories import write_jsonl
-
-
-def test_every_folder_of_the_benchmark_data_is_a_task_by_name() -> None:
-    names = task_names()
-    assert names == sorted(set(names))
-    ours = {"hotpotqa", "2wikimultihopqa", "musique", "bamboogle", "bamtwoogle", "nq_open", "ambignq", "popqa"}
-    assert {*ours, "triviaqa", "strategyqa", "mmlu", "agieval", "theoremqa", "scifact"} <= set(names)
-    assert folder_schemes() == ["beir", "beir_train", "bright", "questions", "questions_train"]
 
 
 def test_an_unknown_task_gets_near_names(tmp_path: Path) -> None:
@@ -145,7 +137,8 @@ def test_a_file_of_ones_own_holds_tasks(tmp_path: Path) -> None:
 
 def test_the_reference_names_every_task_and_its_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "reference" / "tasks.md").read_text(encoding="utf-8")
-    for name in task_names():
+    assert task_names() == sorted(set(task_names()))
+    for name in (*task_names(), *(f"{scheme}:DIR" for scheme in ("beir", "beir_train", "bright"))):
         assert f"`{name}`" in page, name
     program, expected = re.search(
         r"```python\n(from pathlib.*?print\(scores\.means\))  # (\{.*?\})\n```", page, re.S

@@ -117,7 +117,7 @@ class _Class(Line):
 
     @property
     def imports(self) -> str:
-        """The class's imports, one per line."""
+        """One per line."""
         return "\n".join(self.import_statement)
 
 

@@ -90,14 +90,11 @@ def _golds(record: Mapping[str, JsonValue]) -> list[JsonValue]:
     for field in ANSWERS:
         value = record.get(field)
         several = value if isinstance(value, list) else [value]
-        golds = [_words(each) for each in several if not _is_missing(each)]
+        # NaN alone differs from itself
+        golds = [_words(each) for each in several if each is not None and each == each and str(each).strip()]
         if golds:
             return golds
     return []
-
-
-def _is_missing(value: JsonValue) -> bool:
-    return value is None or value != value or not str(value).strip()  # NaN alone differs from itself
 
 
 def _words(value: JsonValue) -> JsonValue:

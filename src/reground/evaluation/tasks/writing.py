@@ -178,10 +178,8 @@ def names(found: Iterable[Part]) -> list[str]:
 
 def supported(items: Sequence[str], texts: Iterable[str]) -> float | None:
     """The share of the items whose words stand in a row in one of the texts, whatever their case; None without any."""
-    if not items:
-        return None
-    read = [f" {' '.join(_plain(text))} " for text in texts]
-    return sum(any(f" {' '.join(_plain(item))} " in text for text in read) for item in items) / len(items)
+    read = [_plain(text) for text in texts]
+    return sum(any(_plain(item) in text for text in read) for item in items) / len(items) if items else None
 
 
 def in_order(found: Sequence[Part]) -> float | None:
@@ -194,8 +192,9 @@ def in_order(found: Sequence[Part]) -> float | None:
     return sum(earlier <= later for earlier, later in pairs) / len(pairs) if pairs else None
 
 
-def _plain(text: str) -> list[str]:
-    return [word.casefold() for word in re.findall(r"[^\W_]+", text)]
+def _plain(text: str) -> str:
+    """The words alone, each between spaces."""
+    return " ".join(["", *re.findall(r"[^\W_]+", text.casefold()), ""])
 
 
 TASKS: dict[str, Callable[[], Task]] = {
