@@ -19,7 +19,7 @@ import typer
 from reground.app.benchmark import Bench, corpus_of, open_benches
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
-from reground.app.cli.flags import Command, flattened
+from reground.app.cli.flags import Command, everyday, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_pool, placed
 from reground.app.documents import check_reranker, close, corpus_retriever, reranked
@@ -306,6 +306,7 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
 
 
 @reader_app.command(cls=Command)
+@everyday("base", "name", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet")
 @flattened
 def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     """Fine-tune a model on the demonstrations, on the replies only.

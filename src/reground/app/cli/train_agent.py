@@ -11,7 +11,7 @@ import typer
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import end_if_failed, listed, say
-from reground.app.cli.flags import Command, flattened
+from reground.app.cli.flags import Command, everyday, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.cli.train import (
     FitNamed,
@@ -165,6 +165,7 @@ class AgentLoop(AgentGrow, Fitting):
 
 
 @agent_app.command(cls=Command)
+@everyday("task", "corpus", "model", "limit", "repeats", "settings", "out", "dry_run", "quiet")
 @flattened
 def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
     """Let the agent answer training questions, and keep every step with its samples.
@@ -230,6 +231,7 @@ def mix(order: AgentMix, voice: Quiet, config: ConfigFile = None) -> None:
 
 
 @agent_app.command(cls=Command)
+@everyday("base", "name", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet")
 @flattened
 def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
     """Fine-tune a model on the mixture; rows that are longer than max_length are left out.
@@ -244,6 +246,7 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
 
 
 @agent_app.command(cls=Command)
+@everyday("task", "corpus", "model", "generations", "repeats", "by", "validation", "limit", "out", "dry_run", "quiet")
 @flattened
 def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
     """Run all stages for several generations, measure every agent, and write the tables: OUT/report.md.
@@ -252,7 +255,7 @@ def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
     weights again; the first base's model grows the next generation. A configuration file can hold the whole plan. The
     same command resumes. Exit code 3: some questions failed; the same command tries them again.
 
-    Example:  reground train agent loop --task hotpotqa_train --bases qwen2.5-coder-0.5b,smollm2 --config loop.toml
+    Example:  reground train agent loop --task hotpotqa_train --config loop.toml
     """
     from reground.app.cli.train_agent_loop import run_loop
 

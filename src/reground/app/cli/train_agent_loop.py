@@ -98,7 +98,7 @@ class Loop:
         named = (("validation", order.validation), ("test", order.test_task))
         self.splits: list[Split] = [split for split, name in named if name is not None]  # type: ignore[misc]
         if not all(self.bases):
-            raise ConfigurationError("name at least one base to fit, as in --bases smollm2")
+            raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
         if len(set(map(size_of, self.bases))) < len(self.bases):
             raise ConfigurationError(f"two bases have the same name: {', '.join(self.bases)}")
         if not self.splits:

@@ -14,7 +14,7 @@ import typer
 from reground.app import catalogue
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_tokens, note, say
-from reground.app.cli.flags import Command, flattened
+from reground.app.cli.flags import Command, everyday, flattened
 from reground.app.cli.progress import Progress
 from reground.app.cli.train import TrainingFolder, opened_bench, settings_of
 from reground.app.options import Cluster, Data, Fresh, Quiet, Trees
@@ -132,6 +132,7 @@ def _refuse_options(context: typer.Context) -> None:
 
 
 @critics_app.command(cls=Command)
+@everyday("task", "corpus", "model", "limit", "simulations", "settings", "budget__tokens", "out", "dry_run", "quiet")
 @flattened
 def collect(order: CriticsCollect, voice: Quiet, config: ConfigFile = None) -> None:
     """Search CR-Planner's decisions with gold answers as reward. Each question gets a tree with values and visits.
@@ -160,6 +161,7 @@ def data(order: CriticsData, config: ConfigFile = None) -> None:
 
 
 @critics_app.command(cls=Command)
+@everyday("engine", "base", "epochs", "learning_rate", "models", "precision", "out", "dry_run", "fresh", "quiet")
 @flattened
 def fit(order: CriticsFit, voice: Quiet, config: ConfigFile = None) -> None:
     """Fit models to the pairs with a pairwise ranking loss. The same command resumes an interrupted fit.

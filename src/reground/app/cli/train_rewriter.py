@@ -18,7 +18,7 @@ from reground.app.catalogue import build_method
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, end_if_failed, human_time, listed, note, say
 from reground.app.cli.eval import slug
-from reground.app.cli.flags import Command, flattened
+from reground.app.cli.flags import Command, everyday, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.cli.train import (
     Base,
@@ -161,6 +161,7 @@ class RewriterEval(Searching):
 
 
 @rewriter_app.command(cls=Command)
+@everyday("task", "corpus", "model", "limit", "passages_only", "settings", "out", "dry_run", "quiet")
 @flattened
 def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> None:
     """Have a prompted model rewrite training questions, and see which rewritings lead to the answer.
@@ -198,6 +199,7 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
 
 
 @rewriter_app.command(cls=Command)
+@everyday("base", "proof", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet")
 @flattened
 def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> None:
     """Fine-tune a model on the rewritings that led to the answer, and on questions that need none.
@@ -220,6 +222,21 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
 
 
 @rewriter_app.command(cls=Command)
+@everyday(
+    "task",
+    "corpus",
+    "base",
+    "reward",
+    "iterations",
+    "episodes",
+    "learning_rate",
+    "lora_rank",
+    "limit",
+    "out",
+    "dry_run",
+    "fresh",
+    "quiet",
+)
 @flattened
 def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     """Improve the rewriter by proximal policy optimisation on what its queries bring.
@@ -335,6 +352,7 @@ def _line(number: int, total: int, metrics: dict[str, float], rewarded: dict[str
 
 
 @rewriter_app.command(name="eval", cls=Command)
+@everyday("task", "corpus", "models", "model", "prompted", "answered", "limit", "out", "dry_run", "quiet")
 @flattened
 def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> None:
     """Measure what rewriters find, against the question itself as the query; no reader is needed for that.
