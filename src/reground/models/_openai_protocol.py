@@ -343,7 +343,7 @@ def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens") or 0
     estimates = [len(f"{reply.text}{reply.reasoning or ''}".encode()) // 4 for reply in replies]
     if not prompt:
-        return Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=sum(estimates))
+        return Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=sum(estimates), usd=None)
     if counts.get("total_tokens") is not None:
         # With OpenAI's servers thoughts are part of the completion, with xAI's they come on top: the total tells.
         rest = counts["total_tokens"] - prompt
@@ -356,7 +356,7 @@ def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence
     details = counts.get("prompt_tokens_details")
     reused = (details.get("cached_tokens") if details else counts.get("prompt_cache_hit_tokens")) or 0
     # No more than all are reused, or a price could become negative.
-    return Usage(calls=1, prompt=prompt, cached=min(reused, prompt), completion=completion)
+    return Usage(calls=1, prompt=prompt, cached=min(reused, prompt), completion=completion, usd=None)
 
 
 def cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:

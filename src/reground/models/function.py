@@ -45,7 +45,7 @@ class FunctionModel:
         replies = [cut_at_stop(Reply(text=text), sampling.stop) for text in texts]
         prompt_tokens = sampling.n * estimate_tokens(tuple(messages))
         reply_tokens = sum(len(reply.text.encode()) // 4 for reply in replies)
-        usage = Usage(calls=sampling.n, prompt=prompt_tokens, completion=reply_tokens)
+        usage = Usage(calls=sampling.n, prompt=prompt_tokens, completion=reply_tokens, usd=None)
         replies[0] = replies[0].model_copy(update={"usage": usage})
         return priced(replies, self.price)
 
