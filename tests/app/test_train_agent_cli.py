@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
-from reground.app.cli.train import THREAD
 from reground.core.files import append_line
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, reply
 from reground.methods.search_agent.prompts import Prompts
@@ -189,25 +187,3 @@ def test_a_budget_limits_what_is_grown(given: tuple[MockOpenAI, list[str]], tmp_
     assert config["settings"]["samples"] == 4, "its own size, which the limit ends"
     record = json.loads((tmp_path / "out" / "grown" / "scores.jsonl").read_text().splitlines()[0])
     assert record["usage"]["prompt"] + record["usage"]["completion"] <= 3000
-
-
-def test_a_fit_is_in_the_thread_that_ctrl_c_need_not_wait_for(tmp_path: Path) -> None:
-    """In the main thread Ctrl-C would wait for the step, which is one call of a library."""
-    base = str(tiny_llama(tmp_path / "base"))
-    messages = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
-    append_line(tmp_path / "data" / "mixture.jsonl", json.dumps({"question": "q", "messages": messages}))
-    names: set[str] = set()
-    ended = threading.Event()
-
-    def watch() -> None:
-        while not ended.wait(0.005):
-            names.update(thread.name for thread in threading.enumerate())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        assert run(["train", "agent", "fit", "--out", str(tmp_path), "--base", base, "--threads", "1"]) == 0
-    finally:
-        ended.set()
-        watcher.join()
-    assert any(name.startswith(THREAD) for name in names)

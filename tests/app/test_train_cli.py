@@ -10,20 +10,8 @@ import pytest
 from tests.app.test_eval_cli import QUESTIONS, Server, call, data, server
 
 __all__ = ["data", "server"]
-SMALL = (
-    "--task",
-    "nq_open_train",
-    "--limit",
-    "2",
-    "--simulations",
-    "4",
-    "--set",
-    "retrieval=false",
-    "--set",
-    "candidates=1",
-    "--out",
-    "out",
-)
+GROWN = "--task nq_open_train --limit 2 --simulations 4 --set retrieval=false --set candidates=1 --out out"
+SMALL = tuple(GROWN.split())
 
 
 @pytest.fixture(autouse=True)
@@ -76,19 +64,8 @@ def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd)
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     lines = [f"b{i}\tw{i}\t1\n" for i in range(3)]
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-    order = (
-        "--limit",
-        "3",
-        "--simulations",
-        "4",
-        "--set",
-        "candidates=1",
-        "--out",
-        "out",
-        "--task",
-        f"beir_train:{folder}",
-    )
-    assert call(server, data, "train", "critics", "collect", *order) == 0
+    order = ("--limit", "3", "--simulations", "4", "--set", "candidates=1", "--task", f"beir_train:{folder}")
+    assert call(server, data, "train", "critics", "collect", *order, "--out", "out") == 0
     out, err = capfd.readouterr()
     assert "3 trees" in out
     assert "has no tree" not in err

@@ -22,20 +22,8 @@ def small(tmp_path: Path) -> list[str]:
     from tests.training.tiny_encoder import small_encoder
 
     base = small_encoder(tmp_path / "base")
-    return [
-        "--base",
-        str(base),
-        "--learning-rate",
-        "0.003",
-        "--epochs",
-        "2",
-        "--max-length",
-        "48",
-        "--batch",
-        "4",
-        "--threads",
-        "1",
-    ]
+    small = ["--learning-rate", "0.003", "--epochs", "2", "--max-length", "48", "--batch", "4", "--threads", "1"]
+    return ["--base", str(base), *small]
 
 
 @pytest.mark.parametrize("task", ["bamboogle", "hotpotqa"])

@@ -131,16 +131,6 @@ def test_what_cannot_be_trained(
     assert "Traceback" not in err
 
 
-def test_questions_without_an_answer_teach_nothing(data: Path, training: Path, tmp_path: Path, capfd) -> None:
-    lines = [json.dumps({**question, "golden_answers": []}) for question in QUESTIONS]
-    (data / "nq_open" / "train.jsonl").write_text("\n".join(lines) + "\n")
-    given = ("--data", str(data), "--corpus", str(training), "--out", str(tmp_path / "out"))
-    assert run(["train", "rewriter", "ppo", "--task", "nq_open_train", *given]) == 2
-    err = capfd.readouterr().err
-    assert "train.jsonl:1: the field golden_answers is unusable" in err
-    assert not (tmp_path / "out").exists()
-
-
 def test_failed_questions_are_told_and_collected_by_the_same_command(
     server: Server, data: Path, training: Path, tmp_path: Path, capfd
 ) -> None:

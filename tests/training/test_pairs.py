@@ -64,16 +64,6 @@ def test_what_is_dropped_is_counted_by_its_reason() -> None:
     assert faults(SIBLINGS, strict) == {"tie": 1, "few visits": 2, "small margin": 1}
 
 
-def test_a_thin_node_is_never_chosen_however_good_it_looks() -> None:
-    tree = grown(
-        waiting(State("Q?"), "REASON"),
-        (Observation("RATIONALE", "lucky"), 1.0, 1),
-        (Observation("RATIONALE", "sound"), 0.5, 2),
-        (Observation("RATIONALE", "poor"), 0.0, 2),
-    )
-    assert [(row.chosen, row.rejected) for row in rows(tree, PairSettings(min_visits=2))] == [("sound", "poor")]
-
-
 def test_a_row_tells_the_place_among_siblings_and_the_log_probability() -> None:
     (row, _) = rows(SIBLINGS)
     assert row.extra == {

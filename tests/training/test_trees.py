@@ -12,7 +12,6 @@ from random import Random
 
 import pytest
 
-from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
@@ -76,19 +75,6 @@ async def test_a_wrong_branch_is_worth_less_than_a_right_one(tmp_path: Path) -> 
     assert ends["Answer: wrong"] == 0.0
 
 
-async def test_what_is_there_is_kept_and_what_is_missing_is_grown_without_a_call_paid_twice(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    model = ScriptedModel(solves)
-    await collect_trees(SumTask(), planner(model), SETTINGS, SEARCH, out)
-    paid = len(model.calls)
-    next((out / "trees").iterdir()).unlink()
-    kept = {path.name for path in (out / "trees").iterdir()}
-    again = await collect_trees(SumTask(), planner(model), SETTINGS, SEARCH, out)
-    assert len(again.grown) == 3
-    assert len(model.calls) == paid
-    assert kept <= {grown.path.name for grown in again.grown}
-
-
 async def test_a_question_that_fails_has_no_tree_and_is_tried_again(tmp_path: Path) -> None:
     def fails(messages: Sequence[Message], sampling: Sampling) -> Reply | str | Exception:
         return ModelError("overloaded") if "1 + 1" in messages[-1].content else solves(messages, sampling)
@@ -106,16 +92,6 @@ async def test_what_is_wrong_with_the_run_itself_stops_it(tmp_path: Path) -> Non
     model = ScriptedModel(lambda messages, sampling: AuthenticationError("no key"))
     with pytest.raises(AuthenticationError):
         await collect_trees(SumTask(), planner(model), SETTINGS, SEARCH, tmp_path / "out")
-
-
-async def test_a_budget_that_ends_leaves_the_tree_so_far(tmp_path: Path) -> None:
-    few = EvalSettings(method="cr_planner", model="scripted", limit=1, budget=Budget(calls=3))
-    unsure = ScriptedModel(lambda messages, sampling: "A step that leads nowhere.")
-    collected = await collect_trees(SumTask(1), planner(unsure), few, SEARCH, tmp_path / "out")
-    (grown,) = collected.grown
-    assert grown.tree.stopped is not None
-    assert grown.tree.root.visits < SEARCH.settings.simulations
-    assert grown.usage.calls == 3
 
 
 class Moody:
@@ -236,6 +212,3 @@ async def test_a_task_of_rankings_needs_a_planner_that_ranks(tmp_path: Path) -> 
     with pytest.raises(ConfigurationError, match="rankings: the planner needs the setting answer=ranking"):
         await collect_trees(RANKINGS, made, SETTINGS, SEARCH, tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-# Ways to simulate, and old files

@@ -43,17 +43,15 @@ class Bin(Value):
 
 
 class Rate(Value):
-    """How often pairs are ordered right. by_question: the mean of the questions' rates, with its 95 % interval."""
+    """How often pairs are ordered right. by_question: the mean of the questions' rates, with its 95 % interval.
+
+    behind, p: of another way to order the same pairs, by how much the critic is better, and the two-sided p.
+    """
 
     pairs: float
     by_question: Interval
-
-
-class Baseline(Rate):
-    """Another way to order the same pairs. behind: by how much the critic is better; p: two-sided."""
-
-    behind: Interval
-    p: float
+    behind: Interval | None = None
+    p: float | None = None
 
 
 class KindReport(Value):
@@ -67,7 +65,7 @@ class KindReport(Value):
     error: float
     """Expected calibration error: the mean distance between what was said and what was won."""
     bins: tuple[Bin, ...]
-    baselines: dict[str, Baseline]
+    baselines: dict[str, Rate]
     mix: dict[str, float] = Field(default_factory=dict)
 
 
@@ -144,7 +142,7 @@ def measure(
         swapped=sum(same) / len(same),
         error=sum(each.pairs * abs(each.said - each.won) for each in bins) / len(rows),
         bins=bins,
-        baselines={name: _baseline(rows, wins, other) for name, other in others.items()},
+        baselines={name: _rate(rows, other, wins) for name, other in others.items()},
         mix=dict(mix or {}),
     )
 
@@ -213,13 +211,13 @@ def _by_question(rows: Sequence[Preference], wins: Wins) -> dict[str, float]:
     return question_means(found)
 
 
-def _rate(rows: Sequence[Preference], wins: Wins) -> Rate:
-    return Rate(pairs=sum(wins) / len(wins), by_question=bootstrap_interval([*_by_question(rows, wins).values()]))
-
-
-def _baseline(rows: Sequence[Preference], critic: Wins, other: Wins) -> Baseline:
-    rate, against = _rate(rows, other), compare(_by_question(rows, critic), _by_question(rows, other))
-    return Baseline(pairs=rate.pairs, by_question=rate.by_question, behind=against.difference, p=against.p)
+def _rate(rows: Sequence[Preference], wins: Wins, critic: Wins | None = None) -> Rate:
+    means = _by_question(rows, wins)
+    rate = Rate(pairs=sum(wins) / len(wins), by_question=bootstrap_interval([*means.values()]))
+    if critic is None:
+        return rate
+    against = compare(_by_question(rows, critic), means)
+    return rate.model_copy(update={"behind": against.difference, "p": against.p})
 
 
 def pairs_table(data: Mapping[str, Any]) -> Table:
@@ -244,10 +242,15 @@ def report_tables(report: CriticReport) -> list[Table]:
     rates, trust, bins = [], [], []
     mixes = {kind: measured.mix for kind, measured in report.kinds.items() if measured.mix}
     for kind, measured in report.kinds.items():
-        rates.append([kind, "critic", *_rate_cells(measured.critic), "", "", ""])
-        for name, other in measured.baselines.items():
-            behind = [number(other.behind.mean, sign=True), interval(other.behind.low, other.behind.high)]
-            rates.append([kind, name, *_rate_cells(other), *behind, f"{other.p:.3f}"])
+        for name, rate in {"critic": measured.critic, **measured.baselines}.items():
+            means = rate.by_question
+            cells = [number(means.mean), interval(means.low, means.high), number(rate.pairs)]
+            behind = ["", "", ""]
+            if rate.behind is not None and rate.p is not None:
+                difference = rate.behind
+                behind = [number(difference.mean, sign=True), interval(difference.low, difference.high)]
+                behind.append(f"{rate.p:.3f}")
+            rates.append([kind, name, *cells, *behind])
         counts = [str(measured.pairs), str(measured.questions)]
         trust.append([kind, *counts, number(measured.swapped), number(measured.error)])
         bins += [[kind, f"{each.said:.2f}", f"{each.won:.2f}", str(each.pairs)] for each in measured.bins]
@@ -263,8 +266,3 @@ def report_tables(report: CriticReport) -> list[Table]:
         Table("Critics", ["Kind", "pairs", "questions", "swapped", "error"], trust, words=1),
         Table("Calibration", ["Kind", "said", "won", "pairs"], bins, words=1),
     ]
-
-
-def _rate_cells(rate: Rate) -> list[str]:
-    span = rate.by_question
-    return [number(span.mean), interval(span.low, span.high), number(rate.pairs)]

@@ -158,16 +158,15 @@ def _ranked(parent: Node[State], settings: PairSettings) -> Iterator[tuple[Node[
     known = [child for child in parent.children if child.visits >= settings.min_visits]
     best = max(known or parent.children, key=lambda child: (child.mean or 0.0, child.visits))
     for child in parent.children:
-        if child is not best:
-            yield best, child, _fault(best, child, settings)
-
-
-def _fault(best: Node[State], child: Node[State], settings: PairSettings) -> Why | None:
-    if min(best.visits, child.visits) < settings.min_visits:
-        return "few visits"
-    margin = _margin(best, child)
-    tie = math.isclose(margin, 0, abs_tol=1e-9)  # the same rewards in another order may add up to a little more
-    return "tie" if tie else "small margin" if margin < settings.min_margin else None
+        if child is best:
+            continue
+        margin = _margin(best, child)
+        if min(best.visits, child.visits) < settings.min_visits:
+            yield best, child, "few visits"
+        elif math.isclose(margin, 0, abs_tol=1e-9):  # the same rewards in another order may add up to a little more
+            yield best, child, "tie"
+        else:
+            yield best, child, "small margin" if margin < settings.min_margin else None
 
 
 def _margin(chosen: Node[State], rejected: Node[State]) -> float:
