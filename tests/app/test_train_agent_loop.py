@@ -52,12 +52,10 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     data = tmp_path / "data" / "nq_open"
     (data / "test.jsonl").write_text((data / "train.jsonl").read_text().replace('"b', '"t').replace("book", "volume"))
     config = tmp_path / "loop.toml"
-    config.write_text(CONFIG)
     base = str(tiny_llama(tmp_path / "small", context=4096))
+    config.write_text(f"bases = {base!r}\n{CONFIG}")
     out = tmp_path / "out"
     loop = ["train", "agent", "loop", "--config", str(config), "--task", "nq_open_train", *options]
-    with config.open("a") as file:
-        file.write(f"bases = {base!r}\n")
     loop += ["--out", str(out)]
     assert run([*loop, "--dry-run"]) == 0
     assert "gen1: fit" in capfd.readouterr().out
