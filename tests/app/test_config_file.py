@@ -176,5 +176,11 @@ def test_a_file_that_only_lay_here_may_name_a_server_of_this_machine(host: str) 
     check_found({"model": "openai/x", "base_url": f"http://{host}/v1"})
 
 
+@pytest.mark.parametrize("key", ["web_network", "allow_origin", "no_keys", "keys", "host"])
+def test_a_file_that_only_lay_here_opens_no_edge(key: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{key}.*pass --config reground\.toml"):
+        check_found({key: ["10.0.0.0/8"]})
+
+
 def test_a_text_with_a_dot_is_no_code(home: Path) -> None:
     check_found({"corpus": "docs.python", "settings": {"prompts": {"answer": "Write a.py. Then {question}"}}, "k": 3})

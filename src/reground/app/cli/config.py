@@ -21,6 +21,8 @@ DEFAULT = "reground.toml"
 _INNER = "__"
 _NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
 _NONE = frozenset({"none", "null"})
+_OPENINGS = frozenset({"web_network", "allow_origin", "no_keys", "keys", "host"})
+"""Keys that let web pages of one's own network be fetched, or others reach a server."""
 _CODE = re.compile(r"\.py(?:[:+]\S*)?\s*(?:,|$)")
 """The end of a value that names a file of code, alone or among others."""
 
@@ -97,7 +99,7 @@ def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> No
 
 def check_found(config: Mapping[str, Any]) -> None:
     """Refuse a configuration that only lay in the current folder where it would run code, send keys and questions to
-    another machine, or a key that it names to any server. Raises ConfigurationError."""
+    another machine, or a key that it names to any server, or open an edge. Raises ConfigurationError."""
     values = list(_values(config))
     pass_it = f"{DEFAULT} was only found here: if it is yours, pass --config {DEFAULT}"
     for key, value in values:
@@ -106,6 +108,8 @@ def check_found(config: Mapping[str, Any]) -> None:
         if key == "base_url" and _is_elsewhere(value):
             told = f"{key} in {DEFAULT} is an address on another machine, which would get your questions and your key"
             raise ConfigurationError(f"{told}, and {pass_it}")
+        if key in _OPENINGS:
+            raise ConfigurationError(f"{key} in {DEFAULT} lets in what is kept out otherwise, and {pass_it}")
     if {"api_key_env", "base_url"} <= {key for key, _ in values}:
         raise ConfigurationError(f"{DEFAULT} has api_key_env and base_url, which send a key to a server, and {pass_it}")
 
