@@ -30,11 +30,6 @@ def test_ask_gives_the_answer_its_citations_and_a_readable_trajectory(tmp_path: 
     assert result.usage.calls == 1
 
 
-async def test_aask_is_the_same_as_a_coroutine(tmp_path: Path) -> None:
-    result = await reground.aask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
-    assert result.text == "Because."
-
-
 def test_the_same_question_again_is_replayed_and_paid_for_once(tmp_path: Path) -> None:
     first = reground.ask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
     silent = ScriptedModel([])

@@ -46,14 +46,6 @@ def user(text: str) -> Message:
     return Message(role="user", content=text)
 
 
-async def test_a_model_stays_open_and_serves_many_questions(tmp_path: Path) -> None:
-    model = Closing(said)
-    served = engine_of(tmp_path, model, concurrency=3)
-    found = await asyncio.gather(*(served.ask("direct/m", [user(f"question {n}?")]) for n in range(9)))
-    assert len({each.text for each in found}) == 9
-    assert (model.closed, model.most_at_once, served.working, served.waiting) == (0, 3, 0, 0)
-
-
 async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path: Path) -> None:
     model = Closing(said)
     served = engine_of(tmp_path, model)

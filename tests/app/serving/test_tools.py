@@ -16,10 +16,8 @@ from reground.app.serving.tools import (
     AskGiven,
     FetchGiven,
     RetrieveGiven,
-    Spent,
     Tools,
     TooSmall,
-    most,
     size,
 )
 from reground.core.errors import RegroundError
@@ -212,13 +210,3 @@ async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path: Path) -> No
     ):
         with pytest.raises(RegroundError, match=why):
             await plain.fetch(given_)
-
-
-def test_the_most_that_fits() -> None:
-    def make(n: int) -> Spent:
-        return Spent(calls=10**n, tokens=0, seconds=0)
-
-    full = size(make(50))
-    assert most(make, 50, full) == 50
-    assert most(make, 50, size(make(7))) in range(7, 11)
-    assert most(make, 50, 1) == -1

@@ -117,16 +117,3 @@ def test_a_stream_is_kept_awake_while_a_call_takes_long(tmp_path: Path) -> None:
     before, _, after = said.partition(b'"content":"The Vltava')
     assert before.count(b": still working\n\n") >= 3
     assert b": still working" not in after
-
-
-def test_a_connection_answers_one_question_after_the_other(tmp_path: Path) -> None:
-    import http.client
-
-    with served(tmp_path, Slow(lambda m, s: ANSWER), methods=["direct"]) as server:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-        for number in range(3):
-            connection.request("POST", CHAT, json.dumps(asked(f"{number}?", stream=number == 1)))
-            reply = connection.getresponse()
-            assert reply.status == 200
-            assert b"Vltava" in reply.read()
-        connection.close()

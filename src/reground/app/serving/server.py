@@ -54,30 +54,29 @@ class _At:
         await self._answer(scope, receive, send)
 
 
-class _Search:
+def _search(engine: Engine, most: int) -> _Answer:
     """`POST /retrieve`: the documents as a service, in the form that trainers of search agents ask for (Search-R1).
 
     Asked {"queries": [...], "topk": 3, "return_scores": true} it answers {"result": [[{"document": {"id", "contents",
     "title", "text", "url"}, "score"}, ...], ...]}, a list for each query in their order; without return_scores it gives
     the documents alone. `contents` is the title in quotation marks, a new line, and the text.
     """
+    room = asyncio.Semaphore(_SEARCHES)
 
-    def __init__(self, engine: Engine, most: int) -> None:
-        self._engine, self._most = engine, most
-        self._room = asyncio.Semaphore(_SEARCHES)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = parsed(RetrieveRequest, await read_body(scope, receive, self._most))
-        retriever = self._engine.corpus(asked.corpus)
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        asked = parsed(RetrieveRequest, await read_body(scope, receive, most))
+        retriever = engine.corpus(asked.corpus)
 
         async def search(query: str) -> list[dict[str, Any]]:
-            async with self._room:
+            async with room:
                 passages = await retriever.retrieve(query[:_LONGEST], k=asked.topk)
             return [_document(passage, scored=asked.return_scores) for passage in passages]
 
         async with while_connected(receive):
-            result = await gather(*(search(query) for query in asked.queries))
+            result = await gather(*map(search, asked.queries))
         await send_json(send, {"result": result})
+
+    return answer
 
 
 def _document(passage: Passage, *, scored: bool) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
         ("GET", "/v1/models/{name:path}", one_model),
         ("POST", "/v1/chat/completions", chat),
         ("POST", "/v1/responses", responses),
-        ("POST", "/retrieve", _Search(engine, order.max_body * MIB)),
+        ("POST", "/retrieve", _search(engine, order.max_body * MIB)),
         ("GET", "/healthz", health),
         ("GET", "/metrics", figures),
         ("GET", "/openapi.json", openapi),
