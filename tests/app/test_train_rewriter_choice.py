@@ -115,7 +115,7 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
     assert "option F1" in said
     assert all(word in said for word in ("divergence", "entropy", "ended", "empty", "value loss", "clipped"))
     count = len(server.received)
-    measure = ["train", "rewriter", "eval", *shared, "--answered", "3", "--prompted"]
+    measure = ["train", "rewriter", "eval", *shared, "--answered", "3", "--prompted", "--threads", "1"]
     assert run(measure) == 0, capfd.readouterr().err
     name = slug(f"{data}/tasks.py:{task}")
     found = json.loads(Path(f"out/eval-{name}-answered.json").read_text())
