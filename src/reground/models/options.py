@@ -121,7 +121,7 @@ class ModelOptions:
             raise ConfigurationError(f"dtype must be one of {', '.join(get_args(Dtype))}, not {self.dtype!r}")
         if self.base_url is not None:
             if not str(self.base_url).startswith(("http://", "https://")):
-                raise ConfigurationError("a base URL starts with http:// or https://")
+                raise ConfigurationError("base_url: a base URL starts with http:// or https://")
             check_address(self.base_url)
         if self.price is not None and not isinstance(self.price, Price):
             raise ConfigurationError(
