@@ -33,7 +33,7 @@ Options = TypeVar("Options")
 def meanings(cls: type) -> dict[str, str]:
     """The description of each field of a dataclass or a pydantic model, in one line. Fields without one are left out.
 
-    A description is the text under the field, as in `reground.treesearch.settings`, or the entry `name: text` in the
+    A description is the text under the field, as in `reground.app.options`, or the entry `name: text` in the
     docstring of the class, as in the methods. A class overrides its bases. Texts under fields need the source file.
     """
     names = field_names(cls)
