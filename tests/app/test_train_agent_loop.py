@@ -13,7 +13,7 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
-from reground.app.cli import train_agent_loop as loops
+from reground.app.cli import train_agent as loops
 from reground.app.cli.train_agent import AgentLoop
 from reground.core.errors import ConfigurationError
 from reground.core.trajectory import Failure
