@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from reground.core.answers import PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
 from reground.core.concurrency import gather
-from reground.core.critic import Pair
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal, SqliteJournal
@@ -21,6 +20,7 @@ from reground.core.trajectory import (
     ExecuteStep,
     GenerateStep,
     NoteStep,
+    Pair,
     RetrieveStep,
     ScoreStep,
     Trajectory,

@@ -8,7 +8,6 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.concurrency import gather
-from reground.core.critic import Pair
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
@@ -16,7 +15,7 @@ from reground.core.language import Reply, Sampling, Usage
 from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
-from reground.core.trajectory import NoteStep
+from reground.core.trajectory import NoteStep, Pair
 from reground.models.options import Price
 
 FOREVER = 30.0

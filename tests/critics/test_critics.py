@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
-from reground.core.run import Run
+from reground.core.run import Critic, Run
+from reground.core.trajectory import Pair
 from reground.critics import KINDS, by_kind, load, own_models
 from reground.critics.simple import SENTENCES, stage_of
 from reground.methods.cr_planner.states import GOALS, Goal, Observation, context

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.critic import Pair
 from reground.core.errors import CapabilityError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
-from reground.core.trajectory import NoteStep
+from reground.core.trajectory import NoteStep, Pair
 from reground.critics.prompted import PromptedCritic, Prompts, read_number, read_verdict
 from reground.models.scripted import ScriptedModel
 

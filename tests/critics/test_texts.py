@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.critic import Pair
+from reground.core.trajectory import Pair
 from reground.critics import KINDS, Kind
 from reground.critics.simple import SENTENCES
 from reground.critics.texts import HEADS, scored_text
-from reground.methods.cr_planner.actions import judged
+from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, context
 from reground.methods.shared.prompts import QUOTED
 from tests.methods.test_cr_planner_states import DANUBE, walked

@@ -12,16 +12,15 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from reground.core.critic import Pair
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
-from reground.core.trajectory import ChooseStep, ScoreStep
+from reground.core.trajectory import ChooseStep, Pair, ScoreStep
 from reground.critics import load
 from reground.critics.scorers import Item, Queue, batches
 from reground.critics.texts import Manifest
-from reground.methods.cr_planner.actions import judged
+from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, State
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reground.core.answers import PHRASE
-from reground.core.critic import Pair
 from reground.core.run import Run
-from reground.core.trajectory import ChooseStep
+from reground.core.trajectory import ChooseStep, Pair
 from reground.critics import Critics
 from reground.methods.cr_planner import CRPlanner
 from reground.models.scripted import ScriptedModel

@@ -10,13 +10,12 @@ import pytest
 
 from reground.core.answers import PHRASE
 from reground.core.budget import Budget
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, ContextLengthExceeded
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.trajectory import RetrieveStep
+from reground.core.trajectory import Pair, RetrieveStep
 from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm
-from reground.methods.cr_planner.answer import QUERY, complete_answer
+from reground.methods.cr_planner import QUERY, complete_answer
 from reground.methods.cr_planner.prompts import key, read_step
 
 CODE = "Here it is:\n```python\ndef f(x):\n    return x\n```\nDone."

@@ -12,7 +12,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, RetrieveStep
 from reground.critics.simple import SENTENCES
-from reground.methods.cr_planner.actions import judged
+from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, State, legal
 from reground.methods.cr_planner.tree import PlannerProblem
 from reground.treesearch.mcts import search

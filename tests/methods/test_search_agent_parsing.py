@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reground.core.errors import ParseError
 from reground.core.language import Reply
+from reground.methods.search_agent import read
 from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
@@ -28,7 +29,6 @@ from reground.methods.search_agent.actions import (
     reply,
 )
 from reground.methods.search_agent.parsing import parse_action, read_action
-from reground.methods.search_agent.sampling import read
 from reground.methods.search_agent.steps import STEPS
 
 SEARCH = Search("length of the Danube", "We need it.")

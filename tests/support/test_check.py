@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
-from reground.core.critic import Pair
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.core.trajectory import ScoreStep
+from reground.core.trajectory import Pair, ScoreStep
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import Evidence
 from reground.models.scripted import ScriptedModel

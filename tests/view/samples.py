@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from reground.core.answers import Citation, Sentence
-from reground.core.critic import Pair
 from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.trajectory import Candidate, ChooseStep, Failure, NoteStep, ScoreStep, Step, Trajectory
+from reground.core.trajectory import Candidate, ChooseStep, Failure, NoteStep, Pair, ScoreStep, Step, Trajectory
 from reground.evaluation.results import Record, RunConfig, RunFolder, open_run, summarise
 from reground.evaluation.task import Score
 from tests.methods.helpers import PASSAGES

@@ -12,13 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
-from reground.core.critic import Critic, Pair, comparable
 from reground.core.errors import (
     BudgetExceeded,
     CapabilityError,
@@ -51,11 +50,41 @@ from reground.core.trajectory import (
     ExecuteStep,
     GenerateStep,
     NoteStep,
+    Pair,
     RetrieveStep,
     ScoreStep,
     Step,
+    comparable,
 )
 from reground.core.untrusted import neutralise, unfence
+
+
+@runtime_checkable
+class Critic(Protocol):
+    """Anything that estimates expected reward (CR-Planner, section 2.3): a prompted model, a trained one, chance.
+
+    Scores compare candidates of one context; they need no common scale across contexts. Methods ask through
+    `Run.score`, which records the answer.
+    """
+
+    @property
+    def name(self) -> str:
+        """The critic and its version: part of the identity of a run and of a recorded score."""
+        ...
+
+    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+        """One score per pair, higher is better. Model calls go through `run`."""
+        ...
+
+
+@runtime_checkable
+class AskingCritic(Critic, Protocol):
+    """A critic whose scores cost calls of a model, which a budget has to cover."""
+
+    def calls_for(self, candidates: int) -> int:
+        """The number of calls that a choice between this number of candidates takes; each reads the context once."""
+        ...
+
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)

@@ -10,11 +10,10 @@ from pydantic import Field, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from reground.core.answers import Answer
-from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.core.evidence import Passage, Skipped
 from reground.core.files import append_line, read_lines, replace_lines, with_sum, without_sum
-from reground.core.language import LATER, Json, Message, Number, Reply, Sampling, Text, Usage, Value, storable
+from reground.core.language import LATER, Json, Message, Number, Reply, Sampling, Text, Usage, Value, finite, storable
 from reground.core.programs import Execution, Program
 
 BEFORE_CHECKS = "answer before checks"
@@ -24,6 +23,18 @@ UNCHECKED = "support not checked"
 """The name of the note that a budget ended before the sentences of the answer were checked."""
 UNGROUNDED = "ungrounded"
 """The name of the note that an answer rests on no document, though the method had some to search."""
+
+
+class Pair(Value):
+    """A candidate, and the text that it would follow."""
+
+    context: Text
+    candidate: Text
+
+
+def comparable(score: float) -> float:
+    """A score that can be compared and stored as JSON: NaN becomes the lowest number, infinities the largest."""
+    return finite(float(score))
 
 
 class _Step(Value):

@@ -23,9 +23,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict
 
-from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
+from reground.core.run import Critic
 from reground.core.user_code import Entry, entries
 
 CRITICS = {

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from reground.core.concurrency import gather
-from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import IMPOSSIBLE, LanguageModel, Reply, Sampling
-from reground.core.run import Run
+from reground.core.run import Critic, Run
+from reground.core.trajectory import Pair
 from reground.critics import grouped, in_place
 
 Style = Literal["pointwise", "rank"]

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from reground.core.concurrency import BatchThread, Job
-from reground.core.critic import Pair
 from reground.core.errors import MissingExtra, ModelError
 from reground.core.files import trouble
+from reground.core.trajectory import Pair
 from reground.critics import Kind, grouped, in_place
 from reground.critics.texts import EmbedderTexts, EncoderTexts, Engine, LmTokens, Manifest, folder_of
 

@@ -18,10 +18,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
 from reground.core.run import Run
+from reground.core.trajectory import Pair
 from reground.core.untrusted import without_fenced
 
 STAGES = ("ROOT", "RATIONALE", "QUERY", "DOC")

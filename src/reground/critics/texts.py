@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Number, Value
 from reground.core.paths import expanded
+from reground.core.trajectory import Pair
 from reground.core.untrusted import neutralise
 from reground.critics import Kind
 

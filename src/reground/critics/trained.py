@@ -24,12 +24,12 @@ from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from reground.core.concurrency import gather
-from reground.core.critic import Critic, Pair
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
 from reground.core.http import ENCODING, BadBody, check_address, key_in, proxy_for, read_body, read_json, redacted
 from reground.core.journal import fingerprint
 from reground.core.language import LanguageModel
-from reground.core.run import Run
+from reground.core.run import Critic, Run
+from reground.core.trajectory import Pair
 from reground.critics import Kind, grouped, in_place
 from reground.critics.scorers import Queue, open_scorer, require
 from reground.critics.simple import SENTENCES, STAGES

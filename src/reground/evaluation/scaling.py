@@ -19,13 +19,13 @@ from statistics import fmean
 from typing import Any, Literal
 
 from reground.core.answers import TEXT
-from reground.core.critic import AskingCritic, Critic, Pair
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
 from reground.core.method import Method, Sizable
 from reground.core.programs import Execution, Program, Sandbox, Verdict
-from reground.core.run import Run
+from reground.core.run import AskingCritic, Critic, Run
+from reground.core.trajectory import Pair
 from reground.evaluation.results import Record
 from reground.evaluation.task import Example
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, ModelError
 from reground.core.evidence import Passage
 from reground.core.files import files_fingerprint, trouble
 from reground.core.http import check_address
 from reground.core.paths import expanded
+from reground.core.trajectory import Pair
 from reground.core.untrusted import clip
 from reground.critics.scorers import Item, Queue, Scorer, require
 from reground.critics.texts import head

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ValidationError
 
 from reground.core.concurrency import gather
-from reground.core.critic import comparable
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -35,6 +34,7 @@ from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.paths import expanded
+from reground.core.trajectory import comparable
 from reground.retrieval.passages import normal, normal_title, reciprocal_rank_fusion
 
 if TYPE_CHECKING:

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence, opening
-from reground.core.critic import Critic, Pair
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
-from reground.core.run import Run
-from reground.core.trajectory import UNCHECKED, RetrieveStep, Step
+from reground.core.run import Critic, Run
+from reground.core.trajectory import UNCHECKED, Pair, RetrieveStep, Step
 from reground.support.lexical import Claim, Evidence, Lexical, claims, evidence
 
 SUPPORTED = 0.5

@@ -7,11 +7,13 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
 from reground.app import catalogue
@@ -30,6 +32,10 @@ from reground.core.language import LanguageModel, Message, Sampling, Usage
 from reground.core.paths import expanded, runs_dir
 from reground.core.run import Observer, Run
 from reground.text.excerpts import terms
+
+if TYPE_CHECKING:
+    from reground.core.run import Event
+
 
 MARK = "served"
 """An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
@@ -342,3 +348,64 @@ class Keeping:
             return mark.stat().st_mtime < time.time() - self._days * _DAY
         except OSError:
             return False
+
+
+class Work:
+    """A question that is answered while its steps are read. Leaving the block cancels it.
+
+    ask: answers, and tells the observer what happens.
+    """
+
+    def __init__(self, ask: Callable[[Observer], Awaitable[Result]]) -> None:
+        self._news: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._ask = ask
+        self._task: asyncio.Task[Result] | None = None
+        self._first: Event | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._answered())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        if not self._task.cancelled():
+            self._task.exception()  # it was told, or nobody is left to be told
+
+    async def _answered(self) -> Result:
+        try:
+            return await self._ask(self._news.put_nowait)
+        finally:
+            self._news.put_nowait(None)
+
+    async def begun(self, seconds: float) -> None:
+        """Return at the first step, or after these seconds. Raises what kept the question from beginning."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                self._first = await self._news.get()
+                if self._first is None:
+                    self._news.put_nowait(None)
+                    await self.result()
+
+    async def events(self, heartbeat: float | None) -> AsyncIterator[Event | None]:
+        """What happens, as it happens; None after that many seconds without news; never for None."""
+        if self._first is not None:
+            yield self._first
+        while True:
+            try:
+                async with asyncio.timeout(heartbeat):
+                    event = await self._news.get()
+            except TimeoutError:
+                yield None
+                continue
+            if event is None:
+                return
+            yield event
+
+    async def result(self) -> Result:
+        """The result. Raises what kept the method from an answer."""
+        assert self._task is not None
+        return await asyncio.shield(self._task)

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic_core import to_json
 
-from reground.app.serving.engine import WITHIN
+from reground.app.serving.engine import WITHIN, Work
 from reground.app.serving.requests import ChatRequest, ResponsesRequest
 from reground.core.citations import marker_runs
 from reground.core.evidence import Passage
@@ -24,7 +24,6 @@ from reground.text.sentences import sentences
 
 if TYPE_CHECKING:
     from reground.app.result import Result
-    from reground.app.serving.streaming import Work
     from reground.core.answers import Citation
 
 

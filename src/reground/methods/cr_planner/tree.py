@@ -11,8 +11,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
 from reground.core.run import Run
-from reground.methods.cr_planner import CRPlanner
-from reground.methods.cr_planner.actions import told
+from reground.methods.cr_planner import CRPlanner, told
 from reground.methods.cr_planner.states import Observation, State
 from reground.treesearch.mcts import Child
 from reground.treesearch.tree import Path, address

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import JsonValue
 
-from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.files import trouble
+from reground.core.trajectory import Pair
 from reground.critics import Kind
 from reground.critics.scorers import SCALE, Scorer, open_scorer, quietly
 from reground.critics.texts import FILE, EmbedderTexts, EncoderTexts, LmTokens, Manifest, read_manifest

@@ -21,8 +21,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from reground.core.critic import Pair
 from reground.core.errors import DataError
+from reground.core.trajectory import Pair
 from reground.critics import KINDS, Kind
 from reground.critics.scorers import Item, Scorer
 from reground.critics.trained import features
@@ -30,7 +30,7 @@ from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.evaluation.tasks.retrieval import Retrieval, document_id
-from reground.methods.cr_planner.actions import judged
+from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import State
 from reground.training.critics.collect import read_trees
 from reground.training.rows import Preference, write_rows
