@@ -132,7 +132,7 @@ class RewriterPpo(Optimising, Searching, Base):
     """What a rewriting earns: retrieval (hit and reciprocal rank, without a reader), paper (exact match, F1 and hit of
     the whole pipeline), or metrics with weights, such as hit=1,gold recall=0.5."""
 
-    control: Literal["rloo", "grpo"] | None = None
+    control: Literal["rloo", "grpo"] | None = field(default=None, metadata=FILE)
     """Train by TRL's RLOO or GRPO instead, on as many replies and the same reward; the result is OUT/rloo or
     OUT/grpo."""
 
@@ -242,7 +242,7 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     """Improve the rewriter by proximal policy optimisation on what its queries bring.
 
     It begins with OUT/warmup, or with --base. The result, OUT/model, is used with --rewriter hf/OUT/model. The same
-    command resumes an interrupted training. With --control the same budget goes to TRL's RLOO or GRPO.
+    command resumes an interrupted training. With the key control the same budget goes to TRL's RLOO or GRPO.
 
     Example:  reground train rewriter ppo --task hotpotqa_train --iterations 30 --episodes 256
     """
