@@ -98,8 +98,7 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
         headers["Authorization"] = f"Bearer {token}"
     opener, sha256 = build_opener(_NoRedirects()), wanted
     for _ in range(_REQUESTS):
-        # Without a checksum a part of another version of the file would go unnoticed.
-        rest = {"Range": f"bytes={done}-"} if done and sha256 else {}
+        rest = {"Range": f"bytes={done}-"} if done else {}
         request = Request(url, headers=headers | rest)  # noqa: S310  (the scheme was checked)
         try:
             response: Any = opener.open(request, timeout=_TIMEOUT)
@@ -115,8 +114,9 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
                 url, old = _target(url, response), url
                 if urlsplit(url)[:2] != urlsplit(old)[:2]:
                     headers.pop("Authorization", None)
-            elif response.status == 416:
-                done = 0  # the file is complete, or the part is of another version
+            elif response.status == 416 or (response.status == 206 and not sha256):
+                # The file is complete, or the part is of another version; without a checksum that would go unnoticed.
+                done = 0
             elif response.status >= 400:
                 raise response
             else:

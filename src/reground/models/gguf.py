@@ -303,7 +303,6 @@ def _spread(seed: int, first: int) -> int:
 
 
 _BATCH = 512  # prompt tokens between two checks for cancellation
-_CACHE_MIB = 512  # memory for prompts that lost their slot
 _LOOKED_UP, _GUESSED = 3, 5
 """Lookup: the last three tokens are looked for in the text so far, and the five that followed there are guessed."""
 
@@ -427,7 +426,8 @@ def parameters_of(settings: EngineSettings) -> Any:
     parameters.n_parallel = settings.slots
     parameters.n_ctx = settings.slots * settings.context
     parameters.n_batch = _BATCH
-    parameters.cache_ram_mib = _CACHE_MIB
+    # The cache of prompts that lost their slot: after a cancelled call it can give one prompt the state of another.
+    parameters.cache_ram_mib = 0
     parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(settings.threads)
     if settings.lookup:
         guess = parameters.speculative
