@@ -14,8 +14,8 @@ from tests.retrieval.corpora import jsonl, write
 from tests.retrieval.files import pdf, read
 
 
-def names(source: Path, exclude: Path | None = None) -> list[str]:
-    return [file.name for file in find_files(source, exclude=exclude)]
+def names(source: Path) -> list[str]:
+    return [file.name for file in find_files(source)]
 
 
 def test_every_readable_file_is_found_in_order(tmp_path: Path) -> None:

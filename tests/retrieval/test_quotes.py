@@ -9,7 +9,7 @@ import pytest
 import reground
 from reground.core.answers import Answer, Citation, Sentence
 from reground.models.scripted import ScriptedModel
-from reground.retrieval.quotes import line_of, located
+from reground.retrieval.quotes import Places, located
 from tests.retrieval.corpora import write
 from tests.retrieval.files import pdf
 
@@ -26,7 +26,7 @@ TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross i
     ],
 )
 def test_a_quote_is_found_whatever_its_line_breaks(quote: str, line: int | None) -> None:
-    assert line_of(quote, TEXT) == line
+    assert Places(TEXT, has_lines=True).of(quote).get("line") == line
 
 
 def test_ask_gives_the_line_of_the_file(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from reground.core.errors import DataError
 from reground.retrieval.documents import read_documents
-from reground.retrieval.filetypes import known_as, largest
+from reground.retrieval.filetypes import format_of, known_as
 from reground.retrieval.index import build_index
 from reground.retrieval.scan import line, scan
 from reground.retrieval.settings import IndexReport, Skipped
@@ -92,8 +92,9 @@ def test_what_stands_beside_a_beir_corpus_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.txt", "a.html"])
 def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path, name: str) -> None:
-    most = largest(name)
-    assert most is not None
+    format_ = format_of(name)
+    assert format_ is not None and format_.most is not None
+    most = format_.most << 20
     write(tmp_path, {"b.md": "x"})
     with (tmp_path / name).open("wb") as file:
         file.truncate(most)

@@ -11,20 +11,19 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple, cast
+from typing import IO, cast
 
 from pydantic_core import from_json
 
 from reground.core.errors import DataError
 from reground.core.language import storable_text
-from reground.retrieval import filetypes
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.filetypes import JSONL_SUFFIXES, MAILBOX_SUFFIXES, largest
+from reground.retrieval.filetypes import FORMATS, JSONL, Format, format_of
 from reground.retrieval.reading.result import PLAIN, Circumstances, Read
 
 _PIECE = 1 << 20
@@ -49,17 +48,17 @@ class Document:
 
     @property
     def key(self) -> int:
-        """63 bits of a hash of the id: how an index refers to a document."""
-        return _hash(self.id)
+        """How an index refers to a document."""
+        return key_of(self.id)
 
     @property
     def content(self) -> int:
         """63 bits of a hash of everything that an index keeps of the document."""
-        return _hash(self.id, self.title, self.url or "", self.text)
+        return key_of(self.id, self.title, self.url or "", self.text)
 
 
-def _hash(*texts: str) -> int:
-    """63 bits over texts with a zero between them, taken piece by piece, for a text may be large."""
+def key_of(*texts: str) -> int:
+    """63 bits of a hash of texts with a zero between them, taken piece by piece, for a text may be large."""
     digest = hashlib.blake2b(digest_size=8)
     for number, text in enumerate(texts):
         digest.update(b"\0" if number else b"")
@@ -82,34 +81,24 @@ class SourceFile:
     suffix: str = ""
 
     @property
-    def typed(self) -> str:
-        """A name that says what the file is."""
-        return self.name + self.suffix
-
-    @property
-    def is_jsonl(self) -> bool:
-        """Whether it holds one document a line, rather than one in all."""
-        return self.typed.lower().endswith(JSONL_SUFFIXES)
-
-    @property
-    def holds_several(self) -> bool:
-        """Whether it holds several documents, which are read one at a time."""
-        return self.typed.lower().endswith(JSONL_SUFFIXES + MAILBOX_SUFFIXES)
+    def format(self) -> Format:
+        """What it is; text where the name does not say it."""
+        return format_of(self.name + self.suffix) or FORMATS[0]
 
     def read(self) -> bytes:
         """All that is in it. Raises OSError, and Unreadable where that is too much."""
-        most = largest(self.typed)
         with self.path.open("rb") as file:
-            content = file.read() if most is None else file.read(most + 1)
-        if most is not None and len(content) > most:
-            raise too_large(len(content), most)
+            most = self.format.most
+            content = file.read() if most is None else file.read((most << 20) + 1)
+        check_size(len(content), self.format)
         return content
 
 
-def too_large(size: int, most: int) -> Unreadable:
-    """What to say of a file of `size` bytes where at most `most` are read."""
-    mb = 1 << 20
-    return Unreadable(f"is too large: {size / mb:.0f} MB, and at most {most // mb} MB are read", kind="large")
+def check_size(size: int, format_: Format) -> None:
+    """Raises Unreadable where a file of `size` bytes is too large to be read."""
+    if format_.most is not None and size > format_.most << 20:
+        why = f"is too large: {size / (1 << 20):.0f} MB, and at most {format_.most} MB are read"
+        raise Unreadable(why, kind="large")
 
 
 _LONGEST_TITLE = 300
@@ -117,14 +106,12 @@ _LONGEST_LINE = 64 << 20
 _LONGEST_ID = 200
 PASSING = (OSError, ImportError, MemoryError)  # these lie outside of a file and may be gone next time
 
-Reader = Callable[[bytes, Circumstances], Read]
-
 
 def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
     """The documents of a file of any kind. Raises Unreadable, OSError, or DataError for a broken line of a corpus."""
-    if file.is_jsonl:
+    if file.format is JSONL:
         yield from read_jsonl(file, around)
-    elif file.holds_several:
+    elif file.format.most is None:
         yield from read_mailbox(file, around)
     else:
         yield read_file(file, file.read(), around)
@@ -132,10 +119,9 @@ def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[
 
 def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -> Document:
     """The one document in a file that holds no more. Raises Unreadable, ImportError, MemoryError or OSError."""
-    format_ = format_of(file.typed)
-    reader: Reader = getattr(import_module(f"reground.retrieval.reading.{format_.module}"), format_.function)
+    module, function = file.format.reader.split(".")
     try:
-        read = reader(content, around)
+        read: Read = getattr(import_module(f"reground.retrieval.reading.{module}"), function)(content, around)
     except (Unreadable, *PASSING):
         raise
     except Exception as error:  # a broken file can make a parser fail in any way
@@ -144,12 +130,12 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
     if not read.text.strip():
         raise Unreadable("holds no text", kind="empty")
     path = PurePosixPath(file.name)
-    is_code = path.suffix.lower() in filetypes.CODE_SUFFIXES
-    title = " ".join(read.title.split())[:_LONGEST_TITLE] or (path.name if is_code else path.stem)
-    return Document(
-        id=file.name, title=title, text=read.text, url=file.name, source=file.name,
-        guessed=read.guessed, partly=read.partly,
-    )  # fmt: skip
+    title = _titled(read) or (path.name if file.format.is_code else path.stem)
+    return Document(file.name, title, read.text, file.name, file.name, read.guessed, read.partly)
+
+
+def _titled(read: Read) -> str:
+    return " ".join(read.title.split())[:_LONGEST_TITLE]
 
 
 def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
@@ -160,53 +146,15 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
     ids: set[str] = set()
     contents: set[int] = set()
     with file.path.open("rb") as lines:
-        for mail in mailbox(lines, around):
+        for key, read in mailbox(lines, around):
             around.tick(_share(lines, file))
-            read = mail.read
-            title = " ".join(read.title.split())[:_LONGEST_TITLE] or "(no subject)"
-            id_ = f"{file.name}/{mail.key[:_LONGEST_ID]}"
+            id_ = f"{file.name}/{key[:_LONGEST_ID]}"
+            title = _titled(read) or "(no subject)"
             document = Document(id_, title, read.text, file.name, file.name, read.guessed)
-            if not read.text.strip() or document.content in contents:
-                continue
-            contents.add(document.content)
-            yield replace(document, id=f"{id_}~{document.content:x}") if id_ in ids else document
-            ids.add(id_)
-
-
-class Format(NamedTuple):
-    """What reads the files with some suffixes: a function of a module of `reground.retrieval.reading`.
-
-    version: rises when the function gives another text than before; an index then reads the files of that kind again.
-    """
-
-    suffixes: tuple[str, ...]
-    module: str = "text"
-    function: str = "read_plain"
-    version: int = 1
-
-
-_FORMATS = (
-    Format(filetypes.MARKDOWN_SUFFIXES, "text", "read_markdown"),
-    Format(filetypes.TABLE_SUFFIXES, "text", "read_delimited"),
-    Format(filetypes.JSON_SUFFIXES, "text", "read_json"),
-    Format(filetypes.NOTEBOOK_SUFFIXES, "text", "read_notebook"),
-    Format(filetypes.MARKUP_SUFFIXES, "text", "read_markup"),
-    Format(filetypes.HTML_SUFFIXES, "web", "read_html"),
-    Format(filetypes.PDF_SUFFIXES, "pdf", "read_pdf"),
-    Format(filetypes.WORD_SUFFIXES, "office", "read_word"),
-    Format(filetypes.SLIDES_SUFFIXES, "office", "read_slides"),
-    Format(filetypes.SHEETS_SUFFIXES, "office", "read_sheets"),
-    Format(filetypes.OPEN_DOCUMENT_SUFFIXES, "office", "read_open_document"),
-    Format(filetypes.EPUB_SUFFIXES, "office", "read_epub"),
-    Format(filetypes.MAIL_SUFFIXES + filetypes.MAILBOX_SUFFIXES, "mail", "read_mail"),
-)
-_PLAIN_TEXT = Format(())
-
-
-def format_of(name: str) -> Format:
-    """What reads a file of this name."""
-    suffix = PurePosixPath(name).suffix.lower()
-    return next((each for each in _FORMATS if suffix in each.suffixes), _PLAIN_TEXT)
+            if read.text.strip() and document.content not in contents:
+                contents.add(document.content)
+                yield replace(document, id=f"{id_}~{document.content:x}") if id_ in ids else document
+                ids.add(id_)
 
 
 def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
@@ -216,24 +164,24 @@ def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Docu
     Documents without text are passed over. Raises DataError naming the file and the line.
     """
     number = 0
+    is_packed = file.name.lower().endswith(".gz")
     try:
-        with cast(
-            "IO[bytes]", gzip.open(file.path) if file.name.lower().endswith(".gz") else file.path.open("rb")
-        ) as lines:
+        with cast("IO[bytes]", gzip.open(file.path) if is_packed else file.path.open("rb")) as lines:
             # Of a line that is too long, the beginning is enough.
-            for number, line in enumerate(iter(partial(lines.readline, _LONGEST_LINE + 1), b""), start=1):
+            for number, line in enumerate(iter(partial(lines.readline, _LONGEST_LINE + 1), b""), start=1):  # noqa: B007
                 if len(line) > _LONGEST_LINE:
-                    why = f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records"
-                    raise DataError(why, path=file.path, line=number)
+                    raise ValueError(f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records")
                 if line.strip():
                     around.tick(_share(lines, file))
-                    document = _parse(line, file, number)
+                    document = _parse(line, file.name)
                     if document.text.strip():
                         yield document
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"the compressed file is damaged: {error}", path=file.path, line=number + 1) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=file.path) from None
+    except ValueError as error:
+        raise DataError(str(error), path=file.path, line=number) from None
 
 
 def _share(opened: IO[bytes], file: SourceFile) -> float:
@@ -242,7 +190,8 @@ def _share(opened: IO[bytes], file: SourceFile) -> float:
     return place / file.size if file.size else 0.0
 
 
-def _parse(line: bytes, file: SourceFile, number: int) -> Document:
+def _parse(line: bytes, source: str) -> Document:
+    """The document of a line. Raises ValueError."""
     try:
         record = from_json(line)
     except ValueError:  # Python's own parser takes half a surrogate pair
@@ -250,12 +199,12 @@ def _parse(line: bytes, file: SourceFile, number: int) -> Document:
             record = json.loads(storable_text(json.dumps(json.loads(line), ensure_ascii=False)))
         except (ValueError, RecursionError) as error:
             reason = "nested too deeply" if isinstance(error, RecursionError) else getattr(error, "msg", "not UTF-8")
-            raise DataError(f"not a JSON record: {reason}", path=file.path, line=number) from None
+            raise ValueError(f"not a JSON record: {reason}") from None
     if not isinstance(record, dict):
-        raise DataError("not a JSON object", path=file.path, line=number)
+        raise ValueError("not a JSON object")
     id_ = record.get("id", record.get("_id"))
     if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
-        raise DataError('has no "id" (or "_id")', path=file.path, line=number)
+        raise ValueError('has no "id" (or "_id")')
     title, url = record.get("title"), record.get("url")
     title = " ".join(title.split()) if isinstance(title, str) else ""
     text, contents = record.get("text", record.get("content")), record.get("contents")
@@ -264,6 +213,6 @@ def _parse(line: bytes, file: SourceFile, number: int) -> Document:
         is_titled = not title and newline and len(head) <= _LONGEST_TITLE
         title, text = (head.strip().strip('"'), rest) if is_titled else (title, contents)
     if not isinstance(text, str):
-        raise DataError('has no "text" (or "contents")', path=file.path, line=number)
+        raise ValueError('has no "text" (or "contents")')
     text = text if text.strip() else title  # a title alone can be found too
-    return Document(str(id_), title, text, url if isinstance(url, str) and url else None, file.name)
+    return Document(str(id_), title, text, url if isinstance(url, str) and url else None, source)

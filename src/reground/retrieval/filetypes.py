@@ -11,121 +11,115 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-def _words(listed: str) -> tuple[str, ...]:
-    return tuple(listed.split())
+class Format(NamedTuple):
+    """Files with some suffixes.
+
+    reader: what reads them, as module and function of `reground.retrieval.reading`. version: rises when that function
+    gives another text than before; an index then reads these files again. most: the megabytes of one at most; None
+    where it holds many documents, which are read one at a time. has_lines: whether a passage stands in the file as it
+    does in the index. is_code: whether it is source code, where lines come before sentences.
+    """
+
+    suffixes: tuple[str, ...]
+    reader: str = "text.read_plain"
+    version: int = 1
+    most: int | None = 128
+    has_lines: bool = False
+    is_code: bool = False
 
 
 def _suffixes(listed: str) -> tuple[str, ...]:
     return tuple(f".{word}" for word in listed.split())
 
 
-MARKDOWN_SUFFIXES = (".md", ".markdown")
-TEXT_SUFFIXES = (".txt", ".text", ".rst", ".log", ".org", ".adoc", ".asciidoc", ".tex", ".bib", ".srt", ".vtt")
-HTML_SUFFIXES = (".html", ".htm", ".xhtml")
-PDF_SUFFIXES = (".pdf",)
-JSONL_SUFFIXES = (".jsonl", ".jsonl.gz")
-WORD_SUFFIXES = (".docx", ".docm", ".dotx")
-SLIDES_SUFFIXES = (".pptx", ".pptm", ".ppsx")
-SHEETS_SUFFIXES = (".xlsx", ".xlsm")
-OPEN_DOCUMENT_SUFFIXES = (".odt", ".ods", ".odp")
-EPUB_SUFFIXES = (".epub",)
-MAIL_SUFFIXES = (".eml",)
-MAILBOX_SUFFIXES = (".mbox", ".mbx")
-TABLE_SUFFIXES = (".csv", ".tsv")
-JSON_SUFFIXES = (".json", ".geojson", ".jsonld")
-NOTEBOOK_SUFFIXES = (".ipynb",)
-CODE_SUFFIXES = _suffixes(
+_CODE = _suffixes(
     "py pyi pyx js mjs cjs jsx ts mts cts tsx vue svelte java kt kts scala groovy gradle clj cljs c h cc cpp cxx "
     "hh hpp hxx cu m mm swift cs fs vb go rs rb php pl pm lua r jl hs ml mli ex exs erl elm dart nim zig v sv vhd "
     "vhdl asm s f f90 f95 pas ada sol sql sh bash zsh fish ps1 bat cmd tcl awk el lisp scm rkt css scss sass less "
-    "xml xsl xsd yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
+    "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
-MARKUP_SUFFIXES = (".xml", ".xsl", ".xsd")
-"""Source code that declares its encoding."""
-CODE_NAMES = frozenset(
-    _words(
-        "readme license licence copying notice authors contributors changelog changes news todo install makefile "
-        "dockerfile jenkinsfile vagrantfile gemfile rakefile procfile justfile"
-    )
+_TEXT = Format(_suffixes("txt text rst log org adoc asciidoc tex bib srt vtt"), has_lines=True)
+JSONL = Format((".jsonl", ".jsonl.gz"), most=None, has_lines=True)
+FORMATS = (
+    _TEXT,
+    Format((".md", ".markdown"), "text.read_markdown", has_lines=True),
+    Format((".html", ".htm", ".xhtml"), "web.read_html", most=32),
+    Format((".pdf",), "pdf.read_pdf", most=256),
+    JSONL,
+    Format((".docx", ".docm", ".dotx"), "office.read_word"),
+    Format((".pptx", ".pptm", ".ppsx"), "office.read_slides", most=256),
+    Format((".xlsx", ".xlsm"), "office.read_sheets"),
+    Format((".odt", ".ods", ".odp"), "office.read_open_document"),
+    Format((".epub",), "office.read_epub", most=256),
+    Format((".eml",), "mail.read_mail", has_lines=True),
+    Format((".mbox", ".mbx"), "mail.read_mail", most=None, has_lines=True),
+    Format((".csv", ".tsv"), "text.read_delimited", most=64),
+    Format((".json", ".geojson", ".jsonld"), "text.read_json", most=32),
+    Format((".ipynb",), "text.read_notebook", most=32),
+    Format((".xml", ".xsl", ".xsd"), "text.read_markup", most=64, has_lines=True, is_code=True),
+    Format(_CODE, has_lines=True, is_code=True),
 )
-"""Files without a suffix that hold text."""
-PLAIN_SUFFIXES = MARKDOWN_SUFFIXES + TEXT_SUFFIXES + CODE_SUFFIXES + MAIL_SUFFIXES + MAILBOX_SUFFIXES + JSONL_SUFFIXES
-"""Files in which a passage stands as it does in the index, so that it has a line."""
-SUFFIXES = (
-    MARKDOWN_SUFFIXES + TEXT_SUFFIXES + HTML_SUFFIXES + PDF_SUFFIXES + JSONL_SUFFIXES + WORD_SUFFIXES
-    + SLIDES_SUFFIXES + SHEETS_SUFFIXES + OPEN_DOCUMENT_SUFFIXES + EPUB_SUFFIXES + MAIL_SUFFIXES + MAILBOX_SUFFIXES
-    + TABLE_SUFFIXES + JSON_SUFFIXES + NOTEBOOK_SUFFIXES + CODE_SUFFIXES
-)  # fmt: skip
 READ = (
     "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, OpenDocument, EPUB, e-mail, CSV, JSON, JSONL, notebooks "
     "and source code"
 )
 """What is read, in words."""
+_TEXT_NAMES = frozenset(
+    (
+        "readme", "license", "licence", "copying", "notice", "authors", "contributors", "changelog", "changes", "news",
+        "todo", "install", "makefile", "dockerfile", "jenkinsfile", "vagrantfile", "gemfile", "rakefile", "procfile",
+        "justfile",
+    )
+)  # fmt: skip
+"""Files without a suffix that hold text."""
 
-_MB = 1 << 20
-_LARGEST = 128 * _MB
-_LARGEST_OF = {
-    **dict.fromkeys(HTML_SUFFIXES + JSON_SUFFIXES + NOTEBOOK_SUFFIXES, 32 * _MB),
-    **dict.fromkeys((*TABLE_SUFFIXES, ".xml"), 64 * _MB),
-    **dict.fromkeys(PDF_SUFFIXES + SLIDES_SUFFIXES + EPUB_SUFFIXES, 256 * _MB),
+
+def format_of(name: str) -> Format | None:
+    """What a file of this name is; None for one that is not read."""
+    name = name.lower()
+    known = next((each for each in FORMATS if name.endswith(each.suffixes)), None)
+    return _TEXT if known is None and name.rpartition("/")[2] in _TEXT_NAMES else known
+
+
+_OTHER = ("other", "is of a kind that is not read")
+_UNREAD = {
+    suffix: (kind, why)
+    for kind, why, suffixes in (
+        ("image", "is an image", "png jpg jpeg gif bmp tif tiff webp heic svg ico psd ai eps raw xcf"),
+        ("sound", "is a sound recording", "mp3 wav flac ogg m4a aac wma opus mid"),
+        ("video", "is a video", "mp4 mkv avi mov webm wmv m4v mpg mpeg"),
+        (
+            "archive",
+            "is an archive; unpack it to have its files read",
+            "zip gz tgz bz2 xz zst 7z rar tar jar war whl deb rpm iso dmg",
+        ),
+        ("font", "is a font", "ttf otf woff woff2 eot"),
+        ("program", "is a compiled program", "exe dll so dylib a o obj lib bin class pyc pyd wasm"),
+        (
+            "data",
+            "is binary data",
+            "db sqlite sqlite3 mdb accdb parquet feather arrow npy npz h5 hdf5 pkl pickle pt safetensors gguf onnx",
+        ),
+        *(
+            ("old", f"is in an old or closed format; save it as .{new} to have it read", old)
+            for new, old in (
+                ("docx", "doc dot rtf wps pages wpd"),
+                ("xlsx", "xls xlt xlsb numbers"),
+                ("pptx", "ppt pps key"),
+                ("eml", "msg"),
+                ("mbox", "pst"),
+                ("epub", "mobi azw3"),
+                ("pdf", "djvu ps"),
+            )
+        ),
+    )
+    for suffix in suffixes.split()
 }
 
 
-class Unread(NamedTuple):
-    """A kind of files that are not read, and why."""
-
-    kind: str
-    why: str
-
-
-_OTHER = Unread("other", "is of a kind that is not read")
-_UNREAD = {
-    **dict.fromkeys(
-        _words("png jpg jpeg gif bmp tif tiff webp heic svg ico psd ai eps raw xcf"), Unread("image", "is an image")
-    ),
-    **dict.fromkeys(_words("mp3 wav flac ogg m4a aac wma opus mid"), Unread("sound", "is a sound recording")),
-    **dict.fromkeys(_words("mp4 mkv avi mov webm wmv m4v mpg mpeg"), Unread("video", "is a video")),
-    **dict.fromkeys(
-        _words("zip gz tgz bz2 xz zst 7z rar tar jar war whl deb rpm iso dmg"),
-        Unread("archive", "is an archive; unpack it to have its files read"),
-    ),
-    **dict.fromkeys(_words("ttf otf woff woff2 eot"), Unread("font", "is a font")),
-    **dict.fromkeys(
-        _words("exe dll so dylib a o obj lib bin class pyc pyd wasm"), Unread("program", "is a compiled program")
-    ),
-    **dict.fromkeys(
-        _words("db sqlite sqlite3 mdb accdb parquet feather arrow npy npz h5 hdf5 pkl pickle pt safetensors gguf onnx"),
-        Unread("data", "is binary data"),
-    ),
-    **{
-        old: Unread("old", f"is in an old or closed format; save it as .{new} to have it read")
-        for old, new in {
-            "doc": "docx", "dot": "docx", "rtf": "docx", "wps": "docx", "pages": "docx", "wpd": "docx",
-            "xls": "xlsx", "xlt": "xlsx", "xlsb": "xlsx", "numbers": "xlsx", "ppt": "pptx", "pps": "pptx",
-            "key": "pptx", "msg": "eml", "pst": "mbox", "mobi": "epub", "azw3": "epub", "djvu": "pdf", "ps": "pdf",
-        }.items()
-    },
-}  # fmt: skip
-
-
-def is_read(name: str) -> bool:
-    """Whether a file of this name is read."""
-    name = name.lower()
-    return name.endswith(SUFFIXES) or name.rpartition("/")[2] in CODE_NAMES
-
-
-def why_unread(name: str) -> Unread:
-    """Why a file of this name is not read."""
+def why_unread(name: str) -> tuple[str, str]:
+    """The kind of a file that is not read, by its name, and why it is not."""
     return _UNREAD.get(name.lower().rpartition(".")[2], _OTHER)
-
-
-def largest(name: str) -> int | None:
-    """The most bytes of a file of this name; None where it is read piece by piece, whatever its size."""
-    name = name.lower()
-    if name.endswith(JSONL_SUFFIXES + MAILBOX_SUFFIXES):
-        return None
-    dot = name.rfind(".")
-    return _LARGEST_OF.get(name[dot:] if dot >= 0 else "", _LARGEST)
 
 
 _BEGINNING = 32 << 10
@@ -137,7 +131,7 @@ _DATED = {b"date", b"message-id", b"received"}
 def known_as(name: str, path: Path) -> str:
     """The suffix that a file ought to have: ".eml" for a message, ".mbox" for a mailbox; "" where its own says it, for
     any other file, and for one that cannot be opened."""
-    if is_read(name) or why_unread(name).kind != "other":
+    if format_of(name) is not None or why_unread(name) != _OTHER:
         return ""
     try:
         if not path.is_file():  # to open a pipe would wait for somebody who writes into it

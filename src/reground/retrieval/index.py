@@ -6,30 +6,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import resource
-import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index
-from reground.retrieval.build import BM25, LEDGER, VECTORS, Build, Plan, Stopped, Watcher, plan
+from reground.retrieval.build import BM25, LEDGER, LISTED, VECTORS, Build, Stopped, Watcher, plan
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex
-from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.documents import key_of
 from reground.retrieval.embedders import Embedder, create_embedder
 from reground.retrieval.passages import document_ids, reciprocal_rank_fusion, whole
 from reground.retrieval.scan import Scan, scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 from reground.retrieval.storage import (
-    MANIFEST,
-    UNFINISHED,
-    Building,
     EmbedderIdentity,
     FileEntry,
     Hold,
@@ -38,7 +35,6 @@ from reground.retrieval.storage import (
     check_files,
     peek,
     read_manifest,
-    readable_manifest,
 )
 
 _FUSED = 100  # passages of each ranking that are joined
@@ -98,7 +94,7 @@ class IndexRetriever:
         part = self._bm25 if self._bm25 is not None else self._dense
         assert part is not None
         for document in document_ids(passage_id):
-            pieces = await asyncio.to_thread(part.pieces, Document(document, "", "").key)
+            pieces = await asyncio.to_thread(part.pieces, key_of(document))
             if pieces:
                 overlapping = bool(self.manifest.settings.get("overlap"))
                 return whole(pieces, document, around=passage_id, overlapping=overlapping)
@@ -144,50 +140,48 @@ def build_index(
         embedder = create_embedder(settings.embedder or "", base_url=settings.embedder_url)
     elif embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
-    wanted = _wanted(source, settings, embedder, decontaminate)
-    base, todo = _compare(out, wanted, corpus.files)
-    if base is not None and not todo.changed and not todo.gone and not todo.is_begun:
-        return _report(out, source, base, corpus, peek(out / base.generation / LEDGER), started)
-    try:
-        with building(out):
-            base, todo = _compare(out, wanted, corpus.files)  # again, now that nobody else can change it
-            generation = Building(out, base)
-            with contextlib.closing(Build(generation, wanted, embedder, decontaminate, progress, save_every)) as build:
-                build.run(todo)
-                entries = build.ledger.files()
-                documents, _ = build.ledger.totals()
-                if not documents:
-                    why = _named([f"{file.path} ({file.why})" for file in _skipped(entries)])
-                    count = f"{len(corpus.files)} file{'s' if len(corpus.files) > 1 else ''}"
-                    raise DataError(f"no document with text in {count}{': ' if why else ''}{why}", path=source)
-                passages = build.finish()
-                if not passages:
-                    raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
-            whole = build.manifest(generation, passages)
-            generation.publish(whole)
-    except Stopped as stopped:
-        raise stopped.why from None
-    report = _report(out, source, whole, corpus, entries, started, notes=_limits(settings, embedder))
-    return report.model_copy(update={**build.report(), "kept": documents - build.read})
-
-
-def _wanted(
-    source: Path, settings: IndexSettings, embedder: Embedder | None, decontaminate: Decontaminator | None
-) -> Manifest:
-    """The manifest of the index that is to be, as far as it is known before."""
-    weights = getattr(embedder, "weights", None)
-    return Manifest(
+    wanted = Manifest(
         generation="",
         fingerprint="",
         source=written(source.resolve()),
         settings=settings.as_record(),
         documents=0,
         passages=0,
-        embedder=EmbedderIdentity(name=embedder.name, dimension=0, weights=weights) if embedder is not None else None,
-        decontaminated=decontaminate.fingerprint if decontaminate else None,
+        embedder=EmbedderIdentity(name=embedder.name, weights=getattr(embedder, "weights", None))
+        if embedder is not None
+        else None,
+        decontaminated=decontaminate.fingerprint if decontaminate is not None else None,
         terms=settings.terms,
         files={},
     )
+    todo = plan(out, wanted, corpus.files)
+    if todo.base is not None and not todo.changed and not todo.gone and not todo.is_begun:
+        entries = peek(out / todo.base.generation / LEDGER)
+        return _report(out, source, todo.base, corpus, entries, started)
+    try:
+        with building(out):
+            todo = plan(out, wanted, corpus.files)  # again, now that nobody else can change it
+            with closing(Build(out, wanted, todo, embedder, decontaminate, progress, save_every)) as build:
+                build.run()
+                entries = build.ledger.files()
+                documents, _ = build.ledger.totals()
+                if not documents:
+                    why = _named([f"{file.path} ({file.why})" for file in _skipped(entries)])
+                    count = f"{len(corpus.files)} file{'s' if len(corpus.files) > 1 else ''}"
+                    raise DataError(f"no document with text in {count}{': ' if why else ''}{why}", path=source)
+                if not (passages := build.finish()):
+                    raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
+                manifest = build.publish(passages)
+    except Stopped as stopped:
+        raise stopped.why from None
+    limit = embedder.limit if embedder is not None else None
+    notes: tuple[str, ...] = ()
+    if limit is not None and limit < settings.chunk_tokens:
+        notes = (
+            f"{settings.embedder} reads about {limit} tokens of a passage, and passages have up to "
+            f"{settings.chunk_tokens}: with --chunk-tokens {limit * 4 // 5} their vectors speak for all of them.",
+        )
+    return _report(out, source, manifest, corpus, entries, started, build, notes)
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -243,39 +237,6 @@ def _open_parts(
     return bm25, dense
 
 
-def _compare(out: Path, wanted: Manifest, files: Sequence[SourceFile]) -> tuple[Manifest | None, Plan]:
-    """The index to update, if there is one, and what has to be done for the one that is wanted."""
-    for name in (UNFINISHED, MANIFEST):
-        base = readable_manifest(out, name)
-        if base is None or not _could_become(base, wanted):
-            continue
-        try:
-            check_files(out, base)
-            entries = peek(out / base.generation / LEDGER)
-        except (IndexRefused, sqlite3.Error):
-            continue
-        return base, plan(files, entries, same_folder=base.source == wanted.source, is_begun=name == UNFINISHED)
-    return None, Plan(files, files)
-
-
-def _could_become(base: Manifest, wanted: Manifest) -> bool:
-    """Whether an update makes an index the one that is wanted; the address of its embedder makes no difference."""
-    same_weights = base.embedder is None or wanted.embedder is None or base.embedder.weights == wanted.embedder.weights
-    same_settings = {**base.settings, "embedder_url": None} == {**wanted.settings, "embedder_url": None}
-    same_terms = (base.decontaminated, base.terms) == (wanted.decontaminated, wanted.terms)
-    return same_weights and same_settings and same_terms
-
-
-def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
-    limit = embedder.limit if embedder is not None else None
-    if limit is None or limit >= settings.chunk_tokens:
-        return ()
-    return (
-        f"{settings.embedder} reads about {limit} tokens of a passage, and passages have up to "
-        f"{settings.chunk_tokens}: with --chunk-tokens {limit * 4 // 5} their vectors speak for all of them.",
-    )
-
-
 def _named(files: Sequence[str]) -> str:
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
     return ", ".join(files[:_NAMED]) + more
@@ -293,15 +254,28 @@ def _report(
     corpus: Scan,
     files: dict[str, FileEntry],
     started: float,
+    build: Build | None = None,
     notes: tuple[str, ...] = (),
 ) -> IndexReport:
-    """What is in an index, as if nothing had changed."""
+    """What is in an index, and what a build did, if there was something to do."""
     partly = tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
     if partly:
         notes = (f"read in part: {_named([f'{each.path} ({each.why})' for each in partly])}", *notes)
     guesses = [f"{each.name} ({each.guessed})" for each in files.values() if each.guessed]
     if guesses:
         notes = (f"not UTF-8, read in an encoding that is a guess: {_named(guesses)}", *notes)
+    counts: dict[str, object] = {"kept": manifest.documents}
+    if build is not None:
+        duplicates = (id_ for ids in build.duplicates.values() for id_ in ids)
+        counts = {
+            "read": build.read,
+            "kept": manifest.documents - build.read,
+            "removed": build.removed,
+            "duplicates": tuple(islice(duplicates, LISTED)),
+            "duplicate_count": build.duplicate_counts.total(),
+            "dropped": tuple(build.dropped),
+            "dropped_count": build.dropped_count,
+        }
     return IndexReport(
         path=out,
         source=source,
@@ -309,11 +283,11 @@ def _report(
         name=retriever_name(manifest),
         documents=manifest.documents,
         passages=manifest.passages,
-        kept=manifest.documents,
         skipped=_skipped(files, corpus.unread),
         partly=partly,
         notes=notes,
         seconds=time.monotonic() - started,
         # The most bytes resident, mapped files included: macOS counts bytes, Linux kilobytes.
         memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+        **counts,  # type: ignore[arg-type]
     )

@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import SourceFile, too_large
-from reground.retrieval.filetypes import READ, is_read, known_as, largest, why_unread
+from reground.retrieval.documents import SourceFile, check_size
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.filetypes import READ, format_of, known_as, why_unread
 from reground.retrieval.settings import IndexReport, Skipped
 from reground.retrieval.storage import holds_index
 
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
-_TOLD_EVERY = 200  # entries of a folder
+_DEVICE = ("other", "is a device or a pipe, not a file")
+_TOLD_EVERY = 200  # files and folders
 
 
 class Scan(NamedTuple):
@@ -27,9 +30,9 @@ class Scan(NamedTuple):
     unread: list[Skipped]
 
 
-def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]:
+def find_files(source: Path) -> list[SourceFile]:
     """The files of `scan`."""
-    return scan(source, exclude=exclude).files
+    return scan(source).files
 
 
 def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int], object] = lambda _: None) -> Scan:
@@ -43,114 +46,101 @@ def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int],
     """
     if not source.exists():
         raise DataError("there is no such file or folder", path=source)
-    root = source.resolve()
-    walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None, progress)
-    if root.is_dir():
-        walk.folder(root)
-    elif root.is_file():
-        walk.file(root)
-    else:
+    top = source.resolve()
+    if not top.is_dir() and not top.is_file():
         raise DataError("is a device or a pipe, not a file or folder: write what it gives into a file", path=source)
-    if not walk.files:
-        among = f" among {counted(walk.unread)}" if walk.unread else ""
+    root = top if top.is_dir() else top.parent
+    excluded = Path(os.path.realpath(exclude)) if exclude else None
+    files: list[SourceFile] = []
+    unread: list[Skipped] = []
+    for number, (path, kind, why) in enumerate(_walk(top, excluded) if top.is_dir() else [(top, "file", "")]):
+        if number % _TOLD_EVERY == 0:
+            progress(len(files))
+        name = written(path.relative_to(root))
+        result = _file(path, name) if kind == "file" else Skipped(path=name, why=why, kind=kind) if why else None
+        if isinstance(result, SourceFile):
+            files.append(result)
+        elif result is not None:
+            unread.append(result)
+    if not files:
+        among = f" among {counted(unread)}" if unread else ""
         raise DataError(f"no document found{among}; reground reads {READ}", path=source)
-    return Scan(sorted(walk.files, key=lambda file: file.name), sorted(walk.unread, key=lambda each: each.path))
+    return Scan(sorted(files, key=lambda file: file.name), sorted(unread, key=lambda each: each.path))
 
 
-class _Walk:
-    """Goes through a folder and sorts what it meets."""
-
-    def __init__(self, root: Path, exclude: Path | None, progress: Callable[[int], object]) -> None:
-        self.files: list[SourceFile] = []
-        self.unread: list[Skipped] = []
-        self._root = root
-        self._exclude = exclude
-        self._progress = progress
-
-    def folder(self, folder: Path) -> None:
-        """Take in a folder and the folders in it."""
-        waiting = [folder]
-        while waiting:
-            waiting += self._entries(waiting.pop())
-
-    def file(self, path: Path) -> None:
-        """Take in a file."""
-        name = written(path.relative_to(self._root))
-        try:
-            stat = path.stat()
-        except FileNotFoundError:
-            return  # gone since it was listed
-        except OSError as error:
-            self._leave(path, f"cannot be read: {error.strerror}", "failed")
-            return
-        suffix = known_as(name, path)
-        if not is_read(name + suffix):
-            kind, why = why_unread(name)
-            self._leave(path, why, kind)
-            return
-        most = largest(name + suffix)
-        if most is not None and stat.st_size > most:
-            refusal = too_large(stat.st_size, most)
-            self._leave(path, str(refusal), refusal.kind)
-            return
-        self.files.append(SourceFile(path, name, stat.st_size, stat.st_mtime_ns, suffix))
-
-    def _entries(self, folder: Path) -> Iterator[Path]:
-        """Take in the entries of a folder. Yields the folders among them."""
+def _walk(top: Path, excluded: Path | None) -> Iterator[tuple[Path, str, str]]:
+    """Everything in a folder with its kind: "file", "folder", or why it is left out."""
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            self._leave(folder, f"is a folder that cannot be opened: {error.strerror}", "failed")
-            return
+            yield folder, "failed", f"is a folder that cannot be opened: {error.strerror}"
+            continue
         is_corpus = any(entry.name in _CORPUS_FILES for entry in entries)
-        for number, entry in enumerate(entries):
-            if number % _TOLD_EVERY == 0:
-                self._progress(len(self.files))
+        for entry in entries:
             path = Path(entry.path)
-            if path != self._exclude and self._take(path, entry, is_corpus):
-                yield path
+            if path == excluded:
+                continue
+            kind, why = _kind(entry, path, top, is_corpus)
+            if kind == "folder":
+                waiting.append(path)
+            yield path, kind, why
 
-    def _take(self, path: Path, entry: os.DirEntry[str], is_corpus: bool) -> bool:
-        """Take in an entry of a folder. Returns whether it is a folder to go through."""
-        if entry.name.startswith("."):
-            self._leave(path, "is hidden", "hidden")
-        elif is_corpus and entry.name not in _CORPUS_FILES:
-            self._leave(path, "stands beside corpus.jsonl, which is the corpus", "beside")
-        elif entry.is_symlink():
-            self._link(path)
-        elif entry.is_dir(follow_symlinks=False):
-            if why := _why_passed_over(path):
-                self._leave(path, why, "hidden")
-            return not why
-        elif entry.is_file(follow_symlinks=False):
-            self.file(path)
-        else:
-            self._leave(path, "is a device or a pipe, not a file", "other")
-        return False
 
-    def _link(self, path: Path) -> None:
-        """Take in the file that a link leads to, if it is one of this corpus."""
-        kind = "link"
-        try:
-            target = path.resolve(strict=True)
-        except FileNotFoundError:
-            why = "is a link to nothing"
-        except (OSError, RuntimeError):
-            why = "is a link in a circle"
-        else:
-            if not target.is_relative_to(self._root):
-                why = "is a link that leaves the folder"
-            elif target.is_dir():
-                circle = path.parent.is_relative_to(target)
-                why = "is a link in a circle" if circle else "is a link to a folder of this corpus, which is read there"
-            elif target.is_file():
-                return self.file(path)
-            else:
-                why, kind = "is a device or a pipe, not a file", "other"
-        return self._leave(path, why, kind)
+def _kind(entry: os.DirEntry[str], path: Path, top: Path, is_corpus: bool) -> tuple[str, str]:
+    """What an entry of a folder is, and why it is left out."""
+    if entry.name.startswith("."):
+        return "hidden", "is hidden"
+    if is_corpus and entry.name not in _CORPUS_FILES:
+        return "beside", "stands beside corpus.jsonl, which is the corpus"
+    if entry.is_symlink():
+        return _kind_of_link(path, top)
+    if entry.is_dir(follow_symlinks=False):
+        if entry.name in _IGNORED_FOLDERS:
+            return "hidden", "is a folder of other programs"
+        with suppress(OSError):  # it cannot be entered, which is told where its entries are
+            if holds_index(path):
+                return "hidden", "is an index of reground"
+        return "folder", ""
+    return ("file", "") if entry.is_file(follow_symlinks=False) else _DEVICE
 
-    def _leave(self, path: Path, why: str, kind: str) -> None:
-        self.unread.append(Skipped(path=written(path.relative_to(self._root)), why=why, kind=kind))
+
+def _kind_of_link(path: Path, top: Path) -> tuple[str, str]:
+    """What a link leads to; only files of this corpus are read."""
+    try:
+        target = path.resolve(strict=True)
+    except FileNotFoundError:
+        return "link", "is a link to nothing"
+    except (OSError, RuntimeError):
+        return "link", "is a link in a circle"
+    if not target.is_relative_to(top):
+        return "link", "is a link that leaves the folder"
+    if target.is_dir():
+        if path.parent.is_relative_to(target):
+            return "link", "is a link in a circle"
+        return "link", "is a link to a folder of this corpus, which is read there"
+    return ("file", "") if target.is_file() else _DEVICE
+
+
+def _file(path: Path, name: str) -> SourceFile | Skipped | None:
+    """A file as it is read, or why it is not; None where it is gone since it was listed."""
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Skipped(path=name, why=f"cannot be read: {error.strerror}", kind="failed")
+    file = SourceFile(path, name, stat.st_size, stat.st_mtime_ns, known_as(name, path))
+    if format_of(name + file.suffix) is None:
+        kind, why = why_unread(name)
+        return Skipped(path=name, why=why, kind=kind)
+    try:
+        check_size(file.size, file.format)
+    except Unreadable as error:
+        return Skipped(path=name, why=str(error), kind=error.kind)
+    return file
 
 
 def written(path: Path) -> str:
@@ -158,26 +148,15 @@ def written(path: Path) -> str:
     return path.as_posix().encode("utf-8", "backslashreplace").decode()
 
 
-def _why_passed_over(folder: Path) -> str:
-    """Why a folder holds no documents; "" where it may."""
-    if folder.name in _IGNORED_FOLDERS:
-        return "is a folder of other programs"
-    try:
-        return "is an index of reground" if holds_index(folder) else ""
-    except OSError:  # it cannot be entered, which is told where its entries are
-        return ""
-
-
 _WORDS = {
     "image": ("image", "images"), "sound": ("sound recording", "sound recordings"), "video": ("video", "videos"),
     "archive": ("archive", "archives"), "font": ("font", "fonts"), "program": ("program", "programs"),
-    "data": ("of binary data", "of binary data"), "old": ("in an old format", "in old formats"),
-    "other": ("of another kind", "of other kinds"), "large": ("too large", "too large"),
-    "hidden": ("hidden", "hidden"), "link": ("link", "links"), "beside": ("beside the corpus", "beside the corpus"),
-    "encrypted": ("encrypted", "encrypted"), "scanned": ("scanned", "scanned"), "binary": ("binary", "binary"),
-    "empty": ("without text", "without text"), "damaged": ("damaged", "damaged"),
-    "encoding": ("in an unknown encoding", "in unknown encodings"), "failed": ("unreadable", "unreadable"),
+    "data": ("of binary data",) * 2, "old": ("in an old format", "in old formats"),
+    "other": ("of another kind", "of other kinds"), "large": ("too large",) * 2, "link": ("link", "links"),
+    "beside": ("beside the corpus",) * 2, "empty": ("without text",) * 2,
+    "encoding": ("in an unknown encoding", "in unknown encodings"), "failed": ("unreadable",) * 2,
 }  # fmt: skip
+"""One and several files of a kind, where the kind itself is not the word."""
 _EXPECTED = frozenset(("hidden", "beside"))
 """Kinds that are left out by rule, of which nobody needs to be told at every question."""
 _NAMED = 3
@@ -197,8 +176,7 @@ def line(report: IndexReport) -> str:
     if not unread:
         return ""
     if len(unread) <= _NAMED:
-        named = ", ".join(f"{file.path} ({file.why})" for file in unread)
-        return f"not read: {named}"
+        return f"not read: {', '.join(f'{file.path} ({file.why})' for file in unread)}"
     language = f" --language {report.language}" if report.language != "en" else ""
     command = f"reground index {quote(str(report.source or 'CORPUS'))}{language} --report"
     return f"not read: {counted(unread)}; list them: {command}"

@@ -16,7 +16,6 @@ is in SQLite, so millions of documents and the search for repeated ids need litt
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import os
@@ -26,11 +25,11 @@ import shutil
 import sqlite3
 import weakref
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal
 from urllib.parse import quote
 
 from pydantic import JsonValue, ValidationError
@@ -60,7 +59,7 @@ class EmbedderIdentity(Value):
     """The embedder that made an index's vectors. weights: their fingerprint, if they were in a folder."""
 
     name: str
-    dimension: int
+    dimension: int = 0
     weights: str | None = None
 
 
@@ -83,6 +82,12 @@ class Manifest(Value):
     terms: int
     files: dict[str, FileCheck]
 
+    @property
+    def recipe(self) -> object:
+        """What no update changes; the address of the embedder makes no difference."""
+        weights = None if self.embedder is None else self.embedder.weights
+        return {**self.settings, "embedder_url": None}, weights, self.decontaminated, self.terms
+
 
 def read_manifest(path: Path, name: str = MANIFEST) -> Manifest:
     """The manifest of the index at `path`. Raises IndexRefused with the reason and what to do.
@@ -97,35 +102,23 @@ def read_manifest(path: Path, name: str = MANIFEST) -> Manifest:
     except FileNotFoundError:
         if is_ours(path) and any(path.iterdir()):
             raise IndexRefused(f"building the index {path} did not come to its end; {again}") from None
-        raise IndexRefused(
-            f"{path} is not an index: it has no {name}; make one: reground index CORPUS --out INDEX"
-        ) from None
+        make = "make one: reground index CORPUS --out INDEX"
+        raise IndexRefused(f"{path} is not an index: it has no {name}; {make}") from None
     except OSError as error:
         raise IndexRefused(f"the index {path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         raise IndexRefused(f"the index {path} is damaged: its {name} is not JSON; {again}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise IndexRefused(f"{path} is not an index of reground: its {name} is of another format")
-    if record.get("version") != VERSION:
-        raise IndexRefused(
-            f"the index {path} has format version {record.get('version')}, this reground reads {VERSION}; {again}"
-        )
+    if (version := record.get("version")) != VERSION:
+        raise IndexRefused(f"the index {path} has format version {version}, this reground reads {VERSION}; {again}")
     try:
-        manifest = Manifest.model_validate(record)
+        manifest, where = Manifest.model_validate(record), "generation"
     except ValidationError as error:
-        where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise IndexRefused(f"the index {path} is damaged: its {name} has no valid {where}; {again}") from None
-    if not _is_generation(manifest.generation):
-        raise IndexRefused(f"the index {path} is damaged: its {name} names no generation; {again}")
+        manifest, where = None, ".".join(map(str, error.errors()[0]["loc"]))
+    if manifest is None or not _is_generation(manifest.generation):
+        raise IndexRefused(f"the index {path} is damaged: its {name} has no valid {where}; {again}")
     return manifest
-
-
-def readable_manifest(path: Path, name: str) -> Manifest | None:
-    """What `read_manifest` gives; None where it refuses."""
-    try:
-        return read_manifest(path, name)
-    except IndexRefused:
-        return None
 
 
 def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) -> bool:
@@ -136,13 +129,12 @@ def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) ->
     if whole is None:
         whole = sum(check.size for check in manifest.files.values()) <= _CHECKED_BYTES
     for name, check in manifest.files.items():
-        file, flaw = path / manifest.generation / name, ""
         try:
-            size = file.stat().st_size
-            if size != check.size:
-                flaw = f"has {size} bytes instead of {check.size}"
-            elif whole and _crc32(file) != check.crc32:
-                flaw = "has other content than was written"
+            now = _check_of(path / manifest.generation / name, check.crc32 if not whole else None)
+            if now.size != check.size:
+                flaw = f"has {now.size} bytes instead of {check.size}"
+            else:
+                flaw = "" if now == check else "has other content than was written"
         except FileNotFoundError:
             flaw = "is missing"
         except OSError as error:
@@ -155,12 +147,15 @@ def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) ->
     return whole
 
 
-def _crc32(file: Path) -> int:
-    crc = 0
-    with file.open("rb") as content:
-        while block := content.read(1 << 20):
-            crc = zlib.crc32(block, crc)
-    return crc
+def _check_of(file: Path, crc: int | None = None) -> FileCheck:
+    """The check of a file; of its content if the checksum is not given."""
+    size = file.stat().st_size
+    if crc is None:
+        crc = 0
+        with file.open("rb") as content:
+            while block := content.read(1 << 20):
+                crc = zlib.crc32(block, crc)
+    return FileCheck(size=size, crc32=crc)
 
 
 def holds_index(path: Path) -> bool:
@@ -190,32 +185,34 @@ class Hold:
     """Protects a generation's folder from cleaning while this object lives, or until `release`."""
 
     def __init__(self, folder: Path) -> None:
-        self.release: Callable[[], object] = lambda: None
         try:
             handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            return  # the check of the files will say what is wrong
+            handle = os.open(os.devnull, os.O_RDONLY)  # the check of the files will say what is wrong
         self.release = weakref.finalize(self, os.close, handle)
-        with contextlib.suppress(OSError):  # a file system without locks: the index can be read all the same
+        with suppress(OSError):  # a file system without locks: the index can be read all the same
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
 class Building:
-    """A generation in the making; see `building`. base: the index that it updates."""
+    """A generation in the making, in a folder of its own; see `building`.
 
-    def __init__(self, path: Path, base: Manifest | None = None) -> None:
+    base: the index that it updates. content: the name of the generation that it begins with, whose files it shares.
+    """
+
+    def __init__(self, path: Path, base: Manifest | None, content: str = "") -> None:
         self.path = path
-        self.base = base
         self.name = f"{_PREFIX}{secrets.token_hex(4)}"
         self.folder = path / self.name
-
-    def start(self, content: Manifest | Building | None) -> None:
-        """Make the generation's folder, with the content of another one, whose files it shares."""
         self.folder.mkdir()
         (self.folder / LOCK).touch()
-        if content is not None:
-            old = content.folder if isinstance(content, Building) else self.path / content.generation
-            _link_tree(old, self.folder)
+        self._shared = base.files if base is not None else {}
+        for file in (path / content).rglob("*") if content else ():
+            target = self.folder / file.relative_to(path / content)
+            if file.is_dir():
+                target.mkdir(exist_ok=True)
+            elif not file.name.endswith(LOCK):  # each generation has locks of its own
+                _share(file, target)
 
     def publish(self, manifest: Manifest, name: str = MANIFEST) -> None:
         """Make this generation the index, for all who may read its folder: tantivy keeps some files to its user."""
@@ -230,41 +227,24 @@ class Building:
         if name == MANIFEST:
             (self.path / UNFINISHED).unlink(missing_ok=True)
 
-    def keep(self, described: Callable[[Building], Manifest]) -> None:
-        """Copy this generation, sharing its files, for the next build to begin with if this one does not come to its
-        end. Nothing may write meanwhile. The copy kept before goes."""
-        copy = Building(self.path, self.base)
-        copy.start(self)
-        copy.publish(described(copy), UNFINISHED)
-        clean(self.path, self.name)
-
     def checks(self) -> dict[str, FileCheck]:
         """Sizes and checksums of the generation's files. Those of shared files are taken from the old manifest."""
-        earlier = self.base.files if self.base is not None else {}
         checks = {}
         for file in sorted(self.folder.rglob("*")):
             name = file.relative_to(self.folder).as_posix()
-            if not file.is_file() or file.name.endswith(LOCK):
-                continue
-            old = earlier.get(name)
-            is_shared = old is not None and file.stat().st_nlink > 1
-            checks[name] = old if old and is_shared else FileCheck(size=file.stat().st_size, crc32=_crc32(file))
+            if file.is_file() and not file.name.endswith(LOCK):
+                old = self._shared.get(name)
+                checks[name] = old if old is not None and file.stat().st_nlink > 1 else _check_of(file)
         return checks
 
 
-def _link_tree(old: Path, new: Path) -> None:
-    for file in old.rglob("*"):
-        target = new / file.relative_to(old)
-        if file.name.endswith(LOCK):
-            continue  # each generation has locks of its own
-        if file.is_dir():
-            target.mkdir(exist_ok=True)
-            continue
-        if file.suffix not in (".json", ".sqlite"):  # these are rewritten; all others are never changed once written
-            with contextlib.suppress(OSError):
-                os.link(file, target)
-                continue
-        shutil.copyfile(file, target)
+def _share(file: Path, target: Path) -> None:
+    """Link a file, or copy one that is rewritten in its place; all others are never changed once written."""
+    if file.suffix not in (".json", ".sqlite"):
+        with suppress(OSError):
+            os.link(file, target)
+            return
+    shutil.copyfile(file, target)
 
 
 @contextmanager
@@ -301,10 +281,13 @@ def clean(path: Path, making: str = "") -> None:
 
     If the manifest cannot be read, everything stays until another one replaces it.
     """
-    current, unfinished = (readable_manifest(path, name) for name in (MANIFEST, UNFINISHED))
-    if current is None and (path / MANIFEST).exists():
-        return
-    needed = {making, *(manifest.generation for manifest in (current, unfinished) if manifest is not None)}
+    needed = {making}
+    for name in (MANIFEST, UNFINISHED):
+        try:
+            needed.add(read_manifest(path, name).generation)
+        except IndexRefused:
+            if name == MANIFEST and (path / name).exists():
+                return
     for folder in path.glob(_PREFIX + "*"):
         if folder.name not in needed and not _is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
@@ -325,6 +308,10 @@ def _is_held(folder: Path) -> bool:
 
 
 _TABLES = """
+-- A half-written ledger is thrown away with the folder it lies in, so no journal is needed.
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -65536;
 CREATE TABLE IF NOT EXISTS files (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, mtime_ns INTEGER, seen_ns INTEGER,
   digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER);
@@ -356,14 +343,6 @@ class FileEntry:
     reader: int = 1
 
 
-class Known(NamedTuple):
-    """A document that is in the ledger. seen: whether the present round has met it already."""
-
-    file: int
-    content: int
-    seen: bool
-
-
 class Ledger:
     """Files and documents of one index. Changes are kept by `save` and `close`.
 
@@ -372,10 +351,6 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        # A half-written ledger is thrown away with the folder it lies in, so no journal is needed.
-        self._db.execute("PRAGMA journal_mode = OFF")
-        self._db.execute("PRAGMA synchronous = OFF")
-        self._db.execute("PRAGMA cache_size = -65536")
         self._db.executescript(_TABLES)
         self._db.execute("BEGIN")
         self.round = 1 + (self._db.execute("SELECT max(round) FROM documents").fetchone()[0] or 0)
@@ -394,30 +369,28 @@ class Ledger:
         """All files by name."""
         return _files(self._db)
 
-    def put_file(self, entry: FileEntry) -> int:
-        """Record what a file is like. Returns its number, which is also entered."""
-        row = self._db.execute(
-            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", astuple(entry)
-        )
-        entry.id = row.lastrowid
-        assert entry.id is not None
-        return entry.id
+    def put_file(self, entry: FileEntry) -> None:
+        """Record what a file is like; a new one gets its number."""
+        insert = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        entry.id = self._db.execute(insert, astuple(entry)).lastrowid
 
     def drop_file(self, number: int | None) -> None:
         """Forget a file; its documents must be gone."""
         self._db.execute("DELETE FROM files WHERE id = ?", (number,))
 
-    def enter(self, key: int, file: int, content: int) -> Known | None:
-        """Enter a document. What is known of it, and no change, where its key is taken."""
+    def enter(self, key: int, file: int, content: int) -> Literal["new", "changed", "known", "repeated", "taken"]:
+        """Enter a document, and say what it is: repeated where this round has met it in its file already, taken where
+        its key is that of a document in another file, which stays."""
         row = self._db.execute("INSERT OR IGNORE INTO documents VALUES (?, ?, ?, ?)", (key, file, content, self.round))
         if row.rowcount == 1:
-            return None
+            return "new"
         known = self._db.execute("SELECT file, content, round FROM documents WHERE key = ?", (key,)).fetchone()
-        return Known(known[0], known[1], known[2] == self.round)
-
-    def see(self, key: int, content: int) -> None:
-        """This round has met a known document with this content; its file stays."""
+        if known[0] != file:
+            return "taken"
+        if known[2] == self.round:
+            return "repeated"
         self._db.execute("UPDATE documents SET content = ?, round = ? WHERE key = ?", (content, self.round, key))
+        return "known" if known[1] == content else "changed"
 
     def drop_unseen(self, file: int | None) -> list[int]:
         """Forget the documents of a file that this round has not met. Returns their keys."""

@@ -34,7 +34,7 @@ from reground.core.trajectory import (
     Step,
     Trajectory,
 )
-from reground.retrieval.quotes import file_of, is_html, is_pdf
+from reground.retrieval.quotes import file_of
 from reground.text.alignment import changes
 
 _LONGEST = 2000
@@ -72,9 +72,9 @@ def _file(citation: Citation, corpus: Path | None) -> str | None:
     if file is None:
         return None
     fragment = ""
-    if is_pdf(file.name) and citation.page:
+    if citation.page:
         fragment = f"#page={citation.page}"
-    elif is_html(file.name) and citation.fragment:
+    elif citation.fragment:
         fragment = f"#{parse.quote(citation.fragment, safe='')}"
     return file.as_uri() + fragment
 

@@ -13,7 +13,7 @@ from email.header import decode_header
 from email.message import Message
 from email.policy import Compat32, Policy, compat32
 from functools import cache
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode, text_encoding
@@ -83,29 +83,23 @@ class _Bounded(Compat32):
             return value.encode("utf-8", "replace").decode()
 
 
-class Mail(NamedTuple):
-    """A message of a mailbox; its key is the same wherever it stands in it."""
-
-    key: str
-    read: Read
-
-
 def read_mail(content: bytes, around: Circumstances) -> Read:
     """The subject and the text of a message, after lines that say who wrote when to whom."""
     return _read(_parsed(content))
 
 
-def mailbox(file: IO[bytes], around: Circumstances) -> Iterator[Mail]:
-    """The messages of a mailbox, one in memory at a time. Raises Unreadable for a file that is none."""
+def mailbox(file: IO[bytes], around: Circumstances) -> Iterator[tuple[str, Read]]:
+    """The messages of a mailbox, one in memory at a time, and a key that each has wherever it stands. Raises Unreadable
+    for a file that is none."""
     for content in messages(file):
         around.tick()
         try:
             message = _parsed(content)
-            yield Mail(_header(message, "Message-ID").strip("<> ") or _digest(content), _read(message))
+            yield _header(message, "Message-ID").strip("<> ") or _digest(content), _read(message)
         except (MemoryError, ImportError):
             raise
         except Exception:  # the parsers fail in many ways on what spam holds
-            yield Mail(_digest(content), Read("", content.decode("utf-8", "replace")))
+            yield _digest(content), Read("", content.decode("utf-8", "replace"))
 
 
 def messages(file: IO[bytes]) -> Iterator[bytes]:

@@ -44,6 +44,15 @@ class Read(NamedTuple):
     partly: str = ""
 
 
+class Heading(NamedTuple):
+    """A heading. at: where it begins in the text. level: 1 to 6. id: its own in a page, or that of its section."""
+
+    at: int
+    level: int
+    text: str
+    id: str = ""
+
+
 class Text:
     """A text that grows block by block up to `MOST_TEXT` characters; a blank line stands between blocks."""
 

@@ -16,9 +16,10 @@ from itertools import chain, islice
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import Circumstances, Read, Rows, Text
+from reground.retrieval.reading.result import Circumstances, Heading, Read, Rows, Text
 
 _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t](.*)")
 
 
 def read_plain(content: bytes, around: Circumstances) -> Read:
@@ -36,21 +37,20 @@ def read_markdown(content: bytes, around: Circumstances) -> Read:
     text, guessed = decode(content)
     title, start = front_matter(text)
     text = text[start:]
-    return Read(title or first_heading(text), text, guessed)
+    return Read(title or _first(headings(text)), text, guessed)
 
 
 def front_matter(text: str) -> tuple[str, int]:
     """The title that YAML front matter gives, and where the text behind it begins. Lines that do not begin with a key
     are none: a text may begin with a rule, which looks the same."""
-    title, start, has_key = "", 0, False
-    for number, line in enumerate(_lines(text)):
-        start += len(line)
-        fence = line.rstrip() == "---"
-        if not number and not fence:
+    title, has_key = "", False
+    for start, line in _lines(text):
+        is_fence = line.rstrip() == "---"
+        if not start and not is_fence:
             break
-        if number and fence:
-            return (title, start) if has_key else ("", 0)
-        if number and not has_key and line.strip() and not line.startswith("#"):
+        if start and is_fence:
+            return (title, start + len(line)) if has_key else ("", 0)
+        if start and not has_key and line.strip() and not line.startswith("#"):
             has_key = _KEY.match(line) is not None
             if not has_key:
                 break
@@ -59,45 +59,34 @@ def front_matter(text: str) -> tuple[str, int]:
     return "", 0
 
 
-def first_heading(text: str) -> str:
-    """The first heading, `# so` or underlined with ===. A # in code is a comment."""
-    return next((heading for _, _, heading in headings(text)), "")
-
-
-def headings(text: str) -> Iterator[tuple[int, int, str]]:
-    """The line of each heading, from 0, its level and its words."""
-    before = code = ""
-    for number, line in enumerate(_lines(text)):
+def headings(text: str, begins: int = 0) -> Iterator[Heading]:
+    """The headings, `# so` or underlined with ===, from a character on. A # in code is a comment."""
+    above, code = (0, ""), ""
+    for start, line in _lines(text, begins):
         mark = line[:3]
         if mark in ("```", "~~~") and code in ("", mark):
             code = "" if code else mark
-            before = ""
+            above = (0, "")
         elif not code:
             underline = line.rstrip()
-            if before[:1].strip() and underline and not underline.strip("="):
-                yield number - 1, 1, before.strip()
-            elif heading := _heading(line):
-                yield number, len(line.lstrip(" ")) - len(line.lstrip(" ").lstrip("#")), heading
-            before = line
+            if above[1][:1].strip() and underline and not underline.strip("="):
+                yield Heading(above[0], 1, above[1].strip())
+            elif (match := _HEADING.match(line)) and (words := match[2].strip()):
+                closed = words.rstrip("#")
+                yield Heading(start, len(match[1]), closed.rstrip() if closed[-1:] in (" ", "\t") else words)
+            above = (start, line)
 
 
-def _heading(line: str) -> str:
-    """The text of a heading such as `## this`; "" where the line is none."""
-    hashes = line.lstrip(" ")
-    text = hashes.lstrip("#")
-    if len(line) - len(hashes) > 3 or not 1 <= len(hashes) - len(text) <= 6 or text[:1] not in (" ", "\t"):
-        return ""
-    text = text.strip()
-    open_ = text.rstrip("#")
-    return open_.rstrip() if open_[-1:] in (" ", "\t") else text
+def _first(headings: Iterator[Heading]) -> str:
+    return next((each.text for each in headings), "")
 
 
-def _lines(text: str) -> Iterator[str]:
-    """The lines with their ends. One at a time, because a title is near the top of a text that may be large."""
-    start = 0
+def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Where each line begins, and the line with its end. One at a time, because a title is near the top of a text that
+    may be large."""
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
-        yield text[start:end]
+        yield start, text[start:end]
         start = end
 
 
@@ -188,7 +177,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     cells, title = Text(), ""
     for kind, source in islice(_cells(notebook), _CELLS):
         if kind == "markdown":
-            title = title or first_heading(source)
+            title = title or _first(headings(source))
         if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
             break
     return Read(_safe(title), _safe(str(cells)), guessed, cells.partly)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from reground.retrieval.encodings import decode
-from reground.retrieval.reading.result import Circumstances, Read
+from reground.retrieval.reading.result import Circumstances, Heading, Read
 
 # Searched and cut with plain string methods and lxml, whose time grows with the length alone. A regular expression with
 # two repetitions side by side, or the standard library's HTML parser, takes the square of it on hostile input.
@@ -102,15 +102,6 @@ def plain(source: str) -> tuple[str, str]:
     """The text that a browser shows of a page or of a piece of one, and what of it was not read."""
     root, _, partly = _page(source)
     return "" if root is None else visible(root), partly
-
-
-class Heading(NamedTuple):
-    """A heading of a page. at: where it begins in the text. level: 1 to 6. id: its own, or that of its section."""
-
-    at: int
-    level: int
-    text: str
-    id: str
 
 
 def outline(root: Any) -> tuple[str, list[Heading]]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -93,23 +93,17 @@ class Pace:
     """Keeps to a rate, in whatever event loop it is used; without one nothing waits."""
 
     def __init__(self, per_minute: float | None, clock: Clock, sleep: Sleep) -> None:
-        self._per_minute = per_minute
-        self._clock = clock
-        self._sleep = sleep
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.per_minute = per_minute
+        self._clock, self._sleep = clock, sleep
+        self._key: object = None
 
     async def turn(self) -> None:
         """Return when the next request may be sent."""
-        loop = asyncio.get_running_loop()
-        if loop is not self._loop:  # a bucket's lock belongs to one loop
-            self._bucket = Bucket(self._per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
-            self._loop = loop
+        key = (asyncio.get_running_loop(), self.per_minute)
+        if key != self._key:  # a bucket has one rate, and its lock belongs to one loop
+            self._bucket = Bucket(self.per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
+            self._key = key
         await self._bucket.take(1)
-
-    def learn(self, per_minute: float | None) -> None:
-        """Keep to another rate from now on; None says nothing new."""
-        if per_minute is not None and per_minute != self._per_minute:
-            self._per_minute, self._loop = per_minute, None
 
 
 class _Passing(EngineBusy):
@@ -133,7 +127,8 @@ class HttpEngine:
         sleep: Sleep = asyncio.sleep,
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
-        self._base = _checked(provider.url if base is None else base, provider.name)
+        self._base = (provider.url if base is None else base).rstrip("/")
+        _check(self._base, provider.name)
         self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
         self.may_store = provider.may_store
         self._provider = provider
@@ -141,8 +136,8 @@ class HttpEngine:
         self._sleep = sleep
         self._uniform = uniform
         self._url = self._base + provider.path
-        self._key = None if provider.key_env is None else key_in(provider.key_env)
-        if provider.key_env is not None and self._key is None:
+        self._key = None
+        if provider.key_env is not None and (self._key := key_in(provider.key_env)) is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
         self._pace = Pace(provider.per_minute, clock, sleep)
         self._proxy = proxy_for(self._url)
@@ -175,13 +170,13 @@ class HttpEngine:
 
     async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
         status, headers, body = await self._send(parameters)
-        self._pace.learn(self._provider.rate(headers))
+        self._pace.per_minute = self._provider.rate(headers) or self._pace.per_minute
         try:
             data = await asyncio.to_thread(read_json, body) if len(body) > LARGE else read_json(body)
         except ValueError:
             data = None
         if status != 200:
-            self._refuse(status, headers, complaint(data))
+            raise self._refusal(status, headers, complaint(data))
         if not isinstance(data, dict):
             raise _Passing(f"{self.name} gave a malformed reply")
         if message := complaint({"error": data.get("error")}):
@@ -205,9 +200,8 @@ class HttpEngine:
 
     def _session(self) -> aiohttp.ClientSession:
         headers = {"Accept": "application/json", "Accept-Encoding": ENCODING, "User-Agent": f"reground/{__version__}"}
-        if self._key is not None:
-            name, form = self._provider.key_header
-            headers[name] = form.format(self._key)
+        name, form = self._provider.key_header
+        headers |= {} if self._key is None else {name: form.format(self._key)}
         return aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
@@ -226,28 +220,27 @@ class HttpEngine:
             return EngineBusy(f"{self.name} did not answer within {self._timeout:g} s")
         return _Passing(f"the connection to {self.name} was lost ({type(error).__name__})")
 
-    def _refuse(self, status: int, headers: Mapping[str, str], message: str) -> NoReturn:
-        """Raise the error that a status means."""
+    def _refusal(self, status: int, headers: Mapping[str, str], message: str) -> EngineError:
+        """The error that a status means."""
         provider = self._provider
-        text = " ".join(f"{status} {redacted(message, self._key)}".split())
+        text = f"{status} {redacted(message, self._key)}".strip()
         wait = provider.wait(headers)
-        hint = provider.hints.get(status)
-        if hint is not None:
+        if (hint := provider.hints.get(status)) is not None:
             hint = f"{self.name} answered {status}: {hint}"
-            raise EngineBusy(hint, retry_after=wait) if status in _PASSING else EngineError(hint)
+            return EngineBusy(hint, retry_after=wait) if status in _PASSING else EngineError(hint)
         if status == 402 or (provider.no_quota is not None and provider.no_quota.search(text)):
-            raise EngineBusy(f"the account behind {provider.key_env} has no quota left: {text}", retry_after=wait)
+            return EngineBusy(f"the account behind {provider.key_env} has no quota left: {text}", retry_after=wait)
         if status in (401, 403) or (provider.bad_key is not None and provider.bad_key.search(text)):
             key = "and wants a key" if provider.key_env is None else f"and refused the key in {provider.key_env}"
-            raise EngineError(f"{self.name} answered {text} {key}")
+            return EngineError(f"{self.name} answered {text} {key}")
         if status in _PASSING or status >= 500:
-            raise _Passing(f"{self.name} answered {text}", retry_after=wait)
+            return _Passing(f"{self.name} answered {text}", retry_after=wait)
         if 300 <= status < 400:
-            raise EngineError(f"{self.name} redirects elsewhere ({status}); give the final address")
-        raise EngineError(f"{self.name} refused the request: {text}")
+            return EngineError(f"{self.name} redirects elsewhere ({status}); give the final address")
+        return EngineError(f"{self.name} refused the request: {text}")
 
 
-def _checked(address: str, name: str) -> str:
+def _check(address: str, name: str) -> None:
     check_address(address, f"the address of {name}", instead="engines at an address take none")
     try:
         parts = urlsplit(address)
@@ -256,4 +249,3 @@ def _checked(address: str, name: str) -> str:
         fits = False
     if not fits or parts.query or parts.fragment:
         raise ConfigurationError(f"{name} needs the address of its server, such as {name}:http://localhost:8080")
-    return address.rstrip("/")
