@@ -136,8 +136,8 @@ class HttpEngine:
         self._sleep = sleep
         self._uniform = uniform
         self._url = self._base + provider.path
-        self._key = None
-        if provider.key_env is not None and (self._key := key_in(provider.key_env)) is None:
+        self._key = None if provider.key_env is None else key_in(provider.key_env)
+        if provider.key_env is not None and self._key is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
         self._pace = Pace(provider.per_minute, clock, sleep)
         self._proxy = proxy_for(self._url)
