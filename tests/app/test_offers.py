@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.catalogue import LOCAL_SERVERS, found_servers, model_listings
+from reground.app.catalogue import found_servers, model_listings
 from reground.app.cli import run
 from reground.app.cli.ask import other_models_offered
 from reground.app.options import DEFAULT_MODEL
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.downloads import PullError
+from reground.models import LOCAL_SERVERS
 from reground.models.options import ModelOptions
 from reground.models.pull import ALIASES
 from reground.testing.openai_server import MockOpenAI

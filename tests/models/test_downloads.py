@@ -156,6 +156,7 @@ def test_of_two_at_once_one_downloads_and_the_other_waits():
         ("zzz", "unknown model 'zzz': give smollm2"),
         ("./nowhere.gguf", r"there is no file \./nowhere\.gguf"),
         ("org/repo:../../etc/passwd.gguf", "there is no file"),
+        ("org/repo:/tmp/elsewhere.gguf", "there is no file"),
     ],
 )
 def test_an_unknown_name_says_what_there_is(name, said):

@@ -216,7 +216,7 @@ def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):
     engine = shared(EngineSettings(path, slots=1, context=256, threads=1))
     with pytest.raises(ModelError, match="refused the call"):
         engine.chat({"messages": 3, "stream": True}, lambda chunk: False)
-    assert engine.submit(lambda: 5).result() == 5
+    assert engine.threads.submit(lambda: 5).result() == 5
     engine.close()
     with pytest.raises(ModelError, match="closed"):
         engine.chat({"messages": []}, lambda chunk: False)
@@ -366,7 +366,7 @@ def test_ctrl_c_reaches_python_while_the_engine_writes(path):
 
 
 def test_a_thought_that_llama_cpp_tells_apart_is_kept_apart():
-    from reground.models.gguf import _Choice, _Stream
+    from reground.models.gguf import _Stream
 
     chunks = [
         {"reasoning_content": "2+"},
@@ -375,10 +375,9 @@ def test_a_thought_that_llama_cpp_tells_apart_is_kept_apart():
         {"content": "ur EN"},
         {"content": "D"},
     ]
-    choice = _Choice()
-    stream = _Stream([choice], ("END",), lambda: False)
+    stream = _Stream(1, ("END",), lambda: False)
     for delta in chunks:
         stream({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    reply = choice.reply(False)
+    reply = stream.choices[0].reply(False)
     assert (reply.reasoning, reply.text, reply.finish_reason) == ("2+2", "Four ", "stop")
     assert stream.completion == 5

@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,14 @@ from reground.core.errors import (
 from reground.core.language import Grammar, Message, Sampling
 from reground.core.run import Run
 from reground.models._openai_protocol import Endpoint, read_complaint
-from reground.models.openai import OpenAIModel, listings
+from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions, Price
-from reground.models.servers import ANTHROPIC, GEMINI, HOSTED
+from reground.models.servers import ANTHROPIC, GEMINI
 from reground.models.wrappers import Retry
 from tests.servers import Recorded, RecordedServer
 
 ASK = (Message(role="user", content="Which river flows through Warsaw?"),)
+HOSTED = {"anthropic": ANTHROPIC, "gemini": GEMINI}
 KEYS = {"anthropic": "sk-ant-api03-secret-of-the-test", "gemini": "AIzaSy-secret-of-the-test"}
 ENVS = {"anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 PATHS = {"anthropic": "/v1", "gemini": "/v1beta/openai"}
@@ -141,8 +143,9 @@ class TestBoth:
         ("provider", "models"), [("anthropic", "claude-opus-4-6, claude-opus-5-5"), ("gemini", "gemini-2.5-pro, ")]
     )
     async def test_its_models_are_listed(self, provider: str, models: str) -> None:
-        async with asked(provider, "models") as (server, model):
-            (line,) = await listings(model, hosted=True)
+        async with RecordedServer([recorded(provider, "models")]) as server:
+            there = replace(HOSTED[provider], url=server.url + PATHS[provider])
+            (line,) = await there.available(ModelOptions())
         assert line.usable and models in line.why and f"key from {ENVS[provider]}" in line.why
         assert server.asked[0].path == PATHS[provider] + "/models"
         assert KEYS[provider] not in str(line)
@@ -250,13 +253,14 @@ class TestSecrets:
         body = json.dumps([{"error": {"code": 400, "message": f"Invalid API key: {key} is odd", "status": key}}])
         async with RecordedServer([Recorded(status, body) for status in (400, 403, 429, 500, 404)]) as server:
             options = ModelOptions(base_url=server.url + PATHS[provider], api_key_env=ENVS[provider])
-            model = HOSTED[provider].create("m", options)
+            there = replace(HOSTED[provider], url=server.url + PATHS[provider])
+            model = there.create("m", options)
             for _ in range(5):
                 with pytest.raises(ModelError) as refused:
                     await model.generate(ASK, Sampling())
                 assert key not in str(refused.value) and "secret" not in str(refused.value)
                 assert refused.value.__cause__ is None
-            (line,) = await listings(model, hosted=True)
+            (line,) = await there.available(ModelOptions())
         assert key not in repr(model) + model.identity + str(line)
         assert key not in caplog.text
 

@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from reground.app import catalogue
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import Message, Sampling
+from reground.models import LOCAL_SERVERS, servers
 from reground.models.openai import Provider, command_words, model_names
 from reground.models.options import Listing, ModelOptions
-from reground.models.servers import LOCAL, OLLAMA, ollama_url
+from reground.models.servers import OLLAMA, ollama_url
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import Recorded, RecordedServer
 
+LOCAL = {name: getattr(servers, name.upper()) for name in LOCAL_SERVERS}
 ASK = (Message(role="user", content="one two"),)
 
 

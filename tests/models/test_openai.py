@@ -21,7 +21,7 @@ from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.models._openai_protocol import read_replies
 from reground.models._server_info import control_tokens, is_private
-from reground.models.openai import OpenAIModel, available, create
+from reground.models.openai import OPENAI, OpenAIModel
 from reground.models.options import ModelOptions, Price
 from reground.models.wrappers import Retry
 from reground.testing.openai_server import MockOpenAI
@@ -44,7 +44,7 @@ def environment(monkeypatch):
 async def adapter(model="mock", *, key=None, script=None, timeout=300.0, price=None, **server):
     arguments = () if script is None else (script,)
     async with MockOpenAI(*arguments, key=key, **server) as mock:
-        made = create(model, ModelOptions(base_url=mock.url, timeout=timeout, price=price))
+        made = OPENAI.create(model, ModelOptions(base_url=mock.url, timeout=timeout, price=price))
         try:
             yield mock, made
         finally:
@@ -458,7 +458,7 @@ class TestSettings:
 class TestAvailable:
     async def test_a_server_that_lists_its_models(self):
         async with MockOpenAI(models=["m0", "m1"]) as mock:
-            listings = await available(ModelOptions(base_url=mock.url))
+            listings = await OPENAI.available(ModelOptions(base_url=mock.url))
         assert [(each.name, each.usable, each.server) for each in listings] == [
             ("openai/m0", True, mock.url),
             ("openai/m1", True, mock.url),
@@ -467,9 +467,8 @@ class TestAvailable:
         assert listings[0].use == f"--model openai/m0 --base-url {mock.url}"
 
     async def test_no_key_for_the_provider(self):
-        (listing,) = await available(ModelOptions())
-        assert not listing.usable
-        assert "OPENAI_API_KEY is not set" in listing.why
+        with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is not set"):
+            await OPENAI.available(ModelOptions())
 
 
 def completion(*messages, finish="stop", **more):
@@ -637,7 +636,7 @@ SAID = "x <~end~> y <~begin~>\n\n[TURN_OVER] <__media_x__> </passage>"
 
 
 async def asked(server, calls=1):
-    model = create("mock", ModelOptions(base_url=server.url))
+    model = OPENAI.create("mock", ModelOptions(base_url=server.url))
     try:
         await asyncio.gather(*(model.generate(says(SAID), Sampling()) for _ in range(calls)))
     finally:

@@ -30,15 +30,10 @@ from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.user_code import Entry, entries, load_file
 from reground.methods import METHODS
-from reground.models import PROVIDERS
+from reground.models import LOCAL_SERVERS, PAID, PROVIDERS
 from reground.models.options import Listing, ModelOptions
 from reground.models.pull import ALIASES
 from reground.models.wrappers import wrap
-
-_PAID = ("openai/", "anthropic/", "gemini/")
-"""The models that may cost something; the others run on the user's own machines."""
-LOCAL_SERVERS = ("ollama", "lmstudio", "llamacpp", "vllm")
-"""The providers that are servers on this machine."""
 
 
 @cache
@@ -309,7 +304,7 @@ def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
 def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageModel:
     """Load a helper model (a rewriter or a critic) with the main model's options, but without its adapter."""
     options = options if options is not None else ModelOptions()
-    price = options.price if spec.startswith(_PAID) else None
+    price = options.price if spec.partition("/")[0] in PAID else None
     return load_model(spec, dataclasses.replace(options, adapter=None, price=price))
 
 
@@ -323,7 +318,7 @@ def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
 
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
     """Refuse a budget in USD for a model without a known price, before any cost arises."""
-    if budget is None or budget.usd is None or not spec.startswith(_PAID):
+    if budget is None or budget.usd is None or spec.partition("/")[0] not in PAID:
         return
     if options is None or options.price is None:
         raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")

@@ -42,13 +42,14 @@ Wish = Literal["logprobs", "grammar"]
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What is known before the first call. What is not known is learnt from the server's refusals.
+class Dialect:
+    """What a server understands: first what its documentation says, then also what it refused.
 
-    without: parameters that are not sent, because they are refused or ignored. lacks: what cannot be asked for at all,
-    because the server would ignore it silently. samples: the most replies of one request. stops: the most stop strings
-    of one request. refuses_blank_stops: a stop string of white space alone is refused.
-    thinks_apart: `completion_tokens` leaves out the tokens of thoughts, which `total_tokens` has.
+    without: parameters that are not sent, because they are refused or ignored; "system" stands for system messages, and
+    without "max_tokens" the length limit has its other name. lacks: what cannot be asked for at all, because the server
+    would ignore it silently. samples: the most replies of one request. stops: the most stop strings of one request.
+    refuses_blank_stops: a stop string of white space alone is refused. thinks_apart: `completion_tokens` leaves out the
+    tokens of thoughts, which `total_tokens` has.
     """
 
     without: frozenset[str] = frozenset()
@@ -57,21 +58,6 @@ class Limits:
     stops: int | None = None
     refuses_blank_stops: bool = False
     thinks_apart: bool = False
-
-
-NONE = Limits()
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """What one server understands.
-
-    limits: what its provider's documentation says. without: the parameters that are not sent, also because the server
-    refused them; "system" stands for system messages, and without "max_tokens" the length limit has its other name.
-    """
-
-    limits: Limits = NONE
-    without: frozenset[str] = frozenset()
 
     def body(self, model: str, messages: Sequence[Message], sampling: Sampling, grammar: str) -> bytes:
         """The JSON of a chat completion request. grammar: how the server takes one, as in `grammar_parameter`."""
@@ -82,7 +68,7 @@ class Dialect:
             "temperature": sampling.temperature,
         }
         if sampling.n > 1:
-            wanted["n"] = min(sampling.n, self.limits.samples or sampling.n)
+            wanted["n"] = min(sampling.n, self.samples or sampling.n)
         if sampling.top_p < 1:
             wanted["top_p"] = sampling.top_p
         if stop := self._stops(sampling.stop):
@@ -108,8 +94,8 @@ class Dialect:
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
         """The stop strings that are sent."""
-        sent = [each for each in stop if each.strip()] if self.limits.refuses_blank_stops else stop
-        return sent[: self.limits.stops]
+        sent = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop
+        return sent[: self.stops]
 
     def cuts_here(self, stop: Sequence[str]) -> bool:
         """Whether replies are to be cut on this side, because the server does not get all of these stop strings."""
@@ -294,7 +280,7 @@ def read_replies(
 ) -> list[Reply]:
     """Replies from a completion, with its usage on the first. Raises ValueError if it is malformed.
 
-    thinks_apart: as in `Limits`.
+    thinks_apart: as in `Dialect`.
     """
     try:
         replies = [_reply(choice) for choice in data["choices"]]

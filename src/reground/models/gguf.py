@@ -14,10 +14,9 @@ import os
 import secrets
 import signal
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,7 +36,7 @@ from reground.core.errors import (
 )
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
-from reground.downloads import Progress, is_pulled
+from reground.downloads import is_pulled
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions, local_identity, priced
 
@@ -86,14 +85,12 @@ class GgufModel:
     """A language model in this process.
 
     `slots` calls decode together and share the weights; further calls wait. Instances with the same file and options
-    share one engine. `progress` is called while weights are downloaded. A cancelled call frees its slot at the next
-    token. Log-probabilities are the model's before temperature and top-p. Several tokens that form one character are
-    merged, with the last one's log-probability.
+    share one engine. A cancelled call frees its slot at the next token. Log-probabilities are the model's before
+    temperature and top-p. Several tokens that form one character are merged, with the last one's log-probability.
     """
 
-    def __init__(self, model: str, options: ModelOptions, *, progress: Progress | None = None) -> None:
+    def __init__(self, model: str, options: ModelOptions) -> None:
         self.name = f"gguf/{model}"
-        self.progress = progress
         self._model = model
         self._options = options
         self.price = options.price
@@ -113,9 +110,8 @@ class GgufModel:
         cancelled = threading.Event()
         # Control tokens are broken, which llama.cpp would otherwise read as such.
         turns = [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
-        work = partial(self._decode, engine, turns, sampling, cancelled)
         try:
-            replies = await asyncio.wrap_future(engine.submit(work))
+            replies = await asyncio.wrap_future(engine.threads.submit(self._decode, engine, turns, sampling, cancelled))
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -134,7 +130,7 @@ class GgufModel:
             await asyncio.to_thread(engines.clear)  # in another thread, because ending an engine may wait for a batch
 
     async def _open(self) -> Engine:
-        path = await pull.pulled(self._model, progress=self.progress)
+        path = await pull.pulled(self._model)
         engine, self._special = await in_daemon(partial(self._load, path), name=THREADS)
         self._engine = engine
         return engine
@@ -164,29 +160,25 @@ class GgufModel:
             number = min(engine.slots, sampling.n - len(replies))
             # llama.cpp loses the log-probabilities of tokens that may begin a stop string, so with log-probabilities
             # stop strings are searched here.
-            stop = sampling.stop if sampling.logprobs else ()
-            choices = [_Choice() for _ in range(number)]
-            stream = _Stream(choices, stop, cancelled.is_set)
+            stream = _Stream(number, sampling.stop if sampling.logprobs else (), cancelled.is_set)
             engine.chat(_request(turns, sampling, number, first=len(replies)), stream)
             if cancelled.is_set():
                 raise ModelError("the call was cancelled")
-            if stream.error is not None:
-                raise self._refusal(stream.error, engine.slots)
+            if (error := stream.error) is not None:
+                if error.get("type") != "exceed_context_size_error":
+                    raise ModelError(f"{self.name}: {error.get('message', error)}")
+                raise ContextLengthExceeded(
+                    f"the prompt has {error.get('n_prompt_tokens')} tokens and {self.name} has room for "
+                    f"{error.get('n_ctx')} in each of its {engine.slots} slots: retrieve fewer or shorter passages, or "
+                    "set a larger context"
+                )
             if not stream.finished:
                 raise ModelError(f"{self.name}: llama.cpp stopped before the reply was complete")
             if not replies:
                 usage += Usage(prompt=stream.prompt, cached=stream.cached)
             usage += Usage(completion=stream.completion)
-            replies += [choice.reply(sampling.logprobs) for choice in choices]
+            replies += [choice.reply(sampling.logprobs) for choice in stream.choices]
         return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
-
-    def _refusal(self, error: Mapping[str, Any], slots: int) -> ModelError:
-        if error.get("type") != "exceed_context_size_error":
-            return ModelError(f"{self.name}: {error.get('message', error)}")
-        return ContextLengthExceeded(
-            f"the prompt has {error.get('n_prompt_tokens')} tokens and {self.name} has room for {error.get('n_ctx')} "
-            f"in each of its {slots} slots: retrieve fewer or shorter passages, or set a larger context"
-        )
 
 
 @dataclass
@@ -227,16 +219,14 @@ class _Choice:
 
 
 class _Stream:
-    """Gathers a stream's chunks. Returns whether to stop reading."""
+    """Gathers a stream's chunks into replies. Called with a chunk, it returns whether to stop reading."""
 
-    def __init__(self, choices: list[_Choice], stop: tuple[str, ...], cancelled: Callable[[], bool]) -> None:
-        self._choices = choices
+    def __init__(self, number: int, stop: tuple[str, ...], cancelled: Callable[[], bool]) -> None:
+        self.choices = [_Choice() for _ in range(number)]
         self._stop = stop
         self._cancelled = cancelled
-        self._counted = 0
-        self._seen = 0
-        self.prompt = 0
-        self.cached = 0
+        self._counted = self._seen = 0
+        self.prompt = self.cached = 0
         self.error: Mapping[str, Any] | None = None
 
     def __call__(self, chunk: Mapping[str, Any]) -> bool:
@@ -252,7 +242,7 @@ class _Stream:
             self._counted += usage["completion_tokens"]
         for choice in chunk.get("choices", ()):
             self._seen += bool(choice["delta"].get("content") or choice["delta"].get("reasoning_content"))
-            self._choices[choice["index"]].take(choice, self._stop)
+            self.choices[choice["index"]].take(choice, self._stop)
         return self._cancelled() or (bool(self._stop) and self.finished)
 
     @property
@@ -263,7 +253,7 @@ class _Stream:
     @property
     def finished(self) -> bool:
         """Whether every reply has ended."""
-        return all(choice.finish is not None for choice in self._choices)
+        return all(choice.finish is not None for choice in self.choices)
 
 
 def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int) -> dict[str, Any]:
@@ -286,7 +276,9 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
             "samplers": ["temperature", "top_p"],
         }
     if sampling.seed is not None:
-        request["seed"] = _spread(sampling.seed, first)
+        # llama.cpp gives a call's replies consecutive seeds, so seeds are spread, or neighbouring ones share replies.
+        digest = hashlib.blake2b(f"{sampling.seed}:{first}".encode(), digest_size=4).digest()
+        request["seed"] = int.from_bytes(digest, "little") >> 1
     if sampling.grammar is not None:
         request["grammar"] = sampling.grammar.gbnf
     if sampling.logprobs:
@@ -294,12 +286,6 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
     elif sampling.stop:
         request["stop"] = list(sampling.stop)
     return request
-
-
-def _spread(seed: int, first: int) -> int:
-    """Spread seeds apart: llama.cpp gives a call's replies consecutive seeds, so neighbouring seeds share replies."""
-    digest = hashlib.blake2b(f"{seed}:{first}".encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "little") >> 1
 
 
 _BATCH = 512  # prompt tokens between two checks for cancellation
@@ -332,14 +318,9 @@ class Engine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self.slots = settings.slots
-        self.context = settings.context
         self._server: Any = _start(settings)
         # More threads than slots, so that the next prompts are tokenized while all slots are busy.
-        self._pool = ThreadPoolExecutor(max_workers=2 * settings.slots, thread_name_prefix=THREADS)
-
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run something that calls `chat` in one of the engine's threads."""
-        return self._pool.submit(work)
+        self.threads = ThreadPoolExecutor(max_workers=2 * settings.slots, thread_name_prefix=THREADS)
 
     def chat(self, request: dict[str, Any], on_chunk: Callable[[Mapping[str, Any]], bool]) -> None:
         """Stream one chat completion into `on_chunk` until it ends or `on_chunk` returns True."""
@@ -353,7 +334,7 @@ class Engine:
 
     def close(self) -> None:
         """Free the memory, after the running calls have ended."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self.threads.shutdown(wait=True, cancel_futures=True)
         self._server = None
 
 
@@ -462,9 +443,6 @@ def _signals_kept() -> Iterator[None]:
 
     Python can only set handlers from its main thread, and only its own, so the C library does it.
     """
-    if sys.platform == "win32":  # pragma: no cover
-        yield
-        return
     libc = ctypes.CDLL(None)
     handlers = {number: ctypes.create_string_buffer(512) for number in (signal.SIGINT, signal.SIGTERM)}
     for number, action in handlers.items():
@@ -532,8 +510,7 @@ class _HeaderReader:
         """The needed values, with their types checked."""
         if self._data[self._step(4) : 4] != b"GGUF":
             raise ValueError("it does not begin with GGUF")
-        version = self._scalar("I")
-        if version not in (2, 3):
+        if (version := self._scalar("I")) not in (2, 3):
             raise ValueError(f"version {version} of the format is unknown")
         _tensors, count = self._scalar("Q"), self._scalar("Q")
         values: dict[str, Any] = {_CONTEXT: 0, _TOKENS: (), _TYPES: ()}

@@ -1,8 +1,7 @@
-"""`openai/<model>`: any server that speaks the OpenAI chat protocol (OpenAI, vLLM, llama.cpp, Ollama, ...).
+"""Models of any server that speaks the OpenAI chat protocol: OpenAI, vLLM, llama.cpp, Ollama and others.
 
-OPENAI_BASE_URL is its address (the option `base_url` overrides it), OPENAI_API_KEY the key; a server of your own needs
-none. The protocol is small, so it is implemented here on aiohttp: with hundreds of calls in flight, the client's CPU
-time decides how long a run takes.
+The protocol is small, so it is implemented here on aiohttp: with hundreds of calls in flight, the client's CPU time
+decides how long a run takes. `servers` is the table of the kinds of servers.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ import asyncio
 import difflib
 import logging
 import os
+import resource
 import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 from pydantic_core import from_json
@@ -41,15 +41,13 @@ from reground.core.http import (
     read_body,
     read_json,
 )
-from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.core.language import Message, Reply, Sampling
 from reground.core.untrusted import neutralise
 from reground.models._openai_protocol import (
     INTERRUPTED,
-    NONE,
     Complaint,
     Dialect,
     Endpoint,
-    Limits,
     cut_at_stop,
     most_bytes,
     read_complaint,
@@ -71,58 +69,31 @@ CONNECT_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
 
-def create(model: str, options: ModelOptions) -> LanguageModel:
-    """The adapter for `openai/<model>`, without wrappers.
-
-    Raises ConfigurationError, also for OpenAI's own server without a key.
-    """
-    adapter = OpenAIModel(model, options)
-    if adapter.server.key is None and adapter.server.url == DEFAULT_BASE_URL:
-        raise ConfigurationError(
-            f"{options.api_key_env} is not set: set it, or say with OPENAI_BASE_URL or --base-url where a server "
-            "of yours is"
-        )
-    return adapter
-
-
-async def available(options: ModelOptions) -> list[Listing]:
-    """OpenAI in one line, or the models of the configured server, one line each, or why there are none.
-
-    Takes at most two seconds, and under a second for a server in one's own network.
-    """
-    adapter = OpenAIModel("<model>", options)
-    if adapter.base_url.host == URL(DEFAULT_BASE_URL).host and adapter.server.key is None:
-        return [Listing(adapter.name, False, f"{options.api_key_env} is not set ({adapter.server.url})")]
-    if not is_private(adapter.base_url):
-        return await listings(adapter, hosted=True, base_url=options.base_url)
-    note = f", key from {options.api_key_env}" if adapter.server.key else ", no key"
-    return await listings(adapter, note=note, base_url=options.base_url)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Provider:
     """A kind of server: where it is, the wording of messages about it, and what its interface lacks.
 
     name: the prefix of its models' names. summary: its line in the list of models. url: its base URL, or what gives it.
-    key_env: the variable of its key. hosted: whether it is on the internet, where models have a price and nothing is
-    answered without a key. is_named: whether the user said where it is. start: what to do if it does not answer. bring:
-    how to get a {model}. empty: what to say if it has no model. patient: whether to try a server again that has never
-    answered, because it may still be starting. limits: what its interface lacks. listing_headers, listing_prefix: where
-    models are listed, the headers that carry the key, if not Authorization, and what stands before the models' names.
+    kind: "local" for a server on this machine, whose models cost nothing; "hosted" for a provider on the internet,
+    whose key goes to nobody else; "any" for a server wherever the options say. key_env: the variable of its key.
+    url_env: the variable in which the user may say where it is. start: what to do if it does not answer. bring: how to
+    get a {model}. empty: what to say if it has no model. patient: whether to try a server again that has never
+    answered, because it may still be starting. dialect: what its interface lacks. listing_headers, listing_prefix:
+    where models are listed, the headers that carry the {key}, and what stands before the models' names.
     """
 
     name: str
-    summary: str = ""
+    summary: str
     url: str | Callable[[], str]
+    kind: Literal["local", "hosted", "any"]
     key_env: str
-    hosted: bool = False
-    is_named: Callable[[], bool] = lambda: False
+    url_env: str = ""
     start: str
     bring: str = ""
     empty: str = "has no model yet"
     patient: bool = True
-    limits: Limits = NONE
-    listing_headers: Callable[[str], Mapping[str, str]] | None = None
+    dialect: Dialect = field(default_factory=Dialect)
+    listing_headers: tuple[tuple[str, str], ...] = (("Authorization", "Bearer {key}"),)
     listing_prefix: str = ""
 
     @property
@@ -133,51 +104,89 @@ class Provider:
     def create(self, model: str, options: ModelOptions) -> OpenAIModel:
         """The adapter for one of its models, without wrappers.
 
-        The key comes from the server's own variable or from the one that the options name; OPENAI_API_KEY is never
-        sent. Raises ConfigurationError for a hosted provider without a key, or with its key at another address.
+        The key comes from the server's own variable or from the one that the options name; OPENAI_API_KEY is sent to
+        none but `openai`. Raises ConfigurationError for a hosted provider without a key, or with its key at another
+        address.
         """
         if options.api_key_env == ModelOptions().api_key_env:
-            if self.hosted and options.base_url is not None and not _has_origin(options.base_url, self.base_url):
+            if self.kind == "hosted" and not _is_at(options.base_url, self.base_url):
                 raise ConfigurationError(
                     f"{self.name}/{model} is at {self.base_url}, and the key in {self.key_env} is sent nowhere else: "
                     "leave the base URL out, or name the variable of that server's key with --api-key-env"
                 )
             options = replace(options, api_key_env=self.key_env)
-        if options.price is None and not self.hosted:
+        if options.price is None and self.kind == "local":
             options = replace(options, price=Price(0.0, 0.0, 0.0))
-        adapter = OpenAIModel(model, replace(options, base_url=options.base_url or self.base_url), provider=self)
-        if self.hosted and adapter.server.key is None:
-            raise ConfigurationError(f"{options.api_key_env} is not set: set it to your key for {self.base_url}")
+        adapter = OpenAIModel(model, options, provider=self)
+        if adapter.server.key is None and (self.kind == "hosted" or adapter.server.url == DEFAULT_BASE_URL):
+            raise ConfigurationError(
+                f"{options.api_key_env} is not set: set it to your key for {self.base_url}"
+                + (", or say with OPENAI_BASE_URL or --base-url where a server of yours is" * (self.kind == "any"))
+            )
         return adapter
 
     async def available(self, options: ModelOptions) -> list[Listing]:
-        """Its models at its usual place, or one line that says why there are none.
+        """Its models, one line each, or one line that says why there are none; of a provider on the internet one line.
 
-        A hosted provider is one line, takes at most two seconds, and is asked only with a key. A server on this machine
-        takes under a second. It gets its key only where the user said where it is: anybody here may listen on a port.
+        Only `openai` is looked for where the options say. It takes at most two seconds, and under one in the user's own
+        network. A server on this machine gets its key only where the user said where it is: anybody here may listen on
+        a port. Raises ConfigurationError as `create` does.
         """
+        if self.kind != "any":
+            options = replace(options, base_url=None, api_key_env=self.key_env)
+        adapter = self.create("<model>", options)
+        name, server, url = adapter.name, adapter.server, adapter.server.url
+        keeps_key = self.kind == "local" and server.key is not None and not os.environ.get(self.url_env, "").strip()
+        if keeps_key:
+            adapter.server = replace(server, key=None)
+        on_internet = self.kind == "hosted" or (self.kind == "any" and not is_private(adapter.base_url))
         try:
-            adapter = self.create("<model>", replace(options, base_url=None, api_key_env=self.key_env))
-        except ConfigurationError:
-            if not self.hosted:
-                raise
-            return [Listing(f"{self.name}/<model>", False, f"{self.key_env} is not set ({self.base_url})")]
-        has_key = adapter.server.key is not None and not self.hosted and not self.is_named()
-        if has_key:
-            adapter.server = replace(adapter.server, key=None)
-        return await listings(adapter, hosted=self.hosted, has_key=has_key)
+            models = await adapter.list_models(LISTING_SECONDS if on_internet else PROBE_SECONDS)
+        except AuthenticationError as error:
+            if keeps_key:
+                return [Listing(name, True, f"{url} wants a key, and {self.key_env} is set", command_words(name), url)]
+            return [Listing(name, False, str(error), None, url)]
+        except ModelError as error:
+            return [Listing(name, False, str(error))]
+        finally:
+            await adapter.aclose()
+        key = f", key from {server.key_env}" if server.key else ", no key"
+        if on_internet:
+            why = f"{url}{key}; serves {some(models or []) or 'models it does not list'}"
+            return [Listing(name, True, why, command_words(name, options.base_url), url)]
+        if models is None:
+            return [Listing(name, False, f"what answers at {url} lists no models, so it may be another kind of server")]
+        if not models:
+            return [Listing(name, False, f"{url} {self.empty}", None, url)]
+        where = url + (key if self.kind == "any" else "")
+        return [self._listing(model, where, url, options.base_url) for model in models]
+
+    def _listing(self, model: str, where: str, url: str, base_url: str | None) -> Listing:
+        name = f"{self.name}/{model}"
+        if "embed" in model.lower():
+            return Listing(name, False, f"{where}; by its name it makes embeddings", None, url)
+        return Listing(name, True, where, command_words(name, base_url), url)
 
 
-def _has_origin(url: str, home: str) -> bool:
+def _is_at(url: str | None, home: str) -> bool:
+    """Whether a URL, if there is one, has the origin of another."""
     try:
-        return URL(url).origin() == URL(home).origin()
+        return url is None or URL(url).origin() == URL(home).origin()
     except ValueError:
         return False
 
 
+def _openai_url() -> str:
+    url = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    check_address(url, "the base URL in OPENAI_BASE_URL")
+    return url
+
+
 OPENAI = Provider(
     name="openai",
-    url=DEFAULT_BASE_URL,
+    summary="`openai/<model>`: any server that speaks the OpenAI chat protocol (OpenAI, vLLM, llama.cpp, Ollama, ...).",
+    url=_openai_url,
+    kind="any",
     key_env="OPENAI_API_KEY",
     start="start the server there, or set OPENAI_BASE_URL to where it is",
 )
@@ -194,9 +203,8 @@ class OpenAIModel:
     samples than requested, the others are requested at once.
     """
 
-    def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
+    def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider = OPENAI) -> None:
         options = options if options is not None else ModelOptions()
-        provider = provider if provider is not None else OPENAI
         if not model:
             raise ConfigurationError(f"name the model: {provider.name}/<model>")
         self.name = f"{provider.name}/{model}"
@@ -204,15 +212,14 @@ class OpenAIModel:
         self._model = model
         self._options = options
         self.price = options.price
-        self.base_url = base_url_from(options)
-        key = key_in(options.api_key_env)
-        self.server = Endpoint(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
-        self.served_at = self.server.url
-        self._chat = url_below(self.base_url, "chat/completions")
+        self.base_url = _parsed(options.base_url or provider.base_url)
+        url = str(self.base_url.with_query(None)).rstrip("/")
+        self.server = Endpoint(url, options.api_key_env, key_in(options.api_key_env))
+        self.served_at = url
+        self._chat = _below(self.base_url, "chat/completions")
         self._proxy = proxy_for(str(self.base_url))
-        self._dialect = Dialect(provider.limits, provider.limits.without)
+        self._dialect = provider.dialect
         self._met = False
-        self._granted: int | None = None
         self._info = ServerInfo(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
         self._sessions = PerLoop(self._session)
 
@@ -228,7 +235,7 @@ class OpenAIModel:
     def samples(self) -> int | None:
         """The replies that one request gives: known of the provider, or seen; None if it gives all or was never asked
         for several."""
-        return 1 if "n" in self._dialect.without else self._granted or self.provider.limits.samples
+        return 1 if "n" in self._dialect.without else self._dialect.samples
 
     async def aclose(self) -> None:
         """Close the connections; the model can still be used and opens new ones."""
@@ -237,10 +244,9 @@ class OpenAIModel:
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
         # What the server would ignore without a word is refused before anything is paid.
-        lacks = self.provider.limits.lacks
-        if sampling.logprobs and "logprobs" in lacks:
+        if sampling.logprobs and "logprobs" in self._dialect.lacks:
             raise CapabilityError(f"{self.name} gives no log-probabilities; choose a model or a server that does")
-        if sampling.grammar is not None and "grammar" in lacks:
+        if sampling.grammar is not None and "grammar" in self._dialect.lacks:
             raise CapabilityError(f"{self.name} cannot keep a reply to a grammar", lacks="grammar")
         facts = await self._info.facts()
         if facts.control_tokens:  # records hold the method's own messages, which this leaves as they are
@@ -248,20 +254,10 @@ class OpenAIModel:
         complete = partial(self._complete, messages, facts.grammar)
         replies = await complete(sampling)
         if len(replies) < sampling.n:
-            self._granted = len(replies)
+            self._dialect = replace(self._dialect, samples=len(replies))
         while len(replies) < sampling.n:
             replies = await _complete_more(complete, sampling, replies)
         return replies[: sampling.n]
-
-    async def _get(self, place: URL, *, seconds: float) -> tuple[int, Any, bytes]:
-        """A short request. Raises BadBody and aiohttp's errors."""
-        return await self._fetch(await self._sessions.get(), place, seconds)
-
-    async def _fetch(self, session: aiohttp.ClientSession, place: URL, seconds: float) -> tuple[int, Any, bytes]:
-        connect = PROBE_CONNECT_SECONDS if seconds <= PROBE_SECONDS else None
-        limit = aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
-        async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
-            return response.status, response.headers, await read_body(response, LEAST_LIMIT)
 
     async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
         while True:
@@ -295,8 +291,7 @@ class OpenAIModel:
             if isinstance(data, dict) and data.get("error"):
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 return code if isinstance(code, int) and 400 <= code < 600 else 500
-            apart = self.provider.limits.thinks_apart
-            replies = read_replies(data, messages, self.price, thinks_apart=apart)
+            replies = read_replies(data, messages, self.price, thinks_apart=dialect.thinks_apart)
         except ValueError as error:
             why = self.server.redact(str(error).splitlines()[0])
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
@@ -308,7 +303,9 @@ class OpenAIModel:
     async def _post(self, body: bytes, most: int) -> tuple[int, Any, bytes]:
         session = await self._sessions.get()
         try:
-            async with session.post(self._chat, data=body, proxy=self._proxy, allow_redirects=False) as response:
+            async with session.post(
+                self._chat, data=body, headers=self._headers(), proxy=self._proxy, allow_redirects=False
+            ) as response:
                 self._met = True
                 return response.status, response.headers, await read_body(response, most)
         except BadBody as error:
@@ -317,14 +314,32 @@ class OpenAIModel:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._connection_error(error) from None
 
-    def _session(self, key: Mapping[str, str] | None = None) -> aiohttp.ClientSession:
-        """key: the headers that carry the key, if not Authorization."""
-        if key is None:
-            key = {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
+    async def _get(
+        self, place: URL, *, seconds: float, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any, bytes]:
+        """A short request. Raises BadBody and aiohttp's errors."""
+        session = await self._sessions.get()
+        connect = PROBE_CONNECT_SECONDS if seconds <= PROBE_SECONDS else None
+        async with session.get(
+            place,
+            headers=self._headers() if headers is None else headers,
+            proxy=self._proxy,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=connect),
+        ) as response:
+            return response.status, response.headers, await read_body(response, LEAST_LIMIT)
+
+    def _headers(self) -> Mapping[str, str]:
+        return {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
+
+    def _session(self) -> aiohttp.ClientSession:
+        # No more connections than the process may open files, so that calls wait instead of failing.
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = self._options.connections
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=connection_limit(self._options.connections)),
+            connector=aiohttp.TCPConnector(limit=wanted if files < 0 else max(8, min(wanted, files - 64))),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Content-Type": "application/json", "Accept-Encoding": ENCODING, **key},
+            headers={"Content-Type": "application/json", "Accept-Encoding": ENCODING},
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=CONNECT_SECONDS),
         )
@@ -332,7 +347,7 @@ class OpenAIModel:
     def _connection_error(self, error: Exception) -> ModelError:
         """The error for a failed connection."""
         url = self.server.url
-        if self._proxy is not None and (failure := proxy_error(error, self.base_url)) is not None:
+        if self._proxy is not None and (failure := _proxy_error(error, self.base_url)) is not None:
             return failure
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
@@ -355,23 +370,20 @@ class OpenAIModel:
 
         Raises ModelError if it does not answer in time.
         """
-        place = url_below(self.base_url, "models")
+        server, templates = self.server, self.provider.listing_headers
+        key = {} if server.key is None else {name: value.format(key=server.key) for name, value in templates}
         try:
-            if self.provider.listing_headers is not None and self.server.key is not None:
-                async with self._session(self.provider.listing_headers(self.server.key)) as session:
-                    status, headers, body = await self._fetch(session, place, seconds)
-            else:
-                status, headers, body = await self._get(place, seconds=seconds)
+            status, headers, body = await self._get(_below(self.base_url, "models"), seconds=seconds, headers=key)
         except BadBody as error:
-            raise ModelError(f"{self.server.url} {error}") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if isinstance(error, TimeoutError):
-                raise ModelError(f"{self.server.url} did not answer within {seconds:g} s") from None
+            raise ModelError(f"{server.url} {error}") from None
+        except TimeoutError:
+            raise ModelError(f"{server.url} did not answer within {seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
             raise self._connection_error(error) from None
         if status in (404, 405):
             return None
         if status != 200:
-            raise self.server.refusal(read_complaint(status, headers, body), Sampling())
+            raise server.refusal(read_complaint(status, headers, body), Sampling())
         return model_names(body, self.provider.listing_prefix)
 
     async def _unknown_model(self, complaint: Complaint) -> ModelError:
@@ -408,41 +420,26 @@ async def _complete_more(
     return replies
 
 
-def _reason(error: aiohttp.ClientConnectorError) -> str:
-    return (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
-
-
-def base_url_from(options: ModelOptions) -> URL:
-    """The address of the options, else of OPENAI_BASE_URL, else OpenAI's. Raises ConfigurationError."""
-    text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
-    if options.base_url is None:
-        check_address(text, "the base URL in OPENAI_BASE_URL")
+def _parsed(text: str) -> URL:
     try:
         url = URL(text)
-        host = url.host
+        if url.host is not None and url.scheme in ("http", "https"):
+            return url
     except ValueError:
-        host = None
-    if host is None or url.scheme not in ("http", "https"):
-        raise ConfigurationError("the base URL (--base-url or OPENAI_BASE_URL) must look like http://localhost:8000/v1")
-    return url
+        pass
+    raise ConfigurationError("the base URL (--base-url or OPENAI_BASE_URL) must look like http://localhost:8000/v1")
 
 
-def url_below(base: URL, path: str) -> URL:
+def _below(base: URL, path: str) -> URL:
     """A path below the base URL, with the base URL's query."""
     return base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
 
 
-def connection_limit(wanted: int) -> int:
-    """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return wanted
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if soft < 0 else max(8, min(wanted, soft - 64))
+def _reason(error: aiohttp.ClientConnectorError) -> str:
+    return (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
 
 
-def proxy_error(error: Exception, url: URL) -> ModelError | None:
+def _proxy_error(error: Exception, url: URL) -> ModelError | None:
     """The error for a connection to this server that failed at the environment's proxy; None if it failed elsewhere."""
     name = proxy_name(url.scheme)
     if isinstance(error, aiohttp.ClientHttpProxyError):
@@ -488,47 +485,3 @@ def some(models: Sequence[str], most: int = 8) -> str:
     """The first models, and how many more there are."""
     more = f" and {len(models) - most} more" if len(models) > most else ""
     return ", ".join(models[:most]) + more
-
-
-async def listings(
-    adapter: OpenAIModel,
-    *,
-    hosted: bool = False,
-    note: str = "",
-    base_url: str | None = None,
-    has_key: bool = False,
-) -> list[Listing]:
-    """One line a model of a server of one's own, or one line that says why there is none. Closes the adapter.
-
-    hosted: whether it is a provider on the internet, which is one line and has more time. note: what to say after the
-    address. base_url: the option that is needed to reach it. has_key: whether a key is known that this request does not
-    send.
-    """
-    unnamed, server, url = adapter.name, adapter.server, adapter.server.url
-    words = command_words(unnamed, base_url)
-    try:
-        models = await adapter.list_models(LISTING_SECONDS if hosted else PROBE_SECONDS)
-    except AuthenticationError as error:
-        if has_key:
-            return [Listing(unnamed, True, f"{url} wants a key, and {server.key_env} is set", words, url)]
-        return [Listing(unnamed, False, str(error), None, url)]
-    except ModelError as error:
-        return [Listing(unnamed, False, str(error))]
-    finally:
-        await adapter.aclose()
-    if hosted:
-        key = f"key from {server.key_env}" if server.key else "no key"
-        why = f"{url}, {key}; serves {some(models or []) or 'models it does not list'}"
-        return [Listing(unnamed, True, why, words, url)]
-    if models is None:
-        return [Listing(unnamed, False, f"what answers at {url} lists no models, so it may be another kind of server")]
-    if not models:
-        return [Listing(unnamed, False, f"{url} {adapter.provider.empty}", None, url)]
-    lines = []
-    for model in models:
-        name = f"{unnamed.partition('/')[0]}/{model}"
-        if "embed" in model.lower():
-            lines.append(Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url))
-        else:
-            lines.append(Listing(name, True, url + note, command_words(name, base_url), url))
-    return lines

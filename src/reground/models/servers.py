@@ -8,12 +8,11 @@ see the limits of each.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from reground.core.errors import ConfigurationError
 from reground.core.http import check_address
-from reground.models._openai_protocol import Limits
+from reground.models._openai_protocol import Dialect
 from reground.models.openai import Provider
 
 
@@ -41,17 +40,19 @@ OLLAMA = Provider(
     name="ollama",
     summary="`ollama/<model>`: a model that Ollama serves on this machine or at OLLAMA_HOST, without key and price.",
     url=ollama_url,
+    kind="local",
     key_env="OLLAMA_API_KEY",
+    url_env="OLLAMA_HOST",
     start="start Ollama there (ollama serve), or set OLLAMA_HOST to where it is",
     bring="; ollama pull {model} brings another",
     empty="has no model yet: ollama pull llama3.2",
     patient=False,
-    is_named=lambda: bool(os.environ.get("OLLAMA_HOST", "").strip()),
 )
 LMSTUDIO = Provider(
     name="lmstudio",
     summary="`lmstudio/<model>`: a model that LM Studio serves on port 1234 of this machine, without price.",
     url="http://127.0.0.1:1234/v1",
+    kind="local",
     key_env="LM_API_TOKEN",
     start="start LM Studio's server there (lms server start), or say with --base-url where it is",
     bring="; lms get brings another",
@@ -62,6 +63,7 @@ LLAMACPP = Provider(
     name="llamacpp",
     summary="`llamacpp/<model>`: a model that llama.cpp's server has on port 8080 of this machine, without price.",
     url="http://127.0.0.1:8080/v1",
+    kind="local",
     key_env="LLAMA_API_KEY",
     start="start it there (llama-server -m FILE.gguf), or say with --base-url where it is",
     empty="has no model: llama-server -m FILE.gguf",
@@ -71,27 +73,24 @@ VLLM = Provider(  # it takes minutes to start, so it is patient
     name="vllm",
     summary="`vllm/<model>`: a model that vLLM serves on port 8000 of this machine, without price.",
     url="http://127.0.0.1:8000/v1",
+    kind="local",
     key_env="VLLM_API_KEY",
     start="start it there (vllm serve MODEL), or say with --base-url where it is",
     empty="has no model: vllm serve MODEL",
 )
-
-
-def _anthropic_headers(key: str) -> Mapping[str, str]:
-    """The list of models belongs to Anthropic's own interface, which takes the key in another header."""
-    return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-
-
 ANTHROPIC = Provider(
     name="anthropic",
     summary="`anthropic/<model>`: a Claude model, through Anthropic's OpenAI-compatible interface, with "
     "ANTHROPIC_API_KEY.",
     url="https://api.anthropic.com/v1",
+    kind="hosted",
     key_env="ANTHROPIC_API_KEY",
-    hosted=True,
     start="is this machine on the internet?",
-    limits=Limits(without=frozenset({"n", "seed"}), lacks=frozenset({"logprobs", "grammar"}), refuses_blank_stops=True),
-    listing_headers=_anthropic_headers,
+    dialect=Dialect(
+        without=frozenset({"n", "seed"}), lacks=frozenset({"logprobs", "grammar"}), refuses_blank_stops=True
+    ),
+    # The list of models belongs to its own interface, which takes the key in another header.
+    listing_headers=(("x-api-key", "{key}"), ("anthropic-version", "2023-06-01")),
 )
 """Source: platform.claude.com, "OpenAI SDK compatibility", as of November 2026.
 
@@ -102,10 +101,10 @@ GEMINI = Provider(
     name="gemini",
     summary="`gemini/<model>`: a Gemini model, through Google's OpenAI-compatible interface, with GEMINI_API_KEY.",
     url="https://generativelanguage.googleapis.com/v1beta/openai",
+    kind="hosted",
     key_env="GEMINI_API_KEY",
-    hosted=True,
     start="is this machine on the internet?",
-    limits=Limits(without=frozenset({"seed"}), samples=8, stops=5, thinks_apart=True),
+    dialect=Dialect(without=frozenset({"seed"}), samples=8, stops=5, thinks_apart=True),
     listing_prefix="models/",
 )
 """Sources: ai.google.dev, "OpenAI compatibility" and `GenerationConfig`, as of November 2026, and reports of users.
@@ -114,6 +113,3 @@ GEMINI = Provider(
 from refusals: models that give one candidate or no log-probabilities. `total_tokens` minus the two other counts is what
 the model thought, which is paid (any-llm #1290).
 """
-
-LOCAL = {each.name: each for each in (OLLAMA, LMSTUDIO, LLAMACPP, VLLM)}
-HOSTED = {each.name: each for each in (ANTHROPIC, GEMINI)}
