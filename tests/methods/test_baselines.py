@@ -17,7 +17,7 @@ from reground.core.run import Run
 from reground.core.trajectory import ExecuteStep
 from reground.evaluation.tasks.code import CONTEST_FORM as CONTEST
 from reground.methods.baselines import ChainOfThoughtRAG
-from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
+from reground.methods.chain_of_knowledge import ChainOfKnowledge
 from reground.methods.flare import FLARE, masked, unsure
 from reground.methods.ircot import IRCoT, new_sentence
 from reground.methods.react import ReAct, parse_action
@@ -262,9 +262,16 @@ async def test_chain_of_knowledge_corrects_rationales_in_sequence_where_they_do_
     assert answer.text == "Answer: the Danube"
 
 
-def test_agreement_is_the_share_of_the_most_frequent_answer() -> None:
-    assert agreement(["a", "A ", "b", ""]) == 0.5
-    assert agreement(["", ""]) == 0.0
+@pytest.mark.parametrize(("answers", "share"), [(["a", "A ", "b", ""], 0.5), (["", ""], 0.0), (["a", "b"], 0.5)])
+async def test_chain_of_knowledges_consistency_is_the_share_of_the_most_frequent_answer(
+    answers: list[str], share: float
+) -> None:
+    model, run = ScriptedModel([f"It is so.\n\nAnswer: {answer}" for answer in answers]), Run()
+    method = ChainOfKnowledge(
+        model=model, retriever=ScriptedRetriever([]), form=PHRASE, n=len(answers), consistent=share
+    )
+    await method.solve(QUESTION, run)
+    assert notes(run, "consistency")[0].data["share"] == share
 
 
 # ReAct

@@ -169,16 +169,6 @@ async def test_who_abstained_and_named_nothing_readable_searches_for_the_questio
     assert retriever.queries == [QUESTION, QUESTION]
 
 
-@pytest.mark.parametrize(
-    ("draft", "calls"),
-    [(sure("Danube", -0.1), 1), (sure("Danube", -0.9), 3), (sure("Danube", None), 3), (sure(ABSTENTION, -0.1), 3)],
-)
-async def test_a_sure_first_answer_needs_no_second_look(draft: Reply, calls: int) -> None:
-    scripted = by_job({NAMES: "Rhine", "": [draft, "Answer: Rhine"]})
-    await grounded(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
-    assert len(scripted.prompts) == calls
-
-
 def once(model: ScriptedModel, **settings) -> Grounded:
     """Grounded without rounds."""
     return grounded(model, max_rounds=0, **settings)

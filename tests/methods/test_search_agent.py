@@ -444,7 +444,7 @@ def test_prompts_are_cut_in_order_old_snippets_exemplars_old_actions() -> None:
         (0, 2, 4, 12),
     ]
     assert [cut.weakened for cut in order] == [False] + [True] * 11
-    sizes = [len(show(view, snippet=cut.snippet, short=cut.short, left_out=cut.left_out)) for cut in order]
+    sizes = [len(show(view, cut)) for cut in order]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -456,13 +456,14 @@ def test_a_prompt_keeps_to_its_limit_and_always_shows_the_question_and_the_lates
     view = View(QUESTION, past(count), remaining=10 - count)
     fitted = fit(DECIDE, SYSTEMS["decide"], view, shots=shots, snippet=160, limit=limit)
     smallest = fit(DECIDE, SYSTEMS["decide"], view, shots=shots, snippet=160, limit=0)
-    assert fitted.size == estimate_tokens(fitted.messages)
+    assert fitted.size == estimate_tokens(tuple(fitted.messages))
     assert fitted.size <= max(limit, smallest.size)
-    assert fitted.context.count(literal(QUESTION)) == 2
+    state = fitted.messages[-1].content
+    assert state.count(literal(QUESTION)) == 2
     if count:
-        assert f'query="query {count}"' in fitted.context
-        assert f"summary {count}" in fitted.context
-        assert f"snippet{count}" in fitted.context
+        assert f'query="query {count}"' in state
+        assert f"summary {count}" in state
+        assert f"snippet{count}" in state
 
 
 async def test_a_model_with_a_smaller_context_than_thought_gets_shorter_prompts() -> None:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from reground.core.run import Run
 from reground.methods.search_agent import SearchAgent
-from reground.methods.search_agent.actions import NAMES, LinkSelection, reply
-from reground.methods.search_agent.parsing import parse_action, read_action
+from reground.methods.search_agent.actions import NAMES, LinkSelection, parse_action, read_action, reply
 from reground.methods.search_agent.steps import DECIDE, STEPS
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever

@@ -26,10 +26,11 @@ from reground.methods.search_agent.actions import (
     existing,
     linked,
     literal,
+    parse_action,
+    read_action,
     reply,
 )
-from reground.methods.search_agent.parsing import parse_action, read_action
-from reground.methods.search_agent.steps import STEPS
+from reground.methods.search_agent.steps import STEPS, View
 
 SEARCH = Search("length of the Danube", "We need it.")
 
@@ -162,8 +163,11 @@ def test_literals_are_in_double_quotes_on_one_line_and_mean_the_text(text: str) 
 def test_a_reply_whose_quotes_are_wrong_is_mended_where_its_meaning_is_plain(text: str, action: Action | None) -> None:
     with pytest.raises(ParseError, match="no action in it that is valid Python"):
         parse_action(text)
-    sample = read(Reply(text=text), (Search, Terminate, LinkSelection, GivenAnswer, ReviseAnswer), lambda action: None)
-    assert (sample.action, sample.repaired) == (action, action is not None)
+    if action is not None:
+        assert read_action(text, mend=True) == (action, True)
+    else:
+        with pytest.raises(ParseError):
+            read_action(text, mend=True)
 
 
 def test_a_valid_reply_and_one_that_was_cut_are_not_mended() -> None:
@@ -171,7 +175,7 @@ def test_a_valid_reply_and_one_that_was_cut_are_not_mended() -> None:
     with pytest.raises(ParseError, match="told apart"):
         read_action("Search(query='a', query='b')", mend=True)
     cut = Reply(text="Answer(thoughts='t', answer='It's long')", finish_reason="length")
-    assert read(cut, (GivenAnswer,), lambda action: None).action is None
+    assert read(cut, (GivenAnswer,), View("q")).action is None
 
 
 sayings = st.text(st.characters(categories=["L", "N", "Zs"], include_characters="'\".,?!"), min_size=1)
@@ -181,10 +185,9 @@ sayings = st.text(st.characters(categories=["L", "N", "Zs"], include_characters=
 def test_whatever_a_title_holds_it_is_read_back(quote: str, said: str) -> None:
     said = f"x{said}x"
     text = f"Answer(thoughts={quote}So.{quote}, answer={quote}{said}{quote})"
-    sample = read(Reply(text=text), (GivenAnswer,), lambda action: None)
-    assert sample.action is not None
-    if sample.repaired:
-        assert sample.action == GivenAnswer(said, "So.")
+    action, repaired = read_action(text, mend=True)
+    if repaired:
+        assert action == GivenAnswer(said, "So.")
 
 
 DEEP = [
@@ -269,7 +272,7 @@ def test_any_text_gives_a_typed_action_or_a_counted_discard(text: str) -> None:
         assert as_data(action)["action"] == type(action).__name__
     if text.isprintable():
         for step in STEPS:
-            sample = read(Reply(text=text), step.kinds, lambda action: None)
+            sample = read(Reply(text=text), step.kinds, View("q"))
             assert (sample.action is None) == (sample.discarded is not None)
 
 
@@ -304,7 +307,7 @@ def test_the_exemplars_are_as_many_as_in_the_paper_and_are_read_as_they_are_mean
     for step in STEPS:
         for exemplar in step.exemplars:
             written = reply(exemplar.action, exemplar.comments)
-            sample = read(Reply(text=written), step.kinds, lambda action: None)
+            sample = read(Reply(text=written), step.kinds, exemplar.view)
             assert sample.action == exemplar.action
 
 

@@ -11,16 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from reground.core.answers import Answer, AnswerForm, Demonstration
+from reground.core.answers import Answer, Demonstration
 from reground.core.citations import only_markers
-from reground.core.language import LEAST_REPLY, Message, Prompt, Reply, Sampling, tokens_of
+from reground.core.language import LEAST_REPLY, Prompt, Reply, Sampling, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import CITING, QUOTED, Templates, cite, ending, general, render, shown
-from reground.methods.shared.settings import Retrieving, Settings, require
-from reground.methods.shared.steps import reasoned
+from reground.methods.shared.prompts import (
+    QUOTED,
+    STEP_BY_STEP,
+    Templates,
+    cite,
+    conversation,
+    ending,
+    general,
+    render,
+    shown,
+)
+from reground.methods.shared.settings import Positive, Retrieving, Settings, require
+from reground.methods.shared.steps import alike, overlap, reasoned
 
-STEP_BY_STEP = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
 DOCUMENTS = (1, 2, 3, 5, 8, 11, 16, 24)
 """Numbers of passages worth trying. Which is best depends on the model: more may hide the passage that answers."""
 
@@ -41,17 +50,20 @@ class Direct(Settings):
 
     prompts: DirectPrompts = DirectPrompts()
 
+    reasons: ClassVar[bool] = False
+    """Whether reasoning step by step comes before the answer."""
+
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         prompt = self._prompt(question, run)
         response = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
-        return run.propose(self._answer(response))
+        return run.propose(reasoned(response, self.form) if self.reasons else Answer(text=response))
 
     def _prompt(self, question: str, run: Run) -> Prompt:
-        return render(self.prompts.answer, question=question, form=self.form.short)
+        return self._asked(question)
 
-    def _answer(self, response: str) -> Answer:
-        return Answer(text=response)
+    def _asked(self, question: str) -> str:
+        return render(self.prompts.answer, question=question, form=self.form.short)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,11 +77,10 @@ class ChainOfThought(Direct):
 
     prompts: DirectPrompts = DirectPrompts(answer=STEP_BY_STEP)
 
-    def _prompt(self, question: str, run: Run) -> Prompt:
-        return render(self.prompts.answer, question=question, form=self.form.instruction)
+    reasons: ClassVar[bool] = True
 
-    def _answer(self, response: str) -> Answer:
-        return reasoned(response, self.form)
+    def _asked(self, question: str) -> str:
+        return render(self.prompts.answer, question=question, form=self.form.instruction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,19 +95,17 @@ class FewShotChainOfThought(ChainOfThought):
     """
 
     demonstrations: tuple[Demonstration, ...] | None = None
-    shots: int | None = None
+    shots: Positive | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.shots is None or self.shots >= 1, "shots must be at least 1")
         require(self.demonstrations != (), "few-shot prompting needs at least one demonstration")
 
     def _prompt(self, question: str, run: Run) -> Prompt:
         """The examples and the question. Under a limit the last examples make room for the answer."""
-        messages = []
-        for example in self._examples()[: self.shots]:
-            messages += [self._turn(example.question), Message(role="assistant", content=self._shown(example))]
-        messages.append(self._turn(question))
+        examples = self._examples()[: self.shots]
+        turns = [(self._asked(each.question), shown(each, self.form, reasons=self.reasons)) for each in examples]
+        messages = conversation(turns, self._asked(question))
         room = run.room()
         while room is not None and len(messages) > 1 and tokens_of(messages) + self.form.usual > room:
             del messages[-3:-1]
@@ -109,13 +118,6 @@ class FewShotChainOfThought(ChainOfThought):
     def _examples(self) -> tuple[Demonstration, ...]:
         return general(self.form) if self.demonstrations is None else self.demonstrations
 
-    def _shown(self, example: Demonstration) -> str:
-        return shown(example, self.form)
-
-    def _turn(self, question: str) -> Message:
-        prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
-        return Message(role="user", content=prompt)
-
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(FewShotChainOfThought):
@@ -126,11 +128,7 @@ class FewShot(FewShotChainOfThought):
 
     prompts: DirectPrompts = DirectPrompts()
 
-    def _shown(self, example: Demonstration) -> str:
-        return shown(example.model_copy(update={"reasoning": ""}), self.form)
-
-    def _answer(self, response: str) -> Answer:
-        return Answer(text=response)
+    reasons: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,12 +141,8 @@ class SelfConsistency(ChainOfThought):
     leaves room for fewer at once. temperature: sampling temperature. max_tokens: maximum tokens of each sample.
     """
 
-    n: int = 5
+    n: Positive = 5
     temperature: float = 0.7
-
-    def __post_init__(self) -> None:
-        require(self.n >= 1, "n must be at least 1")
-        super().__post_init__()
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -182,21 +176,16 @@ def majority(answers: Sequence[str]) -> int:
     Where no two agree (prose, programs) it is the medoid: the answer that shares most words with all others.
     Empty answers have no vote unless all are empty.
     """
-    keys = [" ".join(answer.casefold().split()) for answer in answers]
+    keys = list(map(alike, answers))
     votes = Counter(key for key in keys if key)
     if not votes:
         return 0
     key, count = votes.most_common(1)[0]
     if count > 1 or len(votes) == 1:
         return keys.index(key)
-    closeness = [sum(_overlap(key, other) for other in keys) if key else -1.0 for key in keys]
+    words = [Counter(key.split()) for key in keys]
+    closeness = [sum(overlap(own, other) for other in words) if own else -1.0 for own in words]
     return closeness.index(max(closeness))
-
-
-def _overlap(a: str, b: str) -> float:
-    """Token F1: twice the words in common over the words of both."""
-    x, y = Counter(a.split()), Counter(b.split())
-    return 2 * (x & y).total() / max(1, x.total() + y.total())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +231,7 @@ class RAG(Reading):
         """Answer the question."""
         evidence = Evidence()
         evidence.add(await find(run, self.retriever, question, k=self.k))  # z, the top k of p(z|x)
-        values = {"question": question, "form": stated(self.form, quote=self.quote)}
+        values = {"question": question, "form": ending(self.form, quote=self.quote)}
         text = await self._read(self.prompts.answer, values, evidence, run)  # y, by p(y|x,z)
         if only_markers(text, most=len(evidence.passages)):
             # Asked to cite, a small model may answer "which of the two" with the number of a passage.
@@ -250,16 +239,6 @@ class RAG(Reading):
                 values["form"] = self.form.short
                 text = await self._read(self.prompts.answer, values, evidence, run)
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.held))
-
-
-def stated(form: AnswerForm, *, quote: bool) -> str:
-    """How an answer from passages is stated: behind quotes of them, else as the form concludes."""
-    if not quote or form.name not in CITING:
-        return ending(form)
-    return (
-        "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of "
-        f"its passage, like [1]. {form.instruction}"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ here they are one retriever.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -18,11 +17,11 @@ from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.baselines import majority
 from reground.methods.shared.evidence import find
-from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, cite, render
-from reground.methods.shared.revision import DELETED, accepted
-from reground.methods.shared.settings import require
+from reground.methods.shared.prompts import MAY_STAY, QUOTED, STEP_BY_STEP, Templates, render
+from reground.methods.shared.revision import DELETED
+from reground.methods.shared.settings import Positive, require
 from reground.methods.shared.solving import Revising, Solving
-from reground.methods.shared.steps import join_steps, reasoned, split_draft
+from reground.methods.shared.steps import alike, join_steps, reasoned, split_draft
 from reground.text.queries import clean_query
 
 
@@ -35,7 +34,7 @@ class Prompts(Templates):
     answer: {question}, {thoughts} and {form}.
     """
 
-    sample: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
+    sample: str = STEP_BY_STEP
     query: str = (
         "Question:\n{question}\n\nStatement:\n{thought}\n\nWrite a search query of a few words to look up whether the "
         "statement is true. Write only the query."
@@ -63,14 +62,13 @@ class ChainOfKnowledge(Revising):
     """
 
     prompts: Prompts = Prompts()
-    n: int = 5
+    n: Positive = 5
     sample_temperature: float = 0.7
     consistent: float = 0.5
-    max_steps: int = 4
+    max_steps: Positive = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(min(self.n, self.max_steps) >= 1, "n and max_steps must be at least 1")
         require(0 <= self.consistent <= 1, "consistent must lie between 0 and 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
@@ -79,11 +77,12 @@ class ChainOfKnowledge(Revising):
         sampling = Sampling(n=self.n, temperature=self.sample_temperature, max_tokens=self.max_tokens)
         chains = [reply.text for reply in await run.generate(self.model, prompt, name="sample", sampling=sampling)]
         answers = [self.form.extract(chain) for chain in chains]
-        chain = chains[majority(answers)]
-        answer = run.propose(reasoned(chain, self.form))
-        share = agreement(answers)
+        best = majority(answers)
+        answer = run.propose(reasoned(chains[best], self.form))
+        same = [alike(each) == alike(answers[best]) != "" for each in answers]
+        share = sum(same) / len(same)
         run.note("consistency", share=share, threshold=self.consistent)
-        return answer if share >= self.consistent else await _Adapting(self, question, run).adapt(chain)
+        return answer if share >= self.consistent else await _Adapting(self, question, run).adapt(chains[best])
 
     def sizes(self) -> Sequence[ChainOfKnowledge]:
         """More samples and corrected rationales."""
@@ -91,7 +90,7 @@ class ChainOfKnowledge(Revising):
 
 
 class _Adapting(Solving[ChainOfKnowledge]):
-    """The chain, corrected rationale by rationale. `looked_up` has what each one's query found."""
+    """The chain, corrected rationale by rationale."""
 
     async def adapt(self, chain: str) -> Answer:
         config, form = self.config, self.config.form
@@ -108,8 +107,14 @@ class _Adapting(Solving[ChainOfKnowledge]):
             return render(config.prompts.answer, question=self.question, thoughts=checked, form=form.instruction)
 
         with self.run.keeping(concluding, reply=form.usual):
-            for i, span in enumerate(spans):
-                thoughts[i] = await self._correct(thoughts[i], thoughts[:i], span)
+            for i, (thought, span) in enumerate(zip(thoughts, spans, strict=True)):
+                if thought.citations:
+                    values = {"before": join_steps([each.text for each in thoughts[:i]]), "thought": thought.text}
+                    text = await self.revised(
+                        config.prompts.correct, thought.text, thought.citations, span,
+                        name="correct", uses=2, gone=(DELETED, ""), **values,
+                    )  # fmt: skip
+                    thoughts[i] = thought if text is None else thought.model_copy(update={"text": text})
         text = (await self.write(concluding(), self.run, name="answer")).text
         self.read = [marker for thought in thoughts for marker in thought.citations]
         return self.answer(text, thoughts)
@@ -120,25 +125,6 @@ class _Adapting(Solving[ChainOfKnowledge]):
         reply = await self.write(prompt, run, name="query", tokens=self.config.query_tokens)
         query = clean_query(reply.text, fallback=draft)
         return query, await find(run, self.config.retriever, query, k=self.config.k)
-
-    async def _correct(self, thought: Thought, before: Sequence[Thought], run: Run) -> Thought:
-        if not thought.citations:
-            return thought
-        form, template = self.config.form, self.config.prompts.correct
-        values = {"before": join_steps([one.text for one in before]), "thought": thought.text, "cite": cite(form)}
-        prompt = self.filled(template, values, thought.citations, run, uses=2)
-        reply = await self.write(prompt, run, name="correct")
-        text = accepted(reply, run, form, template=template, before=thought.text, gone=(DELETED, ""))
-        if text is None:
-            return thought
-        known = [*self.evidence.held, *self.evidence.cited(thought.text, form)]
-        return thought.model_copy(update={"text": self.evidence.checked(text, run, form, known=known)})
-
-
-def agreement(answers: Sequence[str]) -> float:
-    """The share of the samples that give the most frequent answer; 0 where none gives any."""
-    votes = Counter(key for key in (" ".join(answer.casefold().split()) for answer in answers) if key)
-    return votes.most_common(1)[0][1] / len(answers) if votes else 0.0
 
 
 METHOD = ChainOfKnowledge

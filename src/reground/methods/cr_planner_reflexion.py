@@ -16,7 +16,7 @@ from reground.core.run import Run
 from reground.methods.cr_planner import LADDER, CRPlanner
 from reground.methods.reflexion import Reflexion
 from reground.methods.shared.prompts import render
-from reground.methods.shared.settings import require
+from reground.methods.shared.settings import NotNegative, Positive, require
 
 _STEPWISE = "Think it through step by step."
 
@@ -30,8 +30,8 @@ class CRPlannerReflexion(CRPlanner):
 
     sandbox: Sandbox
     form: AnswerForm = PROGRAM
-    rounds: int = 2
-    tests: int = 4
+    rounds: NotNegative = 2
+    tests: Positive = 4
     reflection_tokens: int = 256
     seconds: float = 5.0
 

@@ -19,7 +19,7 @@ from reground.core.run import Run
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, ending, render, worked
-from reground.methods.shared.settings import Retrieving, require
+from reground.methods.shared.settings import Positive, Retrieving
 from reground.methods.shared.steps import squeezed
 
 _REFERENCE = re.compile(r"#(\d+)")
@@ -60,13 +60,9 @@ class Decomposed(Retrieving):
 
     prompts: Prompts = Prompts()
     k: int = 2
-    whole_k: int = 3
-    most: int = 4
+    whole_k: Positive = 3
+    most: Positive = 4
     part_tokens: int = 32
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(min(self.whole_k, self.most) >= 1, "whole_k and most must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""

@@ -19,7 +19,7 @@ from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, cite, render
-from reground.methods.shared.settings import require
+from reground.methods.shared.settings import Positive, require, require_types
 from reground.text.queries import says_something
 from reground.text.sentences import sentences
 
@@ -61,12 +61,12 @@ class FLARE:
     retriever: Retriever
     form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
-    k: int = 2
+    k: Positive = 2
     threshold: float = 0.8
     mask: float = 0.4
-    lookahead: int = 64
-    max_sentences: int = 64
-    passage_tokens: int = 2000
+    lookahead: Positive = 64
+    max_sentences: Positive = 64
+    passage_tokens: Positive = 2000
     temperature: float = 0.0
 
     usual: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -74,27 +74,34 @@ class FLARE:
     )
 
     def __post_init__(self) -> None:
-        require(self.k >= 1 and self.max_sentences >= 1, "k and max_sentences must be at least 1")
+        require_types(self)
         require(0 <= self.mask <= self.threshold <= 1, "0 <= mask <= threshold <= 1 must hold")
-        require(min(self.lookahead, self.passage_tokens) >= 1, "token limits must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        evidence = Evidence()
-        thoughts: list[Thought] = []
-        text = ""
+        evidence, thoughts, text = Evidence(), list[Thought](), ""
+        parts = {"question": question, "form": self.form.instruction, "cite": cite(self.form)}
+
+        def answer(text: str, run: Run) -> Answer:
+            shown = [marker for thought in thoughts for marker in thought.citations]
+            return run.propose(evidence.answer(text.strip(), run, self.form, shown=shown, steps=thoughts))
+
         for number in range(1, self.max_sentences + 1):
             with run.span("sentence", sentence=number) as step:
-                reply = await self._ahead(question, text, step)
+                reply = await self._write(render(self.prompts.ahead, **parts, text=text), step, name="look ahead")
                 sentence, tokens = next_sentence(reply, self.form)
                 query, markers = None, list[int]()
                 if sentence.strip() and unsure(tokens, self.threshold):
-                    run.propose(self._answer(text + sentence, evidence, thoughts, step))
+                    answer(text + sentence, step)
                     query = masked(tokens, self.mask) or question
-                    informed, held = await self._informed(question, text, query, evidence, step)
+                    found = evidence.add(await find(step, self.retriever, query, k=self.k))
+                    prompt = evidence.fill(
+                        self.prompts.informed, {**parts, "text": text}, found, step, tokens=self.passage_tokens, uses=2
+                    )
+                    informed = await self._write(prompt, step, name="write again")
                     again, _ = next_sentence(informed, self.form)
                     if again.strip():
-                        reply, sentence, markers = informed, again, held
+                        reply, sentence, markers = informed, again, evidence.held
                     else:
                         step.note("rewriting empty", kept=sentence.strip())
                 known = [*markers, *evidence.cited(text, self.form)]
@@ -104,34 +111,18 @@ class FLARE:
                 break
             thoughts.append(Thought(text=statement, query=query, citations=tuple(markers)))
             text += checked + sentence[len(sentence.rstrip()) :]
-            run.propose(self._answer(text, evidence, thoughts, run))
-            if finished(reply, sentence) or _ANSWERED.search(sentence):
+            answer(text, run)
+            ended = reply.finish_reason == "stop" and not reply.text[len(sentence.rstrip()) :].strip()
+            if ended or _ANSWERED.search(sentence):
                 break
         else:
             run.note("sentence limit", max_sentences=self.max_sentences)
-        return run.propose(self._answer(text, evidence, thoughts, run))
+        return answer(text, run)
 
-    async def _ahead(self, question: str, text: str, run: Run) -> Reply:
-        prompt = render(self.prompts.ahead, question=question, text=text, form=self.form.instruction)
-        (reply,) = await run.generate(self.model, prompt, name="look ahead", sampling=self._sampling())
+    async def _write(self, prompt: str, run: Run, *, name: str) -> Reply:
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.lookahead, logprobs=True)
+        (reply,) = await run.generate(self.model, prompt, name=name, sampling=sampling)
         return reply
-
-    async def _informed(
-        self, question: str, text: str, query: str, evidence: Evidence, run: Run
-    ) -> tuple[Reply, list[int]]:
-        markers = evidence.add(await find(run, self.retriever, query, k=self.k))
-        parts = {"question": question, "text": text, "form": self.form.instruction, "cite": cite(self.form)}
-        prompt = evidence.fill(self.prompts.informed, parts, markers, run, tokens=self.passage_tokens, uses=2)
-        (reply,) = await run.generate(self.model, prompt, name="write again", sampling=self._sampling())
-        return reply, evidence.held
-
-    def _answer(self, text: str, evidence: Evidence, thoughts: Sequence[Thought], run: Run) -> Answer:
-        shown = [marker for thought in thoughts for marker in thought.citations]
-        return evidence.answer(text.strip(), run, self.form, shown=shown, steps=thoughts)
-
-    def _sampling(self) -> Sampling:
-        """The sampling of look-ahead and rewriting, with log-probabilities."""
-        return Sampling(temperature=self.temperature, max_tokens=self.lookahead, logprobs=True)
 
     def sizes(self) -> Sequence[FLARE]:
         """More passages a retrieval."""
@@ -164,11 +155,6 @@ def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
     kept = "".join(token.token if math.exp(token.logprob) >= mask else " " for token in tokens)
     query = " ".join(kept.split())
     return query if says_something(query) else ""
-
-
-def finished(reply: Reply, sentence: str) -> bool:
-    """Whether the reply ended by itself and holds nothing after the sentence."""
-    return reply.finish_reason == "stop" and not reply.text[len(sentence.rstrip()) :].strip()
 
 
 METHOD = FLARE

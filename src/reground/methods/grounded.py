@@ -20,11 +20,11 @@ from reground.core.citations import only_markers
 from reground.core.language import Reply
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
-from reground.methods.baselines import DOCUMENTS, RAGPrompts, stated
+from reground.methods.baselines import DOCUMENTS, RAGPrompts
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, render
+from reground.methods.shared.prompts import QUOTED, ending, render
 from reground.methods.shared.revision import accepted, readable
-from reground.methods.shared.settings import Retrieving, require, require_choices
+from reground.methods.shared.settings import NotNegative, Retrieving, require
 from reground.methods.shared.steps import squeezed
 from reground.text.excerpts import FUNCTION_WORDS, terms
 from reground.text.queries import clean_query, says_something
@@ -64,24 +64,19 @@ class Grounded(Retrieving):
     abstain: whether the model may write `ABSTENTION`; any answer is better than that.
     by_words: what the words of a question with names or numbers decide. silence: where the passages lack many of them
     the answer is `ABSTENTION` without a call. both: besides, where they lack few the model may not abstain.
-    sure: mean log-probability of its tokens from which on a first answer stands without another round; none always
-    goes on. An abstention never stands.
     """
 
     prompts: Prompts = Prompts()
     k: int = 3
-    max_rounds: int = 2
+    max_rounds: NotNegative = 2
     query_tokens: int = 64
     quote: bool = False
     brief: bool = False
     abstain: bool = False
     by_words: Literal["no", "silence", "both"] = "no"
-    sure: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choices(self)
-        require(self.max_rounds >= 0, "max_rounds must be 0 or more")
         require(self.abstain or self.by_words == "no", "by_words is about abstaining: set abstain=true too")
         require(not (self.quote and self.brief), "an answer is either quoted first or brief: set one of the two")
 
@@ -89,13 +84,9 @@ class Grounded(Retrieving):
         """Answer the question."""
         evidence = Evidence()
         evidence.add(await find(run, self.retriever, question, k=self.k))
-        reply = await self._read(question, evidence, run, name="draft", number=0)
-        best, text = reply, readable(reply, self.form)
+        best = await self._read(question, evidence, run, name="draft", number=0)
+        text = readable(best, self.form)
         answer = run.propose(evidence.answer(text, run, self.form, shown=evidence.held))
-        sureness = reply.mean_logprob
-        if self.sure is not None and sureness is not None and sureness >= self.sure and not lacking(text):
-            run.note("rounds ended", why="the first answer is sure")
-            return answer
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
                 if not await self._read_more(question, text, evidence, step):
@@ -120,41 +111,30 @@ class Grounded(Retrieving):
         number: the round; 0 is the first. Every round adds as many passages and reads all of them for its answer; the
         names are written from the passages of earlier rounds. So much of the room is kept for those to come.
         """
-        may_abstain = self._may_abstain(question, evidence, run)
-        if may_abstain is None:
-            evidence.held = list(evidence.all)  # it says something of them
-            return Reply(text=ABSTENTION)
-        later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
-        uses = (number + 1 + later) / (number + 1)
-        form = _BRIEF if self._writes_phrase else stated(self.form, quote=self.quote)
-        form = f"{form} {_ABSTAIN}" if may_abstain else form
-        reply = await self._answer(question, form, list(evidence.all), evidence, run, name=name, uses=uses)
-        if only_markers(reply.text, most=len(evidence.passages)):  # as in RAG
-            with run.optional():
-                markers = evidence.held
-                reply = await self._answer(question, self.form.short, markers, evidence, run, name=name, uses=uses)
-        return reply
-
-    async def _answer(
-        self, question: str, form: str, markers: Sequence[int], evidence: Evidence, run: Run, *, name: str, uses: float
-    ) -> Reply:
-        """One reply from the passages with these markers. form: how it is to be stated. uses: as in `Evidence.fill`."""
-        values = {"question": question, "form": form}
-        prompt = evidence.fill(self.prompts.answer, values, markers, run, tokens=self.passage_tokens, uses=uses)
-        sampling = self.sampling().model_copy(update={"logprobs": True})
-        (reply,) = await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")
-        return reply
-
-    def _may_abstain(self, question: str, evidence: Evidence, run: Run) -> bool | None:
-        """Whether the model may abstain; None where it need not be asked, because the passages lack too much."""
+        form = _BRIEF if self._writes_phrase else ending(self.form, quote=self.quote)
         texts = (f"{passage.title} {passage.text}" for passage in evidence.passages)
         share = None if self.by_words == "no" else words_lacking(question, texts)
-        if share is None:
-            return self.abstain
-        if share > MOST:
+        if share is not None and share > MOST:
             run.note("abstained", why="the passages lack the question's words", lacking=round(share, 3))
-            return None
-        return self.by_words == "silence" or share >= FEWEST
+            evidence.held = list(evidence.all)  # it says something of them
+            return Reply(text=ABSTENTION)
+        if self.abstain and (share is None or self.by_words == "silence" or share >= FEWEST):
+            form = f"{form} {_ABSTAIN}"
+        later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
+        uses, tokens = (number + 1 + later) / (number + 1), self.passage_tokens
+        sampling = self.sampling().model_copy(update={"logprobs": True})
+
+        async def answer(form: str, markers: Sequence[int]) -> Reply:
+            values = {"question": question, "form": form}
+            prompt = evidence.fill(self.prompts.answer, values, markers, run, tokens=tokens, uses=uses)
+            (reply,) = await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+            return reply
+
+        reply = await answer(form, evidence.all)
+        if only_markers(reply.text, most=len(evidence.passages)):  # as in RAG
+            with run.optional():
+                reply = await answer(self.form.short, evidence.held)
+        return reply
 
     async def _read_more(self, question: str, text: str, evidence: Evidence, run: Run) -> bool:
         """Retrieve what the model, having read the passages, names to read next: unseen passages if there are any.

@@ -15,7 +15,8 @@ from reground.core.answers import Answer, Thought
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, ending, render
-from reground.methods.shared.settings import Retrieving, require
+from reground.methods.shared.settings import Positive, Retrieving, require
+from reground.methods.shared.steps import squeezed
 from reground.text.sentences import sentences
 
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
@@ -52,60 +53,54 @@ class IRCoT(Retrieving):
     prompts: Prompts = Prompts()
     k: int = 6
     max_passages: int = 15
-    max_steps: int = 8
+    max_steps: Positive = 8
     sentence_tokens: int = 96
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.k <= self.max_passages, "k must be at most max_passages")
-        require(self.max_steps >= 1, "max_steps must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        evidence = Evidence()
-        thoughts: list[Thought] = []
-        query = question
-        with run.keeping(lambda: self._concluding(question, evidence, thoughts), reply=self.form.usual):
+        evidence, thoughts, query = Evidence(), list[Thought](), question
+
+        def values() -> dict[str, str]:
+            reasoning = " ".join(thought.text for thought in thoughts)
+            return {"question": question, "thoughts": reasoning, "form": ending(self.form)}
+
+        def concluding() -> str:
+            """The prompt of the answer, with the passages read last."""
+            passages = evidence.show(evidence.held, tokens=self.passage_tokens)
+            return render(self.prompts.answer, passages=passages, **values())
+
+        def answer(text: str) -> Answer:
+            return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
+
+        with run.keeping(concluding, reply=self.form.usual):
             for number in range(1, self.max_steps + 1):
                 with run.span("step", step=number) as step:
                     room = self.max_passages - len(evidence.passages)
                     if room > 0:
                         evidence.add(evidence.fresh(await find(step, self.retriever, query, k=self.k))[:room])
-                    sentence = await self._reason(question, evidence, thoughts, step)
+                    text = await self._reason(values(), evidence, step)
+                sentence = new_sentence(text, before=[thought.text for thought in thoughts])
                 if not sentence:
                     run.note("reasoning ended", why="the model wrote no further sentence")
                     break
                 # A number that the sentence made up must not name what the next search finds.
                 sentence = evidence.checked(sentence, run, self.form)
                 thoughts.append(Thought(text=sentence, query=query))
-                run.propose(self._answer(sentence, evidence, thoughts, run))
+                answer(sentence)
                 if _ENDS.search(sentence):
                     break
                 query = sentence
-        return await self._read(question, evidence, thoughts, run)
+        prompt = evidence.fill(self.prompts.answer, values(), evidence.all, run, tokens=self.passage_tokens)
+        return answer(await run.ask(self.model, prompt, name="answer", sampling=self.sampling()))
 
-    async def _reason(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> str:
-        parts = {"question": question, "thoughts": _joined(thoughts)}
+    async def _reason(self, values: dict[str, str], evidence: Evidence, run: Run) -> str:
         uses = 1 if evidence.held else 2  # the answer will be written from the same passages
-        prompt = evidence.fill(self.prompts.reason, parts, evidence.all, run, tokens=self.passage_tokens, uses=uses)
-        sampling = self.sampling(self.sentence_tokens)
-        text = await run.ask(self.model, prompt, name="reason", sampling=sampling)
-        return new_sentence(text, before=[thought.text for thought in thoughts])
-
-    async def _read(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
-        parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
-        prompt = evidence.fill(self.prompts.answer, parts, evidence.all, run, tokens=self.passage_tokens)
-        text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
-        return run.propose(self._answer(text, evidence, thoughts, run))
-
-    def _concluding(self, question: str, evidence: Evidence, thoughts: list[Thought]) -> str:
-        """The prompt of the answer, with the passages read last."""
-        passages = evidence.show(evidence.held, tokens=self.passage_tokens)
-        parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
-        return render(self.prompts.answer, passages=passages, **parts)
-
-    def _answer(self, text: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
-        return evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts)
+        prompt = evidence.fill(self.prompts.reason, values, evidence.all, run, tokens=self.passage_tokens, uses=uses)
+        return await run.ask(self.model, prompt, name="reason", sampling=self.sampling(self.sentence_tokens))
 
     def sizes(self) -> Sequence[IRCoT]:
         """More paragraphs, and more sentences to find them by."""
@@ -113,17 +108,13 @@ class IRCoT(Retrieving):
         return [replace(self, k=k, max_passages=most, max_steps=steps) for k, most, steps in ladder]
 
 
-def _joined(thoughts: Sequence[Thought]) -> str:
-    return " ".join(thought.text for thought in thoughts)
-
-
 def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:
     """The first sentence that says something new, its white space squeezed; empty without one.
 
     Small models repeat the reasoning so far before they continue.
     """
-    squeezed = (" ".join(sentence.split()) for sentence in sentences(text))
-    return next((sentence for sentence in squeezed if any(map(str.isalnum, sentence)) and sentence not in before), "")
+    found = map(squeezed, sentences(text))
+    return next((each for each in found if any(map(str.isalnum, each)) and each not in before), "")
 
 
 METHOD = IRCoT

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from reground.core.answers import Answer, Thought
 from reground.core.concurrency import gather
@@ -16,7 +16,7 @@ from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import QUOTED, Templates, layout, render, style
 from reground.methods.shared.revision import DELETED, readable, sound, with_all, with_answer
-from reground.methods.shared.settings import require
+from reground.methods.shared.settings import NotNegative, require
 from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps
@@ -110,17 +110,15 @@ class RaR(Revising):
     prompts: Prompts = field(default_factory=Prompts)
     queries: Literal["parallel", "sequential"] = "parallel"
     causal: bool = True
-    max_steps: int = 5
-    max_rounds: int = 3
-    m: int = 3
+    max_steps: NotNegative = 5
+    max_rounds: NotNegative = 3
+    m: Annotated[int, 2] = 3
     max_contents: int | None = 5
     reflection_tokens: int = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(min(self.max_steps, self.max_rounds) >= 0, "max_steps and max_rounds must be 0 or more")
         require(self.causal or self.queries == "parallel", "queries must be parallel where causal is False")
-        require(self.m >= 2 and self.reflection_tokens >= 1, "m must be at least 2 and reflection_tokens at least 1")
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
 
     async def solve(self, question: str, run: Run, /) -> Answer:

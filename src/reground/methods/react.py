@@ -18,7 +18,7 @@ from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, ending, render
-from reground.methods.shared.settings import Retrieving, require
+from reground.methods.shared.settings import Positive, Retrieving
 
 _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
 _LATER = re.compile(r"(?im)^[ \t\r*]*+(?:thought|action|observation)(?:\s*+\d++)?+[\s*]*+:")
@@ -66,16 +66,12 @@ class ReAct(Retrieving):
     """
 
     prompts: Prompts = Prompts()
-    max_steps: int = 7
+    max_steps: Positive = 7
     k: int = 2
     passage_tokens: int = 500
     turn_tokens: int = 160
 
     usual: ClassVar[Mapping[str, str]] = {"act": "Thought: I need to know more of it.\nAction: Search[{number} river]"}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.max_steps >= 1, "max_steps must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""

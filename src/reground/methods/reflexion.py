@@ -21,7 +21,7 @@ from reground.core.errors import ParseError
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
 from reground.methods.shared.prompts import Templates, render
-from reground.methods.shared.settings import Settings, require
+from reground.methods.shared.settings import NotNegative, Positive, Settings, require
 
 _HEAD = "Problem:\n{question}\n\n"
 
@@ -66,8 +66,8 @@ class Reflexion(Settings):
     sandbox: Sandbox
     form: AnswerForm = PROGRAM
     prompts: Prompts = Prompts()
-    rounds: int = 2
-    tests: int = 4
+    rounds: NotNegative = 2
+    tests: Positive = 4
     reflection_tokens: int = 256
     seconds: float = 5.0
 
@@ -78,7 +78,6 @@ class Reflexion(Settings):
         require(
             self.form.draft_is_query, f"reflexion writes programs: use the form program or pal, not {self.form.name}"
         )
-        require(self.rounds >= 0 and self.tests >= 1, "rounds must be at least 0 and tests at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""

@@ -22,7 +22,7 @@ from reground.core.run import Run
 from reground.methods.baselines import DOCUMENTS
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, ending, general, render, shown, worked
-from reground.methods.shared.settings import Settings, require, require_choices
+from reground.methods.shared.settings import NotNegative, Positive, Settings, require
 from reground.text.excerpts import count_words, cut, first_words
 from reground.text.queries import parse_queries, says_something
 
@@ -101,14 +101,14 @@ class RewriteRetrieveRead(Settings):
     mode: Literal["reader", "retrieve", "rewrite"] = "rewrite"
     rewriter_style: Literal["auto", "prompted", "trained"] = "auto"
     demonstrations: tuple[Demonstration, ...] | None = None
-    shots: int = 3
+    shots: NotNegative = 3
     rewrite_demonstrations: tuple[Demonstration, ...] | None = None
-    max_queries: int = 4
+    max_queries: Positive = 4
     k: int = 5
-    total: int | None = None
+    total: Positive | None = None
     content: Literal["passages", "bm25"] = "passages"
-    page_words: int = 800
-    word_budget: int = 1600
+    page_words: Positive = 800
+    word_budget: Positive = 1600
     stop: str = "**"
     rewrite_temperature: float = 0.0
     logprobs: bool = True
@@ -117,14 +117,9 @@ class RewriteRetrieveRead(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choices(self)
         require(
             self.mode == "reader" or self.retriever is not None, f"mode {self.mode} needs documents: give --corpus DIR"
         )
-        require(self.total is None or self.total >= 1, "total must be at least 1")
-        require(self.max_queries >= 1, "max_queries must be at least 1")
-        require(self.shots >= 0, "shots must be 0 or more")
-        require(min(self.page_words, self.word_budget) >= 1, "page_words and word_budget must be at least 1")
         require(not says_something(self.stop), "the stop marker must be without letters and digits")
 
     async def solve(self, question: str, run: Run, /) -> Answer:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from reground.core.answers import Answer
 from reground.core.language import Message
 from reground.core.run import Run
-from reground.methods.shared.prompts import MAY_STAY, Templates, render
+from reground.methods.shared.prompts import MAY_STAY, STEP_BY_STEP, Templates, render
 from reground.methods.shared.revision import accepted, sound
-from reground.methods.shared.settings import Settings, require
+from reground.methods.shared.settings import NotNegative, Settings
 from reground.methods.shared.steps import reasoned
 
 
@@ -25,7 +25,7 @@ class Prompts(Templates):
     answer: places {question} and {form}, what an answer looks like. feedback: none. refine: {form}.
     """
 
-    answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
+    answer: str = STEP_BY_STEP
     feedback: str = (
         "Check the answer. If all of it is correct, write only OK. Else say which steps are wrong and why, in a few "
         "short sentences, and what would be right."
@@ -47,13 +47,9 @@ class SelfRefine(Settings):
     """
 
     prompts: Prompts = Prompts()
-    rounds: int = 4
+    rounds: NotNegative = 4
     temperature: float = 0.7
     feedback_tokens: int = 256
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.rounds >= 0, "rounds must be at least 0")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""

@@ -28,9 +28,9 @@ from reground.methods.search_agent.actions import (
     ReviseAnswer,
     Search,
     Terminate,
+    parse_action,
     reply,
 )
-from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.models.scripted import ScriptedModel

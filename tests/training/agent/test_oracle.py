@@ -17,9 +17,9 @@ from reground.methods.search_agent.actions import (
     ResultItem,
     Search,
     Terminate,
+    parse_action,
     results_code,
 )
-from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.oracles import AgentOracle, Gold, Lessons, demonstrations, items

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import JsonValue
 
@@ -48,7 +48,7 @@ from reground.methods.cr_planner.states import (
 )
 from reground.methods.shared.evidence import Evidence, citation, find
 from reground.methods.shared.prompts import ending, render
-from reground.methods.shared.settings import Settings, require
+from reground.methods.shared.settings import Positive, Settings, require
 from reground.methods.shared.steps import split_answer
 from reground.text.queries import clean_query
 
@@ -92,25 +92,21 @@ class CRPlanner(Settings):
     prompts: Prompts = field(default_factory=Prompts)
     critic: str = "prompted"
     critics: Critics | None = None
-    candidates: int = 3
+    candidates: Positive = 3
     temperature: float = 0.7
-    max_steps: int = 16
+    max_steps: Annotated[int, 2] = 16  # a sub-goal and its execution
     retrieval: bool = True
     mask: Mask = "useful"
     answer: Literal["form", "ranking"] = "form"
-    documents: int | None = None
+    documents: Positive | None = None
     conclude: Literal["plan", "documents"] = "plan"
-    ranked: int = 10
+    ranked: Positive = 10
     passage_tokens: int = 500
     step_tokens: int = 256
     query_tokens: int = 48
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.candidates >= 1, "candidates must be at least 1")
-        require(self.documents is None or self.documents >= 1, "documents must be at least 1, or None")
-        require(self.max_steps >= 2, "max_steps must be at least 2: a sub-goal and its execution")
-        require(self.ranked >= 1, "ranked must be at least 1")
         require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
         has_documents = self.retriever is not None or not self.retrieval
         require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")

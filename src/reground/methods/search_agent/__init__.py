@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from statistics import fmean
+from typing import Any, Literal
 from zlib import crc32
 
 from pydantic import JsonValue
@@ -19,7 +20,7 @@ from pydantic import JsonValue
 from reground.core.answers import TEXT, Answer, Thought
 from reground.core.errors import ContextLengthExceeded, ParseError
 from reground.core.evidence import Retriever
-from reground.core.language import Message, Prompt, Reply, Sampling
+from reground.core.language import Prompt, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS, Candidate
 from reground.core.untrusted import clip
@@ -39,9 +40,9 @@ from reground.methods.search_agent.actions import (
     as_markers,
     existing,
     linked,
+    read_action,
     reply,
 )
-from reground.methods.search_agent.parsing import read_action
 from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import (
     ANSWER,
@@ -57,10 +58,9 @@ from reground.methods.search_agent.steps import (
 )
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import concluded, render
-from reground.methods.shared.settings import Settings, require
+from reground.methods.shared.settings import NotNegative, Positive, Settings, require
+from reground.methods.shared.steps import alike, overlap
 
-Legal = Callable[[Action], str | None]
-"""Says what is wrong with an action in the present state; None if it is legal."""
 STOP = (END, "\nORIGINAL_QUESTION", "\n####")
 
 
@@ -85,13 +85,13 @@ class SearchAgent(Settings):
 
     retriever: Retriever
     prompts: Prompts = field(default_factory=Prompts)
-    max_searches: int = 10
+    max_searches: NotNegative = 10
     k: int = 3
-    samples: int = 4
+    samples: Positive = 4
     temperature: float = 0.5
     exemplars: Literal["first", "rotated"] = "first"
-    shots: int | None = None
-    retries: int = 1
+    shots: NotNegative | None = None
+    retries: NotNegative = 1
     checks: bool = True
     grammar: Literal["off", "welcome", "needed"] = "off"
     snippet_tokens: int = 160
@@ -100,9 +100,6 @@ class SearchAgent(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.samples >= 1, "samples must be at least 1")
-        require(min(self.max_searches, self.retries) >= 0, "max_searches and retries must not be negative")
-        require(self.shots is None or self.shots >= 0, "shots must not be negative")
         require(self.samples == 1 or self.temperature > 0, "at temperature 0 all samples are alike: set samples to 1")
         fits = self.context_tokens is None or self.context_tokens > max(self.action_tokens, self.max_tokens)
         require(fits, "context_tokens must be more than action_tokens and max_tokens")
@@ -110,8 +107,8 @@ class SearchAgent(Settings):
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question (figure 2)."""
         agent = _Agent(self, question, run)
-        states = None if self.form.name == TEXT.name else agent.finishing
-        with run.keeping(states, reply=self.form.usual):
+        finishing = None if self.form.name == TEXT.name else agent.finishing
+        with run.keeping(finishing, reply=self.form.usual):
             with run.keeping(agent.answering, reply=ANSWER.usual):
                 await agent.search_loop()
             await agent.answer()
@@ -120,12 +117,11 @@ class SearchAgent(Settings):
         given = await agent.give()
         run.note(BEFORE_CHECKS, text=given.text)
         if self.checks:
-            with run.keeping(states, reply=self.form.usual):
+            with run.keeping(finishing, reply=self.form.usual):
                 await agent.check(RELEVANCE)
                 await agent.check(GROUNDING)
             given = await agent.give()
-        taker = agent.taker
-        run.note("samples", drawn=taker.drawn, discarded=taker.discarded, repaired=taker.repaired)
+        run.note("samples", **{name: agent.counts[name] for name in ("drawn", "discarded", "repaired")})
         return given
 
     def sizes(self) -> Sequence[SearchAgent]:
@@ -152,7 +148,7 @@ class Sample:
     repaired: bool = False
 
 
-def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
+def read(reply: Reply, kinds: tuple[type[Action], ...], view: View) -> Sample:
     """Parse a reply. Every reply gives a sample, even a malformed one."""
     is_cut = reply.finish_reason == "length"
     try:
@@ -160,8 +156,22 @@ def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
     except ParseError as error:
         return Sample(reply, discarded=f"{error}{' It was cut by the length limit.' if is_cut else ''}")
     wrong = None if isinstance(action, kinds) else f"{type(action).__name__} is no action of this step."
-    wrong = wrong or legal(action)
+    wrong = wrong or illegal(action, view)
     return Sample(reply, discarded=wrong) if wrong else Sample(reply, action, repaired=repaired)
+
+
+def illegal(action: Action, view: View) -> str | None:
+    """What is wrong with an action in the state that its step saw; None if it is legal."""
+    match action:
+        case Search(query) if any(isinstance(each, Search) and alike(each.query) == alike(query) for each in view.past):
+            return "This was searched before."
+        case LinkSelection(selected_link_ids=selected):
+            shown = {link.link_id for link in view.results or ()}
+            unknown = [i for i in selected if i not in shown]
+            return f"It selects links that were not shown: {unknown}." if unknown else None
+        case CheckAnswer(passed=False):
+            return "It fails the answer and does not revise it."
+    return None
 
 
 def choose(samples: Sequence[Sample], name: str, context: str, run: Run) -> Action | None:
@@ -208,123 +218,11 @@ def _agreements(actions: Sequence[Mapping[str, JsonValue]]) -> list[float]:
     def likeness(i: int, j: int) -> float:
         if actions[i]["action"] != actions[j]["action"]:
             return 0.0
-        total = words[i].total() + words[j].total()
-        return 2 * (words[i] & words[j]).total() / total if total else 1.0
+        return overlap(words[i], words[j]) if words[i] or words[j] else 1.0
 
     places = range(len(actions))
-    if len(actions) == 1:
-        return [1.0]
-    return [sum(likeness(i, j) for j in places if j != i) / (len(actions) - 1) for i in places]
-
-
-@dataclass
-class Taker:
-    """Takes the steps of one question, and counts the samples.
-
-    shrunk: the most tokens of a prompt, once the model has refused a longer one.
-    """
-
-    config: SearchAgent
-    drawn: int = 0
-    discarded: int = 0
-    repaired: int = 0
-    logprobs: bool = True
-    shrunk: int | None = None
-
-    async def take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        """The chosen action; None if no sample is usable."""
-        action = await self._try(step, view, run, legal)
-        retries = self.config.retries if self.config.temperature > 0 else 0  # greedy samples would be the same
-        for _ in range(retries):
-            if action is None:
-                with run.optional():
-                    action = await self._try(step, view, run, legal)
-        if action is None:
-            run.note("no usable sample", step=step.name, attempts=1 + retries)
-        return action
-
-    async def _try(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        replies, context = await self._sample(step, view, run)
-        samples = [read(reply, step.kinds, legal) for reply in replies]
-        action = choose(samples, step.name, context, run)
-        discarded = sum(sample.action is None for sample in samples)
-        repaired = sum(sample.repaired for sample in samples)
-        self.drawn += len(samples)
-        self.discarded += discarded
-        self.repaired += repaired
-        if discarded:
-            run.note("samples discarded", step=step.name, discarded=discarded, of=len(samples))
-        if repaired:
-            run.note("samples repaired", step=step.name, repaired=repaired, of=len(samples))
-        return action
-
-    def concluding(self, step: Step, view: View) -> tuple[Message, ...]:
-        """The shortest prompt of the step, with one exemplar."""
-        shots = 1 if self.config.shots is None else min(1, self.config.shots)
-        return self._fitted(step, view, shots=shots, limit=None).messages
-
-    def _fitted(self, step: Step, view: View, *, shots: int | None, limit: int | None) -> Fitted:
-        """The step's prompt. It begins with the same exemplar always, or with one of the question's own."""
-        config = self.config
-        first = crc32(view.question.encode()) if config.exemplars == "rotated" else 0
-        system = config.prompts.system(step.name)
-        return fit(step, system, view, shots=shots, snippet=config.snippet_tokens, limit=limit, first=first)
-
-    def _within(self, step: Step, view: View, run: Run) -> Fitted:
-        """The fullest prompt that the limits of the settings, of the model and of the run leave room for."""
-        context, room = self.config.context_tokens, run.room()
-        limits = [
-            self.shrunk,
-            None if context is None else context - self._longest(step),
-            None if room is None else room - step.usual,
-        ]
-        limit = min((each for each in limits if each is not None), default=None)
-        return self._fitted(step, view, shots=self.config.shots, limit=limit)
-
-    def _longest(self, step: Step) -> int:
-        """Maximum tokens of a reply."""
-        return self.config.action_tokens if step in (DECIDE, SUMMARISE) else self.config.max_tokens
-
-    async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], str]:
-        """All samples in one call, and the turn with the present state.
-
-        A prompt that is too long for the model is cut by a quarter until it is accepted.
-        """
-        config = self.config
-        links = tuple(link.link_id for link in view.results or ())
-        sampling = Sampling(
-            n=config.samples,
-            temperature=config.temperature,
-            max_tokens=self._longest(step),
-            stop=STOP,
-            logprobs=self.logprobs,
-            grammar=None if config.grammar == "off" else step.grammar(links),
-        )
-        while True:
-            fitted = self._within(step, view, run)
-            try:
-                replies = await run.generate(
-                    config.model,
-                    fitted.messages,
-                    name=step.name,
-                    sampling=sampling,
-                    logprobs="welcome",
-                    grammar="needed" if config.grammar == "needed" else "welcome",
-                    least=step.usual,
-                )
-                break
-            except ContextLengthExceeded as error:
-                self.shrunk = fitted.size * 3 // 4
-                if self._within(step, view, run).size >= fitted.size:
-                    raise
-                run.note("context full", step=step.name, why=str(error), limit=self.shrunk)
-        if fitted.cut.weakened:
-            run.note("prompt cut", step=step.name, **asdict(fitted.cut))
-        if self.logprobs and all(reply.token_logprobs is None for reply in replies):
-            self.logprobs = False  # they are asked for no more
-            instead = "the sample that agrees most with the others goes on"
-            run.note("no log-probabilities", model=config.model.name, instead=instead)
-        return replies, fitted.context
+    others = [[likeness(i, j) for j in places if j != i] for i in places]
+    return [fmean(each) if each else 1.0 for each in others]
 
 
 _NOTHING = "Nothing was found that answers the question."
@@ -352,25 +250,27 @@ LADDER = (
 
 @dataclass
 class _Agent:
-    """The state of one question, and the steps that change it."""
+    """The state of one question, and the steps that change it.
+
+    links: those that were selected or that a summary names; an answer may name only these. written: the answer with
+    [link_id=N], as it stands now. given: the answer that was last given, and stated the text that it was given from.
+    counts: the samples drawn, discarded and repaired. logprobs: whether they are asked for. shrunk: the most tokens of
+    a prompt, once the model has refused a longer one.
+    """
 
     config: SearchAgent
     question: str
     run: Run
-    taker: Taker = field(init=False)
     evidence: Evidence = field(default_factory=Evidence)
     past: list[Past] = field(default_factory=list)
     links: dict[int, None] = field(default_factory=dict)
-    """The links that were selected or that a summary names. An answer may name only these."""
     thoughts: list[Thought] = field(default_factory=list)
     written: str = ""
-    """The answer with [link_id=N], as it stands now."""
     given: Answer | None = None
     stated: str = ""
-    """The text from which the answer was last given."""
-
-    def __post_init__(self) -> None:
-        self.taker = Taker(self.config)
+    counts: Counter[str] = field(default_factory=Counter)
+    logprobs: bool = True
+    shrunk: int | None = None
 
     async def search_loop(self) -> None:
         """Decide, search and summarise until the agent has enough, or no searches remain."""
@@ -384,14 +284,8 @@ class _Agent:
 
     async def decide(self, run: Run) -> Action:
         """Decide on another search, or on the end. If no first decision is usable, the question itself is searched."""
-        searched = {_key(past.query) for past in self.past if isinstance(past, Search)}
-
-        def legal(action: Action) -> str | None:
-            repeated = isinstance(action, Search) and _key(action.query) in searched
-            return "This was searched before." if repeated else None
-
-        view = View(self.question, tuple(self.past), remaining=self.config.max_searches - len(searched))
-        action = await self._take(DECIDE, view, run, legal)
+        searches = sum(isinstance(past, Search) for past in self.past)
+        action = await self.optional(DECIDE, run, remaining=self.config.max_searches - searches)
         if action is None and not self.past:
             run.note("fallback", step=DECIDE.name, action="the question itself is searched")
             return Search(" ".join(self.question.split()))
@@ -415,18 +309,10 @@ class _Agent:
     async def _summarise(self, search: Search, results: tuple[ResultItem, ...], run: Run) -> None:
         """Select links and summarise them. Without a selection keep all, with their first words as the summary."""
         shown = {link.link_id: link for link in results}
-
-        def legal(action: Action) -> str | None:
-            selected = action.selected_link_ids if isinstance(action, LinkSelection) else ()
-            unknown = [i for i in selected if i not in shown]
-            return f"It selects links that were not shown: {unknown}." if unknown else None
-
-        view = View(self.question, tuple(self.past), results=results)
-        action = await self._take(SUMMARISE, view, run, legal)
+        action = await self.optional(SUMMARISE, run, results=results)
         if not isinstance(action, LinkSelection):
-            run.note(
-                "fallback", step=SUMMARISE.name, action="all results are kept, with their beginnings for a summary"
-            )
+            what = "all results are kept, with their beginnings for a summary"
+            run.note("fallback", step=SUMMARISE.name, action=what)
             # their first words, each with its link; bracketed numbers inside a document are no links
             words = {i: existing(" ".join(link.snippet.split()), ())[0] for i, link in shown.items()}
             summary = " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
@@ -436,19 +322,12 @@ class _Agent:
         self.links |= dict.fromkeys([*selected, *linked(summary)])
         self.past.append(SelectLink(tuple(shown[i] for i in selected), summary, action.thoughts))
         self.thoughts.append(Thought(text=as_markers(summary), query=search.query, citations=selected))
-        if self.taker.drawn:  # without a reply of the model there is no answer
+        if self.counts["drawn"]:  # without a reply of the model there is no answer
             self.run.propose(self._answer(as_markers(self._found())))
-
-    async def _take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        """The chosen action; None also if the step does not fit beside what is kept for the answer."""
-        with run.optional():
-            return await self.taker.take(step, view, run, legal)
-        return None
 
     async def answer(self) -> None:
         """Write the answer. If the model gives none, the summaries are the answer."""
-        view = View(self.question, tuple(self.past))
-        action = await self.taker.take(ANSWER, view, self.run, lambda action: None)
+        action = await self.take(ANSWER, self.run)
         text = self._existing(action.answer, self.run) if isinstance(action, GivenAnswer) else ""
         if not text:
             self.run.note("fallback", step=ANSWER.name, action="the summaries are the answer")
@@ -460,13 +339,7 @@ class _Agent:
 
         PAST_ACTIONS end with the first answer (listings 5 and 6); ANSWER is the current one.
         """
-
-        def legal(action: Action) -> str | None:
-            failed = isinstance(action, CheckAnswer) and not action.passed
-            return "It fails the answer and does not revise it." if failed else None
-
-        view = View(self.question, tuple(self.past), answer=self.written)
-        action = await self._take(step, view, self.run, legal)
+        action = await self.optional(step, self.run, answer=self.written)
         if action is None:
             self.run.note("fallback", step=step.name, action="the answer stands")
         text = self._existing(action.revised_answer, self.run) if isinstance(action, ReviseAnswer) else ""
@@ -514,8 +387,9 @@ class _Agent:
         return render(self.config.prompts.finish, question=self.question, answer=text, form=concluded(self.config.form))
 
     def answering(self) -> Prompt:
-        """The prompt of the answer for the current state."""
-        return self.taker.concluding(ANSWER, View(self.question, tuple(self.past)))
+        """The shortest prompt of the answer for the current state, with one exemplar."""
+        shots = 1 if self.config.shots is None else min(1, self.config.shots)
+        return self._fitted(ANSWER, View(self.question, tuple(self.past)), shots=shots, limit=None).messages
 
     def finishing(self) -> Prompt:
         """The prompt of the short answer for the current state."""
@@ -537,9 +411,90 @@ class _Agent:
         shown = [marker for thought in self.thoughts for marker in thought.citations]
         return self.evidence.answer(text, self.run, self.config.form, shown=shown, steps=self.thoughts)
 
+    async def optional(self, step: Step, run: Run, **seen: Any) -> Action | None:
+        """As `take`; None also if the step does not fit beside what is kept for the answer."""
+        with run.optional():
+            return await self.take(step, run, **seen)
+        return None
 
-def _key(query: str) -> str:
-    return " ".join(query.casefold().split())
+    async def take(self, step: Step, run: Run, **seen: Any) -> Action | None:
+        """The chosen action; None if no sample is usable. seen: what the step's view holds besides the past."""
+        view = View(self.question, tuple(self.past), **seen)
+        attempts = 1 + (self.config.retries if self.config.temperature > 0 else 0)  # greedy samples would be the same
+        action = await self._try(step, view, run)
+        for _ in range(1, attempts):
+            if action is None:
+                with run.optional():
+                    action = await self._try(step, view, run)
+        if action is None:
+            run.note("no usable sample", step=step.name, attempts=attempts)
+        return action
+
+    async def _try(self, step: Step, view: View, run: Run) -> Action | None:
+        replies, context = await self._sample(step, view, run)
+        samples = [read(reply, step.kinds, view) for reply in replies]
+        action = choose(samples, step.name, context, run)
+        counts = {
+            "discarded": sum(sample.action is None for sample in samples),
+            "repaired": sum(sample.repaired for sample in samples),
+        }
+        self.counts.update(counts, drawn=len(samples))
+        for what, count in counts.items():
+            if count:
+                run.note(f"samples {what}", step=step.name, **{what: count}, of=len(samples))
+        return action
+
+    async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], str]:
+        """All samples in one call, and the turn with the present state.
+
+        A prompt that is too long for the model is cut by a quarter until it is accepted.
+        """
+        config = self.config
+        links = tuple(link.link_id for link in view.results or ())
+        most = config.action_tokens if step in (DECIDE, SUMMARISE) else config.max_tokens
+        grammar = None if config.grammar == "off" else step.grammar(links)
+        sampling = Sampling(
+            n=config.samples, temperature=config.temperature, max_tokens=most, stop=STOP, logprobs=self.logprobs,
+            grammar=grammar,
+        )  # fmt: skip
+        while True:
+            fitted = self._within(step, view, run, most)
+            try:
+                replies = await run.generate(
+                    config.model, fitted.messages, name=step.name, sampling=sampling, logprobs="welcome",
+                    grammar="needed" if config.grammar == "needed" else "welcome", least=step.usual,
+                )  # fmt: skip
+                break
+            except ContextLengthExceeded as error:
+                self.shrunk = fitted.size * 3 // 4
+                if self._within(step, view, run, most).size >= fitted.size:
+                    raise
+                run.note("context full", step=step.name, why=str(error), limit=self.shrunk)
+        if fitted.cut.weakened:
+            run.note("prompt cut", step=step.name, **asdict(fitted.cut))
+        if self.logprobs and all(reply.token_logprobs is None for reply in replies):
+            self.logprobs = False  # they are asked for no more
+            instead = "the sample that agrees most with the others goes on"
+            run.note("no log-probabilities", model=config.model.name, instead=instead)
+        return replies, fitted.messages[-1].content
+
+    def _within(self, step: Step, view: View, run: Run, most: int) -> Fitted:
+        """The fullest prompt that the limits of the settings, of the model and of the run leave room for.
+
+        most: maximum tokens of the reply.
+        """
+        context, room = self.config.context_tokens, run.room()
+        in_context = None if context is None else context - most
+        limits = [self.shrunk, in_context, None if room is None else room - step.usual]
+        limit = min((each for each in limits if each is not None), default=None)
+        return self._fitted(step, view, shots=self.config.shots, limit=limit)
+
+    def _fitted(self, step: Step, view: View, *, shots: int | None, limit: int | None) -> Fitted:
+        """The step's prompt. It begins with the same exemplar always, or with one of the question's own."""
+        config = self.config
+        first = crc32(view.question.encode()) if config.exemplars == "rotated" else 0
+        system = config.prompts.system(step.name)
+        return fit(step, system, view, shots=shots, snippet=config.snippet_tokens, limit=limit, first=first)
 
 
 METHOD = SearchAgent

@@ -1,21 +1,27 @@
-"""The Search Agent's actions: as Python code in prompts (listings 1 to 6), as a grammar, and the links in their texts.
+"""The Search Agent's actions: as Python code in prompts (listings 1 to 6), as a grammar, and as replies are read.
 
-The grammar is not in the paper, whose smaller models learn the form by fine-tuning (section 3.1).
+The grammar is not in the paper, whose smaller models learn the form by fine-tuning (section 3.1). A reply is parsed
+with `ast`, never run. Small models write almost Python, as 'Schindler's List' in single quotes. The meaning is still
+clear, because the fields have known names: `mended` quotes their values again.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import warnings
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import islice
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
 from reground.core.citations import unbracketed
+from reground.core.errors import ParseError
 from reground.core.language import Grammar
 from reground.core.untrusted import clip
 
@@ -123,7 +129,7 @@ def as_data(action: Action) -> dict[str, JsonValue]:
 
 def from_data(data: Mapping[str, JsonValue]) -> Action:
     """The action that `as_data` wrote. Raises KeyError or TypeError for other data."""
-    kinds: dict[str, type[Action]] = {kind.__name__: kind for kind in NAMES}
+    kinds: dict[str, Callable[..., Action]] = {kind.__name__: kind for kind in NAMES}
     fields: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name != "action"
     }
@@ -181,16 +187,11 @@ def past_code(past: Past, *, snippet_tokens: int) -> str:
 def results_code(links: Sequence[ResultItem], *, snippet_tokens: int) -> str:
     """Search results, one entry each, cut to `snippet_tokens` tokens."""
     results = []
-    for link in (cut_item(each, snippet_tokens) for each in links):
-        text, snippet = literal(link.link_text), literal(unbracketed(link.snippet))
+    for link in links:
+        title, snippet = (" ".join(text.split()) for text in (link.link_text, link.snippet))
+        text, snippet = literal(clip(title, 24)), literal(unbracketed(clip(snippet, snippet_tokens)))
         results.append(f"  ResultItem(link_id={link.link_id}, link_text={text},\n    snippet={snippet}),")
     return "\n".join(results)
-
-
-def cut_item(link: ResultItem, tokens: int) -> ResultItem:
-    """The result with normalised white space, cut to length."""
-    title, snippet = (" ".join(text.split()) for text in (link.link_text, link.snippet))
-    return replace(link, link_text=clip(title, 24), snippet=clip(snippet, tokens))
 
 
 _CODE = re.compile(r"(```.*?(?:```|\Z)|``[^`\n]+``|`[^`\n]*`)", re.DOTALL)
@@ -232,20 +233,16 @@ def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[
         return whole[: len(whole) - len(mention)] + kept if kept else ""
 
     for _ in range(_PASSES):  # a removal may create another mention: [link_id=[9]9]
-        before, text = text, _pass(text, keep)
+        parts = _CODE.split(text)
+        parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
+        codes = [(part, _IN_CODE.sub(keep, part)) for part in parts[1::2]]
+        parts[1::2] = ["" if code != part and code == "``" else code for part, code in codes]  # it held nothing else
+        before, text = text, "".join(parts)
         if text == before:
             break
     else:
         text = re.sub(r"[\[\]]", "", text)
     return text.strip(), list(dict.fromkeys(unknown))
-
-
-def _pass(text: str, keep: Callable[[re.Match[str]], str]) -> str:
-    parts = _CODE.split(text)
-    parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
-    codes = [(part, _IN_CODE.sub(keep, part)) for part in parts[1::2]]
-    parts[1::2] = ["" if code != part and code == "``" else code for part, code in codes]  # it held nothing else
-    return "".join(parts)
 
 
 def linked(text: str) -> list[int]:
@@ -278,11 +275,8 @@ def _gbnf(kinds: Sequence[type[Action]], comments: bool, links: Sequence[int]) -
     before = f"comment{{0,{_COMMENTS}}} " if comments else ""
     more = f' (", " link){{0,{len(links) - 1}}}' if len(links) > 1 else ""
     named = [f"links ::= (link{more})?", "link ::= " + " | ".join(f'"{i}"' for i in links)] if links else []
-    said = '" said "'
-    calls = (
-        _CALLS[kind].format_map(defaultdict(lambda: said, passed="True", selected_link_ids='[" links "]'))
-        for kind in kinds
-    )
+    places = defaultdict(lambda: '" said "', passed="True", selected_link_ids='[" links "]')
+    calls = (_CALLS[kind].format_map(places) for kind in kinds)
     rules = [
         f'root ::= {before}"ACTION_SELECTED = " action "  {END}"',
         "action ::= " + " | ".join(f'"{call}"' for call in calls),
@@ -301,3 +295,227 @@ def _schema(kinds: Sequence[type[Action]], links: Sequence[int]) -> dict[str, An
     fields = dict.fromkeys(["thoughts", "action", *(field for kind in kinds for field in FIELDS[NAMES[kind]])])
     properties = {field: types.get(field, _STRING) for field in fields}
     return {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
+
+
+LONGEST = 20_000
+"""Maximum characters read of a reply. An action is far shorter, and the limit keeps nesting shallow."""
+
+_STARTS = 8
+"""Maximum number of starting lines to try. A model that repeats itself writes hundreds."""
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_CALLED: Mapping[str, tuple[str, ...]] = {"ActionWrapper": ("thoughts", "action"), **FIELDS}
+_START = re.compile(
+    rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_CALLED)})[ \t]*\()",
+    re.MULTILINE,
+)
+_TOKEN = re.compile(  # an unclosed string takes the rest of its line, so that no text is scanned twice
+    r"'''.*?(?:'''|\Z)|\"\"\".*?(?:\"\"\"|\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z)"
+    r"|\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|#[^\n]*|[()]",
+    re.DOTALL,
+)
+
+
+def parse_action(text: str) -> Action:
+    """The first action in a reply, which is not mended. Raises as `read_action` does."""
+    return read_action(text, mend=False)[0]
+
+
+def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
+    """The first action in a reply, and whether its strings had to be quoted again.
+
+    It may be in a Markdown fence, after prose or comments, after `ACTION_SELECTED =` with or without a type, in an
+    ActionWrapper or bare; or the whole reply is a JSON object, its "action" the action's name. Raises only ParseError,
+    if there is none or it is malformed.
+
+    mend: whether to mend a reply without a valid call. A reply cut by the length limit should not be mended: its last
+    quote is not its end.
+    """
+    whole = text[:LONGEST]
+    text = whole.partition(END)[0]
+    from_json = _from_json(whole) or _from_json(text)  # a string in JSON may hold the end's mark
+    if from_json is not None:
+        return from_json, False
+    call = next((call for source in _sources(text) for call in _calls(source)), None)
+    repaired = mend and call is None
+    if repaired:
+        starts = islice(_START.finditer(text), _STARTS)
+        sources = (mended(text[start.start(1) :]) or "" for start in starts)
+        call = next((call for source in sources for call in _calls(source)), None)
+    if call is None:
+        raise ParseError("There is no action in it that is valid Python.")
+    return _action(call), repaired
+
+
+def _from_json(text: str) -> Action | None:
+    """The action in a JSON object; None for any other text."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    name = data.get("action")
+    if not isinstance(name, str) or name not in FIELDS:
+        return None
+    arguments: dict[str, ast.expr] = {}  # the expressions that Python code has in place of the values
+    for field, value in data.items():
+        is_list = isinstance(value, list)
+        arguments[field] = ast.List([ast.Constant(each) for each in value]) if is_list else ast.Constant(value)
+    return _made(name, arguments)
+
+
+def _sources(text: str) -> Iterator[str]:
+    """The texts to parse, strictest first: the whole reply, each fenced block, each line that starts an action."""
+    yield text
+    for block in _FENCED.findall(text)[:_STARTS]:
+        yield str(block)
+    for start in islice(_START.finditer(text), _STARTS):
+        yield _balanced(text[start.start(1) :])
+
+
+def _balanced(text: str) -> str:
+    """The text up to the parenthesis that closes its first one, or the whole text."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+        if depth == 0 and token.group() == ")":
+            return text[: token.end()]
+    return text
+
+
+def _calls(source: str) -> Iterator[ast.Call]:
+    """The calls of known names that are statements or are assigned."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about "\d" in a string; here it does no harm
+            module = ast.parse(source.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return
+    for statement in module.body:
+        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
+        if isinstance(value, ast.Call) and _name(value) in _CALLED:
+            yield value
+
+
+def _name(call: ast.Call) -> str:
+    if isinstance(call.func, ast.Name):
+        return call.func.id
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _action(call: ast.Call) -> Action:
+    name, given = _name(call), _arguments(call)
+    if name != "ActionWrapper":
+        return _made(name, given)
+    inner = given.get("action")
+    if not isinstance(inner, ast.Call) or _name(inner) not in ("Search", "Terminate"):
+        raise ParseError("The ActionWrapper holds neither Search(...) nor Terminate(...).")
+    return _made(_name(inner), {**given, **_arguments(inner)})
+
+
+def _arguments(call: ast.Call) -> dict[str, ast.expr]:
+    """Arguments by name. Positional ones follow the order of the fields; unknown names are ignored."""
+    names = _CALLED[_name(call)]
+    if len(call.args) > len(names) or any(isinstance(value, ast.Starred) for value in call.args):
+        raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
+    given = dict(zip(names, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in given:
+            raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
+        given[keyword.arg] = keyword.value
+    return given
+
+
+def _made(name: str, given: Mapping[str, ast.expr]) -> Action:
+    """The action of this name. Raises ParseError for a field of another kind, or an empty one that says something."""
+    (kind,) = (kind for kind, own in NAMES.items() if own == name)
+    fields: dict[str, Any] = {field: _value(field, given.get(field)) for field in FIELDS[name]}
+    return kind(**fields)
+
+
+def _value(field: str, given: ast.expr | None) -> str | bool | tuple[int, ...]:
+    """A field's value: a literal, not an f-string or an expression. Lone surrogates are replaced."""
+    value = given.value if isinstance(given, ast.Constant) else None
+    if field == "selected_link_ids":
+        return _link_ids(given)
+    if field == "passed":
+        if not isinstance(value, bool):
+            raise ParseError("passed is neither True nor False.")
+        return value
+    if field == "thoughts" and given is None:
+        return ""
+    if not isinstance(value, str):
+        raise ParseError(f"{field} is missing or no plain string.")
+    text = value.encode("utf-8", "replace").decode().replace("\0", "").strip()
+    if field != "thoughts" and not any(map(str.isalnum, text)):
+        raise ParseError(f"{field} is empty.")
+    return " ".join(text.split()) if field == "query" else text
+
+
+def _link_ids(listed: ast.expr | None) -> tuple[int, ...]:
+    if not isinstance(listed, ast.List | ast.Tuple):
+        raise ParseError("selected_link_ids is no list.")
+    values = [each.value for each in listed.elts if isinstance(each, ast.Constant)]
+    ids = [value for value in values if type(value) is int and 0 < value < 1_000_000]
+    if len(ids) != len(listed.elts):
+        raise ParseError("selected_link_ids holds something that is no link id.")
+    return tuple(dict.fromkeys(ids))
+
+
+_STRINGS = "query|thoughts|grounded_summarization|answer|revised_answer"
+_FIELD = re.compile(
+    rf"(?<![\w.])(?:action\s*=\s*(?:\w+\.)?(?P<kind>Search|Terminate)\s*\("
+    rf"|(?P<string>{_STRINGS})\s*=\s*(?P<quote>'''|\"\"\"|'|\")"
+    r"|(?P<plain>selected_link_ids|passed)\s*=\s*(?P<value>\[[\d,\s]*\]|True\b|False\b))"
+)
+_NAME = re.compile(r"\A(?:\w++\.)?+(\w++)\s*+\(")
+_UNSAFE = re.compile(r"\\.|[\"\n\r\\]", re.DOTALL)
+_SAFE = {'"': '\\"', "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
+
+
+def mended(text: str) -> str | None:
+    """The call at the start of the text as valid Python; None if its fields are unclear. Takes linear time.
+
+    A value ends at the last quote before the next field, or before the parenthesis that closes the call.
+    """
+    name = _NAME.match(text)
+    fields = _fields(text)
+    if name is None or not fields:
+        return None
+    kind, values = name[1], {}
+    for field, following in zip(fields, [*fields[1:], None], strict=True):
+        if field["kind"]:
+            kind = field["kind"]
+        elif field["plain"]:
+            values[field["plain"]] = field["value"]
+        else:
+            value = text[field.end() : following.start() if following else len(text)]
+            content: str | None
+            content, closed, rest = value.rpartition(field["quote"])
+            if following is None:
+                content = _last(value, field["quote"])
+            elif not closed or rest.strip(" \t\r\n,)"):
+                return None
+            if content is None:
+                return None
+            escaped = _UNSAFE.sub(lambda found: _SAFE.get(found.group(), found.group()), content)
+            values[field["string"]] = f'"{escaped}"'
+    return f"{kind}({', '.join(f'{field}={value}' for field, value in values.items())})"
+
+
+def _fields(text: str) -> list[re.Match[str]]:
+    """The fields before the first repeated one, where the next action begins."""
+    found: dict[str, re.Match[str]] = {}
+    for field in _FIELD.finditer(text):
+        name = field["string"] or field["plain"] or "action"
+        if name in found:
+            break
+        found[name] = field
+    return list(found.values())
+
+
+def _last(value: str, quote: str) -> str | None:
+    """The value of the last field: up to the first quote and parenthesis that end a line, else the last such pair."""
+    ends = list(re.finditer(rf"{quote}\s*(?:,\s*)?\)(?P<closing>[ \t)]*(?:[\n#`]|\Z))?", value))
+    end = next((end for end in ends if end["closing"] is not None), ends[-1] if ends else None)
+    return None if end is None else value[: end.start()]

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from reground.core.language import Grammar, Message, estimate_tokens
+from reground.core.language import Grammar, Message, tokens_of
 from reground.core.untrusted import neutralise
 from reground.methods.search_agent.actions import (
     Action,
@@ -32,6 +32,7 @@ from reground.methods.search_agent.actions import (
     reply,
     results_code,
 )
+from reground.methods.shared.prompts import conversation
 
 SHORT = 12
 """Tokens of a shortened snippet."""
@@ -83,23 +84,23 @@ def cuts(view: View, *, shots: int, snippet: int) -> Iterator[Cut]:
         yield replace(cut, shots=0)
 
 
-def show(view: View, *, snippet: int, short: int = 0, left_out: int = 0) -> str:
+def show(view: View, cut: Cut) -> str:
     """The state as in the listings: past actions between the question and its repetition."""
     question = f"ORIGINAL_QUESTION: str = {literal(view.question)}"
     lines = [question, "PAST_ACTIONS: List[Action] = ["]
-    if left_out:
-        lines.append(f"# {left_out} older actions are left out")
+    if cut.left_out:
+        lines.append(f"# {cut.left_out} older actions are left out")
     seen = 0
     for i, past in enumerate(view.past):
         seen += isinstance(past, SelectLink)
-        if i >= left_out:
-            shortened = isinstance(past, SelectLink) and seen <= short
-            lines.append(past_code(past, snippet_tokens=min(SHORT, snippet) if shortened else snippet))
+        if i >= cut.left_out:
+            shortened = isinstance(past, SelectLink) and seen <= cut.short
+            lines.append(past_code(past, snippet_tokens=min(SHORT, cut.snippet) if shortened else cut.snippet))
     lines.append("]")
     if view.remaining is not None:
         lines.append(f"REMAINING_SEARCHES: int = {view.remaining}")
     if view.results is not None:
-        shown = results_code(view.results, snippet_tokens=snippet)
+        shown = results_code(view.results, snippet_tokens=cut.snippet)
         lines.append(f"CURRENT_SEARCH_RESULTS = SearchResult(links=[\n{shown}\n])")
     lines.append(question)
     if view.answer is not None:
@@ -186,21 +187,14 @@ RELEVANCE = Step("relevance", (CheckAnswer, ReviseAnswer), _EXEMPLARS["relevance
 GROUNDING = Step("grounding", (CheckAnswer, ReviseAnswer), _EXEMPLARS["grounding"], 60)
 STEPS = (DECIDE, SUMMARISE, ANSWER, RELEVANCE, GROUNDING)
 
-_WHOLE = 10_000
-
 
 @dataclass(frozen=True)
 class Fitted:
-    """A prompt, its cut, and its estimated length in tokens."""
+    """A prompt, its cut, and its estimated length in tokens. The last message is the present state."""
 
-    messages: tuple[Message, ...]
+    messages: list[Message]
     cut: Cut
     size: int
-
-    @property
-    def context(self) -> str:
-        """The turn with the present state."""
-        return self.messages[-1].content
 
 
 def fit(
@@ -213,20 +207,14 @@ def fit(
     count = len(step.exemplars)
     most = count if shots is None else min(shots, count)
     for cut in cuts(view, shots=most, snippet=snippet):
-        state = show(view, snippet=cut.snippet, short=cut.short, left_out=cut.left_out)
-        turns = [turn for i in range(first, first + cut.shots) for turn in _turns(step.exemplars[i % count])]
-        messages = (
-            Message(role="system", content=system), *turns, Message(role="user", content=neutralise(state))
-        )  # fmt: skip
-        size = estimate_tokens(messages)
+        turns = [_turn(step.exemplars[i % count]) for i in range(first, first + cut.shots)]
+        messages = conversation(turns, neutralise(show(view, cut)), system=system)
+        size = tokens_of(messages)
         if limit is None or size <= limit:
             break
     return Fitted(messages, cut, size)
 
 
 @cache
-def _turns(exemplar: Exemplar) -> tuple[Message, Message]:
-    return (
-        Message(role="user", content=show(exemplar.view, snippet=_WHOLE)),
-        Message(role="assistant", content=reply(exemplar.action, exemplar.comments)),
-    )
+def _turn(exemplar: Exemplar) -> tuple[str, str]:
+    return show(exemplar.view, Cut(shots=0, snippet=10_000)), reply(exemplar.action, exemplar.comments)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Literal, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
+
+Positive: TypeAlias = Annotated[int, 1]
+"""A whole number of at least 1: a setting's least value stands in its type."""
+NotNegative: TypeAlias = Annotated[int, 0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +29,7 @@ class Settings:
     max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
-        """Raise ConfigurationError for a number of passages or of tokens below 1."""
-        for name in (each.name for each in fields(self)):
-            value = getattr(self, name)
-            if value is not None and (name == "k" or name.endswith("tokens")):
-                require(value >= 1, f"{name} must be at least 1")
+        require_types(self)
 
     def sampling(self, max_tokens: int | None = None) -> Sampling:
         """How a reply is decoded, of `max_tokens` tokens if no other limit is given."""
@@ -55,9 +55,16 @@ def require(holds: bool, complaint: str) -> None:
         raise ConfigurationError(complaint)
 
 
-def require_choices(config: object) -> None:
-    """Raise ConfigurationError unless every setting whose type is a Literal has one of its values."""
-    for name, hint in get_type_hints(type(config)).items():
-        known = get_args(hint)
+def require_types(config: object) -> None:
+    """Raise ConfigurationError for a value below the least of its type, or that is none of its Literal's.
+
+    A number of passages (`k`) or of tokens is always at least 1.
+    """
+    for name, hint in get_type_hints(type(config), include_extras=True).items():
+        value: Any = getattr(config, name)
+        least = [1] if name == "k" or name.endswith("tokens") else []
+        for part in (hint, *get_args(hint)):
+            least += getattr(part, "__metadata__", ())
+        require(value is None or not least or value >= max(least), f"{name} must be at least {max(least, default=0)}")
         if get_origin(hint) is Literal:
-            require(getattr(config, name) in known, f"{name} must be one of {', '.join(map(repr, known))}")
+            require(value in get_args(hint), f"{name} must be one of {', '.join(map(repr, get_args(hint)))}")

@@ -12,7 +12,7 @@ from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence
 from reground.methods.shared.prompts import cite, render
 from reground.methods.shared.revision import accepted
-from reground.methods.shared.settings import Retrieving, require_choices
+from reground.methods.shared.settings import Retrieving
 from reground.text.queries import clean_query
 
 
@@ -26,10 +26,6 @@ class Revising(Retrieving):
 
     k: int = 1
     query_tokens: int = 64
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_choices(self)
 
 
 C = TypeVar("C", bound=Revising)
@@ -79,6 +75,7 @@ class Solving(Generic[C]):
         before: str,
         markers: Sequence[int],
         run: Run,
+        /,
         *,
         name: str,
         uses: int = 1,

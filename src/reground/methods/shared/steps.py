@@ -7,6 +7,7 @@ fences and closing remarks. A step is what a reader would call one.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -104,3 +105,13 @@ def reasoned(response: str, form: AnswerForm) -> Answer:
 def squeezed(text: str) -> str:
     """The text with normalised white space, to tell identical generations (RaR, section 3.2)."""
     return " ".join(text.split())
+
+
+def alike(text: str) -> str:
+    """The text without differences of case and white space, to find those that say the same."""
+    return squeezed(text).casefold()
+
+
+def overlap(a: Counter[str], b: Counter[str]) -> float:
+    """Token F1 of two texts' words: twice the words in common over the words of both."""
+    return 2 * (a & b).total() / max(1, a.total() + b.total())
