@@ -6,12 +6,10 @@ from typing import Any
 
 from reground.app import catalogue
 from reground.app.cli.commands import cli
-from reground.app.cli.config import setting_text
-from reground.app.cli.flags import parts
-from reground.app.options import Ask
-from reground.app.signature import field_names, meanings
+from reground.app.cli.config import INNER, setting_text
+from reground.app.cli.flags import options_of
+from reground.app.options import Ask, field_names, meanings
 
-_INNER = "__"
 _HOW = "Written from the fields' own words by `REGROUND_REWRITE_REFERENCE=1 pytest tests/app/test_options.py`."
 
 
@@ -48,7 +46,7 @@ def options_page() -> str:
         *lines[-len(rows) - 2 : -len(rows)],
         *_table(keys),
     ]
-    flags, words = {part.key.partition(_INNER)[0] for part in parts(Ask)}, meanings(Ask)
+    flags, words = {option.key.partition(INNER)[0] for option in options_of(Ask)}, meanings(Ask)
     lines += ["", "## Only in Python", "", "| keyword of `reground.ask` | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {_cell(words[name])} |" for name in field_names(Ask) if name not in flags]
     return "\n".join(lines) + "\n"
@@ -72,11 +70,11 @@ def methods_page() -> str:
         _HOW,
     ]
     for name in catalogue.methods():
-        words = catalogue.setting_meanings(name)
+        words = catalogue.method(name).meanings
         lines += ["", f"## {name}", "", "| setting | default | meaning |", "|---|---|---|"]
-        for key, default in catalogue.setting_defaults(name).items():
+        for key, default in catalogue.method(name).defaults.items():
             lines.append(f"| `{key}` | {_cell(setting_text(default))} | {_cell(words.get(key, ''))} |")
-        for preset, changed in catalogue.presets(name).items():
+        for preset, changed in catalogue.method(name).presets.items():
             if changed:
                 said = ", ".join(f"`{key}={setting_text(value)}`" for key, value in changed.items())
                 lines += ["", f"`{name}+{preset}`: {_cell(said)}"]

@@ -14,7 +14,7 @@ from reground.retrieval.scripted import ScriptedRetriever
 
 
 @pytest.mark.parametrize(
-    "name", [f"{name}+{preset}" for name in sorted(catalogue.methods()) for preset in catalogue.presets(name)]
+    "name", [f"{name}+{preset}" for name in sorted(catalogue.methods()) for preset in catalogue.method(name).presets]
 )
 def test_every_preset_of_every_method_can_be_built_and_scaled(name: str) -> None:
     built = catalogue.build_method(name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=NoSandbox())
@@ -30,19 +30,19 @@ class NoSandbox:
 
 def test_an_unknown_method_is_refused_with_the_near_names() -> None:
     with pytest.raises(ConfigurationError, match="did you mean rar"):
-        catalogue.method_class("raar")
+        catalogue.method("raar")
 
 
 def test_a_hyphen_may_stand_for_an_underscore_in_the_name_of_a_method_or_preset(tmp_path: Path) -> None:
-    assert catalogue.named("search-agent") == "search_agent"
-    assert catalogue.named("cr-planner+no-retrieval") == "cr_planner+no_retrieval"
-    assert catalogue.method_class("search-agent") is catalogue.method_class("search_agent")
-    assert catalogue.needs("search-agent") == {"retriever"}
+    assert catalogue.method("search-agent").name == "search_agent"
+    assert catalogue.method("cr-planner+no-retrieval").name == "cr_planner+no_retrieval"
+    assert catalogue.method("search-agent") == catalogue.method("search_agent")
+    assert catalogue.method("search-agent").needs == {"retriever"}
     own = tmp_path / "my-own.py"
     own.write_text("from reground.methods.baselines import ChainOfThought as METHOD\n")
-    assert catalogue.named(str(own)) == str(own)
+    assert catalogue.method(str(own)).name == str(own)
     with pytest.raises(ConfigurationError, match=r"search-agnt.*search_agent"):
-        catalogue.named("search-agnt")
+        catalogue.method("search-agnt")
 
 
 def test_a_method_that_needs_documents_says_so() -> None:
@@ -67,15 +67,15 @@ def test_an_unknown_setting_and_an_unfit_value_are_refused() -> None:
 
 def test_a_method_file_that_is_missing_broken_or_without_a_method_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no method file"):
-        catalogue.method_class(str(tmp_path / "absent.py"))
+        catalogue.method(str(tmp_path / "absent.py"))
     broken = tmp_path / "broken_method_file.py"
     broken.write_text("def (")
     with pytest.raises(ConfigurationError, match="cannot be loaded"):
-        catalogue.method_class(str(broken))
+        catalogue.method(str(broken))
     empty = tmp_path / "empty_method_file.py"
     empty.write_text("x = 1")
     with pytest.raises(ConfigurationError, match="METHOD"):
-        catalogue.method_class(str(empty))
+        catalogue.method(str(empty))
 
 
 def test_a_preset_is_a_methods_name_with_a_plus_and_gives_way_to_what_is_set() -> None:
@@ -85,15 +85,15 @@ def test_a_preset_is_a_methods_name_with_a_plus_and_gives_way_to_what_is_set() -
     plain = catalogue.build_method("rar", model=ScriptedModel([]), retriever=ScriptedRetriever([]))
     assert built.max_rounds == 7
     assert type(built) is type(plain)
-    assert "ranking" in catalogue.presets("cr_planner")
+    assert "ranking" in catalogue.method("cr_planner").presets
     with pytest.raises(ConfigurationError, match="cr_planner has no preset 'rank'; did you mean ranking"):
-        catalogue.method_class("cr_planner+rank")
+        catalogue.method("cr_planner+rank")
 
 
 NAMES = [
     f"{name}{preset}"
     for name in sorted(catalogue.methods())
-    for preset in ("", *(f"+{each}" for each in catalogue.presets(name) if each != "paper"))
+    for preset in ("", *(f"+{each}" for each in catalogue.method(name).presets if each != "paper"))
 ]
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.documents import cached_index_path, corpus_retriever, default_settings, is_index
+from reground.app.documents import cached_index_path, corpus_retriever
 from reground.core.errors import IndexRefused
 from reground.retrieval.index import build_index
-from reground.retrieval.settings import Progress
+from reground.retrieval.settings import Progress, preset
+from reground.retrieval.storage import holds_index
 
 FINDS = """
 import asyncio, sys
@@ -40,7 +41,7 @@ async def test_a_corpus_that_another_process_indexes_is_waited_for(
 ) -> None:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     corpus = corpus_of(tmp_path / "notes")
-    out = cached_index_path(corpus, default_settings())
+    out = cached_index_path(corpus, preset("bm25").settings())
     out.mkdir(parents=True)
     handle = os.open(out / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -78,7 +79,7 @@ async def test_documents_beside_another_programs_manifest_are_asked(
     corpus = corpus_of(tmp_path / "notes")
     for content in ('{"name": "An extension", "manifest_version": 3}', "no JSON", "[]"):
         (corpus / "manifest.json").write_text(content)
-        assert not is_index(corpus)
+        assert not holds_index(corpus)
     retriever = await corpus_retriever(corpus)
     assert [passage.id for passage in await retriever.retrieve("owls", k=1)] == ["7.txt"]
 
@@ -86,9 +87,9 @@ async def test_documents_beside_another_programs_manifest_are_asked(
 async def test_an_index_that_is_damaged_is_refused_and_not_read_as_documents(tmp_path: Path) -> None:
     index = tmp_path / "index"
     build_index(corpus_of(tmp_path / "notes"), index)
-    assert is_index(index)
+    assert holds_index(index)
     (index / "notes.txt").write_text("Somebody put this here.")
-    assert is_index(index)
+    assert holds_index(index)
     (index / "notes.txt").unlink()
     (index / "manifest.json").write_text("cut of")
     with pytest.raises(IndexRefused, match=r"is damaged: its manifest\.json is not JSON"):
@@ -99,7 +100,7 @@ def test_a_folder_whose_name_is_no_unicode_has_a_place_for_its_index(tmp_path: P
     places = []
     for name in (b"vertr\xe4ge", b"vertr\xe5ge"):
         corpus = corpus_of(tmp_path / os.fsdecode(name))
-        places.append(cached_index_path(corpus, default_settings()))
+        places.append(cached_index_path(corpus, preset("bm25").settings()))
         assert build_index(corpus, places[-1]).documents > 0
         assert build_index(corpus, places[-1]).read == 0
     assert len({str(place.name).encode() for place in places}) == 2, "the writers of an index take only Unicode"

@@ -18,8 +18,8 @@ import pytest
 from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.cli import run
-from reground.app.identity import model_settings, resolved
 from reground.app.options import Benchmark
+from reground.app.runs import model_settings, resolved
 from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel

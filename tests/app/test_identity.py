@@ -10,7 +10,7 @@ import pytest
 
 import reground
 from reground.app.cli import run
-from reground.app.identity import resolved
+from reground.app.runs import resolved
 from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.errors import EmptyAnswer

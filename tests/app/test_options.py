@@ -17,7 +17,7 @@ from reground.app import catalogue
 from reground.app.cli import run
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import Command, everyday, flattened
-from reground.app.signature import meanings, spread
+from reground.app.options import meanings, spread
 from reground.core.errors import ConfigurationError
 from reground.models.options import Price
 from tests.app.reference import methods_page, options_page
@@ -225,7 +225,7 @@ def test_every_setting_of_every_method_has_a_meaning() -> None:
     without = {
         (name, key)
         for name in catalogue.methods()
-        for key in catalogue.setting_defaults(name).keys() - catalogue.setting_meanings(name).keys()
+        for key in catalogue.method(name).defaults.keys() - catalogue.method(name).meanings.keys()
     }
     assert without <= {("rewrite_retrieve_read", "page_words")}, "its docstring names it under `content`"
 
@@ -233,7 +233,7 @@ def test_every_setting_of_every_method_has_a_meaning() -> None:
 def test_a_methods_settings_are_listed_with_their_meanings(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["methods", "rat"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"--set k=1 {catalogue.setting_meanings('rat')['k']}" in said
+    assert f"--set k=1 {catalogue.method('rat').meanings['k']}" in said
 
 
 @pytest.mark.parametrize(("page", "made"), [("options.md", options_page), ("settings.md", methods_page)])

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 import reground
-from reground.app.options import Ask
-from reground.app.signature import meanings
+from reground.app.options import Ask, meanings
 from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError, RegroundError
 from reground.core.evidence import Passage
 from reground.core.language import Grammar, Message, Sampling

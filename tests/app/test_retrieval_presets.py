@@ -11,7 +11,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from reground.app.documents import Source, corpus_retriever, open_source, reranked
-from reground.app.options import Index, Reranking, Searching
+from reground.app.options import Index, Searching
 from reground.core.errors import ConfigurationError
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import PRESETS
@@ -20,7 +20,7 @@ from tests.retrieval.corpora import write
 NOTES: dict[str, str | bytes] = {"cats.md": "# Cats\n\nCats purr.", "dogs.txt": "Dogs bark."}
 
 
-@pytest.mark.parametrize("options", [Reranking, Index])
+@pytest.mark.parametrize("options", [Searching, Index])
 def test_the_options_offer_every_preset(options: type) -> None:
     offered = get_type_hints(options)["retrieval"]
     assert {name for each in get_args(offered) for name in get_args(each)} == PRESETS.keys()
@@ -45,10 +45,10 @@ async def test_a_retriever_of_ones_own_takes_no_preset() -> None:
 def test_best_reranks_unless_told_how() -> None:
     pytest.importorskip("onnxruntime", reason="needs the extra [hybrid]")
     own = ScriptedRetriever([])
-    assert "links" in reranked(own, Reranking(retrieval="best")).name
-    assert reranked(own, Reranking(retrieval="hybrid")) is own
-    assert reranked(own, Reranking(retrieval="bm25")) is own
-    served = Reranking(retrieval="best", rerank="llama-server:http://localhost:1")
+    assert "links" in reranked(own, Searching(retrieval="best")).name
+    assert reranked(own, Searching(retrieval="hybrid")) is own
+    assert reranked(own, Searching(retrieval="bm25")) is own
+    served = Searching(retrieval="best", rerank="llama-server:http://localhost:1")
     assert "links" not in reranked(own, served).name
 
 

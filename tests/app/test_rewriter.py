@@ -70,8 +70,8 @@ def test_a_rewriter_is_no_setting() -> None:
     parts = {"model": ScriptedModel([]), "retriever": RETRIEVER}
     with pytest.raises(ConfigurationError, match="no setting 'rewriter'"):
         catalogue.build_method(METHOD, **parts, settings={"rewriter": "x"})
-    assert "rewriter" not in catalogue.setting_defaults(METHOD)
-    assert "rewriter_style" in catalogue.setting_defaults(METHOD)
+    assert "rewriter" not in catalogue.method(METHOD).defaults
+    assert "rewriter_style" in catalogue.method(METHOD).defaults
 
 
 def test_a_rewriter_in_this_process_costs_no_server_s_price_and_has_no_adapter_of_another(tmp_path: Path) -> None:

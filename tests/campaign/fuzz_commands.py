@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reground.app.catalogue import method_class, methods
+from reground.app.catalogue import method, methods
 from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.models.options import ModelOptions
@@ -226,7 +226,7 @@ def _options(chance: random.Random) -> tuple[str, list[str], bytes | None]:
 
 def _settings(chance: random.Random) -> tuple[str, list[str], bytes | None]:
     name = chance.choice(sorted(methods()))
-    fields = [f.name for f in dataclasses.fields(method_class(name))]  # type: ignore[arg-type]
+    fields = [f.name for f in dataclasses.fields(method(name).cls)]  # type: ignore[arg-type]
     given: list[str] = []
     for _ in range(chance.choice((1, 1, 2))):
         key = chance.choice(fields) if chance.random() < 0.95 else _value(chance)

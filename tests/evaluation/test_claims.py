@@ -19,7 +19,7 @@ from tests.evaluation.test_report import write_run
 def test_a_claim_names_what_there_is(claim: Claim) -> None:
     assert claim.task in task_names() or claim.task.partition(":")[0] in folder_schemes()
     for cell in claim.cells:
-        catalogue.method_class(cell.method)
+        catalogue.method(cell.method)
     figures = [figure for columns in claim.figures.values() for each in columns.values() for figure in each.values()]
     assert all(math.isnan(figure) or 0 < figure < 100 for figure in figures)
     assert claim.baseline != claim.own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields
 
-from reground.app.catalogue import build_method, method_class, methods, presets
+from reground.app.catalogue import build_method, method, methods
 from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
@@ -99,12 +99,14 @@ def model() -> ScriptedModel:
 def names() -> list[str]:
     """Every method of the package and every preset of one."""
     own = [name for name, entry in methods().items() if entry.module.startswith("reground.")]
-    return [name if preset == "paper" else f"{name}+{preset}" for name in own for preset in sorted(presets(name))]
+    return [
+        name if preset == "paper" else f"{name}+{preset}" for name in own for preset in sorted(method(name).presets)
+    ]
 
 
 def build(name: str, form: AnswerForm) -> Method | None:
     """The method for the form; None where it refuses it."""
-    known = {field.name for field in fields(method_class(name))}
+    known = {field.name for field in fields(method(name).cls)}
     settings = {key: value for key, value in SETTINGS.get(name.partition("+")[0], {}).items() if key in known}
     try:
         return build_method(

@@ -75,7 +75,7 @@ class Refusing:
 
 def make(name: str, model: ScriptedModel, **settings: object) -> Any:
     """The method with all parts that it has a place for; one that refuses the form has its own instead."""
-    method = catalogue.method_class(name)
+    method = catalogue.method(name).cls
     parts = {"retriever": ScriptedRetriever(EVIL), "sandbox": Refusing()}
     given = {part: fake for part, fake in parts.items() if part in fields_of(method)}
     try:
@@ -172,7 +172,7 @@ async def test_wherever_a_run_was_killed_it_goes_on_and_pays_for_no_call_twice(n
         assert sorted(rest.prompts) == sorted(full.prompts[len(full.prompts) - len(rest.prompts) :])
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if "retriever" in fields_of(catalogue.method_class(name))])
+@pytest.mark.parametrize("name", [name for name in METHODS if "retriever" in fields_of(catalogue.method(name).cls)])
 async def test_passages_cannot_leave_their_fence_nor_speak_as_control_tokens(name):
     scripted, run = model(), Run()
     await make(name, scripted, form=PHRASE).solve(QUESTION, run)
@@ -203,7 +203,7 @@ def test_methods_are_frozen_take_keywords_only_and_scale(name):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_setting_has_its_meaning_in_the_docstring(name):
-    method = catalogue.method_class(name)
+    method = catalogue.method(name).cls
     documented = "\n".join(base.__doc__ or "" for base in method.__mro__[:-1])
     for field in fields_of(method):
         assert re.search(rf"\b{field}\b", documented), field

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reground.app import catalogue
-from reground.app.catalogue import fields_of
+from reground.app.catalogue import PARTS
 from reground.app.documents import ANSWERING, Source, names_other
-from reground.app.identity import PARTS
 from reground.app.options import Benchmark
 from reground.app.session import Opening, Session, Setup, spare_the_collector
 from reground.core.budget import Budget
@@ -43,7 +42,7 @@ def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) 
     Raises ConfigurationError, DataError.
     """
     sources = {}
-    for task in tasks if any("retriever" in fields_of(name) for name in methods) else ():
+    for task in tasks if any("retriever" in catalogue.method(name).fields for name in methods) else ():
         place = None if names_other(options) else options.corpus or getattr(task, "corpus", None)
         if place is not None or names_other(options):
             questions = tuple(each.question for each in task.examples()) if place is None else ()
@@ -60,7 +59,7 @@ def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) 
         model_options=options.model_options,
         budget=options.budget,
         sandbox=options.sandbox,
-        runs_code=any("sandbox" in catalogue.needs(name) for name in methods)
+        runs_code=any("sandbox" in catalogue.method(name).needs for name in methods)
         or any(task.form.name in RUNS_CODE for task in tasks),
     )
 
@@ -119,12 +118,16 @@ class Bench:
 
     def _fixed(self, cell: Cell) -> Mapping[str, object]:
         """The settings that are the same in every size: the preset's and the user's."""
-        return {**catalogue.preset_settings(cell.method), **self.session.settings(cell.method, self._place[0])}
+        return {**catalogue.method(cell.method).preset, **self.session.settings(cell.method, self._place[0])}
 
     def _built(self, cell: Cell) -> Method:
         """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""
         shots = self.task.demonstrations()
-        given = {"demonstrations": tuple(shots)} if shots and "demonstrations" in fields_of(cell.method) else {}
+        given = (
+            {"demonstrations": tuple(shots)}
+            if shots and "demonstrations" in catalogue.method(cell.method).fields
+            else {}
+        )
         return self.session.method(cell.method, *self._place, self.task.form, given)
 
     @property
@@ -181,9 +184,13 @@ def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> d
     for key, value in given.items():
         method, dot, own = key.partition(".")
         method = method.replace("-", "_") if method not in shared else method
-        owners = [method] if dot and method in shared else [name for name in methods if key in fields_of(name) - PARTS]
+        owners = (
+            [method]
+            if dot and method in shared
+            else [name for name in methods if key in catalogue.method(name).fields - PARTS]
+        )
         if not owners:
-            known = {field for name in methods for field in fields_of(name) - PARTS}
+            known = {field for name in methods for field in catalogue.method(name).fields - PARTS}
             raise ConfigurationError(f"no method here has a setting {key!r}; {did_you_mean(key, known)}")
         for owner in owners:
             shared[owner][own if dot and owner == method else key] = value

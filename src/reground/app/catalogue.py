@@ -12,15 +12,14 @@ import difflib
 import re
 import typing
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import MISSING, dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from reground.app.identity import PARTS
-from reground.app.signature import meanings
+from reground.app.options import meanings
 from reground.core.answers import AnswerForm
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
@@ -34,6 +33,13 @@ from reground.models import LOCAL_SERVERS, PAID, PROVIDERS
 from reground.models.options import Listing, ModelOptions
 from reground.models.pull import ALIASES
 from reground.models.wrappers import wrap
+
+PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
+"""The fields of a method that are parts, not settings."""
+_MOST_TOKENS, _MOST_COUNT, _MOST_TEMPERATURE = 10_000_000, 10_000, 100.0
+"""Upper bounds of settings: with more, no run could end."""
+_LENGTHS = ("tokens", "words", "word_budget", "lookahead")
+"""How the names of settings end that count tokens or words."""
 
 
 @cache
@@ -49,16 +55,98 @@ def providers() -> dict[str, Entry]:
 
 
 @dataclass(frozen=True)
-class _Listed:
-    """What a method's name stands for. name: as it is listed. settings: those of its preset."""
+class Listed:
+    """A method as it is listed.
+
+    name: with its preset, e.g. cr_planner+ranking. presets: the settings of each; "paper" stands for the defaults.
+    preset: the settings of the one that the name has; {} for a name without.
+    """
 
     name: str
     cls: type[Method]
     presets: Mapping[str, Mapping[str, object]]
-    settings: Mapping[str, object]
+    preset: Mapping[str, object]
+
+    @cached_property
+    def defaults_of_fields(self) -> dict[str, Any]:
+        """Every field, a part or a setting, with its default; MISSING for what must be given."""
+        cls: Any = self.cls
+        if not dataclasses.is_dataclass(cls):
+            raise ConfigurationError(
+                f"{cls.__module__}.{cls.__name__} is not a dataclass, so it has no settings to read"
+            )
+        return {
+            each.name: each.default if each.default_factory is MISSING else each.default_factory()
+            for each in dataclasses.fields(cls)
+        }
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The names of its fields, both parts and settings."""
+        return frozenset(self.defaults_of_fields)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which of retriever and sandbox it requires."""
+        return frozenset(name for name in ("retriever", "sandbox") if self.defaults_of_fields.get(name, 0) is MISSING)
+
+    @property
+    def defaults(self) -> dict[str, object]:
+        """Its settings with their defaults, or with the preset's values. Prompts and other objects are left out."""
+        values = {**self.defaults_of_fields, **self.preset}
+        return {
+            key: value
+            for key, value in values.items()
+            if key not in PARTS | {"critics", "prompts"} and value is not MISSING and _is_plain(value)
+        }
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """The description of each setting, from the method's source."""
+        texts = meanings(self.cls)
+        return {key: texts[key] for key in self.defaults if key in texts}
+
+    def read(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Settings as the fields' types have them; strings are converted. Raises ConfigurationError.
+
+        What the method itself requires of its settings, it says when it is built.
+        """
+        hints, known = typing.get_type_hints(self.cls), self.fields - PARTS
+        values: dict[str, object] = {}
+        for key, value in settings.items():
+            if key not in known:
+                raise ConfigurationError(f"the method {self.name} has no setting {key!r}; {did_you_mean(key, known)}")
+            if key == "prompts" and not dataclasses.is_dataclass(value):
+                values[key] = self._prompts(value)
+                continue
+            adapter = TypeAdapter(hints[key])
+            if isinstance(value, str) and value.lower() in {"none", "null"} and _takes_none(adapter):
+                value = None
+            try:
+                values[key] = adapter.validate_python(value)
+                why = _out_of_bounds(key, values[key])
+            except ValidationError as error:
+                why = error.errors()[0]["msg"]
+            if why is not None:
+                raise ConfigurationError(f"the setting {key} of {self.name} cannot be {value!r}: {why}")
+        return values
+
+    def _prompts(self, templates: object) -> object:
+        """The method's prompts, with the given templates in place of its own."""
+        own = self.defaults_of_fields["prompts"]
+        known = [each.name for each in dataclasses.fields(own)]
+        if not isinstance(templates, Mapping) or not all(isinstance(text, str) for text in templates.values()):
+            raise ConfigurationError(
+                f"the prompts of {self.name} are templates by name ({', '.join(known)}), not {templates!r}: "
+                f"--set 'prompts={{{known[0]} = \"...\"}}'"
+            )
+        for key in templates:
+            if key not in known:
+                raise ConfigurationError(f"the method {self.name} has no prompt {key!r}; {did_you_mean(key, known)}")
+        return dataclasses.replace(own, **templates)
 
 
-def _listed(name: str) -> _Listed:
+def method(name: str) -> Listed:
     """The method of `method`, of `method+preset` or of the user's own .py file, which is run once however often it is
     asked for. A hyphen may stand for an underscore.
 
@@ -67,71 +155,33 @@ def _listed(name: str) -> _Listed:
     if name.endswith(".py"):
         file = Path(name).absolute()
         return _of_file(name, file, file.stat().st_mtime_ns if file.is_file() else 0)
-    method, _, preset = name.partition("+")
-    method = _underscored(method, methods())
-    if method not in methods():
-        raise ConfigurationError(f"no method is called {method!r}; {did_you_mean(method, methods())}")
-    return _of_module(name, method, preset, methods()[method].load())
+    own, _, preset = name.partition("+")
+    own = _underscored(own, methods())
+    if own not in methods():
+        raise ConfigurationError(f"no method is called {own!r}; {did_you_mean(own, methods())}")
+    return _of_module(own, preset, methods()[own].load())
 
 
 @cache
-def _of_file(name: str, file: Path, changed: int) -> _Listed:
-    return _of_module(name, name, "", load_file(file, "method"))
+def _of_file(name: str, file: Path, changed: int) -> Listed:
+    return _of_module(name, "", load_file(file, "method"))
 
 
-def _of_module(name: str, method: str, preset: str, loaded: Any) -> _Listed:
+def _of_module(name: str, preset: str, loaded: Any) -> Listed:
     """loaded: the module that names the class in METHOD, or the class itself; presets are in its PRESETS."""
     presets = {"paper": {}, **getattr(loaded, "PRESETS", {})}
     preset = _underscored(preset, presets)
     if preset and preset not in presets:
-        raise ConfigurationError(f"{method} has no preset {preset!r}; {did_you_mean(preset, presets)}")
+        raise ConfigurationError(f"{name} has no preset {preset!r}; {did_you_mean(preset, presets)}")
     cls = loaded if isinstance(loaded, type) else getattr(loaded, "METHOD", None)
     if not isinstance(cls, type):
         raise ConfigurationError(f"{name} names no class in METHOD")
-    return _Listed("+".join(filter(None, (method, preset))), cls, presets, presets[preset] if preset else {})
+    return Listed(f"{name}+{preset}" if preset else name, cls, presets, presets.get(preset, {}))
 
 
 def _underscored(name: str, known: Container[str]) -> str:
     other = name.replace("-", "_")
     return other if name not in known and other in known else name
-
-
-def named(name: str) -> str:
-    """The method's name as it is listed, e.g. search_agent for search-agent. Raises ConfigurationError."""
-    return _listed(name).name
-
-
-def presets(name: str) -> Mapping[str, Mapping[str, object]]:
-    """A method's presets. "paper" stands for the defaults; a module adds others in PRESETS."""
-    return _listed(name).presets
-
-
-def preset_settings(name: str) -> Mapping[str, object]:
-    """The settings of `method+preset`; {} for a name without a preset. Raises ConfigurationError for an unknown one."""
-    return _listed(name).settings
-
-
-def method_class(name: str) -> type[Method]:
-    """The class of a method. Raises ConfigurationError, with similar names as a hint."""
-    return _listed(name).cls
-
-
-def needs(name: str) -> frozenset[str]:
-    """Which of retriever and sandbox the method requires."""
-    required = {f.name for f in _fields(name) if _default(f) is dataclasses.MISSING}
-    return frozenset(required & {"retriever", "sandbox"})
-
-
-def fields_of(name: str) -> frozenset[str]:
-    """The names of a method's fields, both parts and settings."""
-    return frozenset(f.name for f in _fields(name))
-
-
-def _fields(name: str) -> tuple[dataclasses.Field[Any], ...]:
-    cls: Any = method_class(name)
-    if not dataclasses.is_dataclass(cls):
-        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is not a dataclass, so it has no settings to read")
-    return dataclasses.fields(cls)
 
 
 def build_method(
@@ -148,43 +198,14 @@ def build_method(
 
     Raises ConfigurationError if a required part is missing, or if a setting is unknown or has an invalid value.
     """
-    cls, fields = method_class(name), fields_of(name)
+    listed = method(name)
     parts = {"model": model, "retriever": retriever, "sandbox": sandbox, "rewriter": rewriter, "form": form}
-    missing = sorted(part for part in needs(name) if parts[part] is None)
+    missing = sorted(part for part in listed.needs if parts[part] is None)
     if missing:
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
         raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
-    given = {key: part for key, part in parts.items() if key in fields and part is not None}
-    return cls(**given, **_read_settings(name, cls, {**preset_settings(name), **(settings or {})}, fields - PARTS))
-
-
-def check_settings(name: str, settings: Mapping[str, object]) -> None:
-    """Refuse unknown settings and values of another kind before anything is opened. Raises ConfigurationError.
-
-    What a method itself requires of its settings, it says when it is built.
-    """
-    given = {key: value for key, value in settings.items() if key != "critics"}
-    _read_settings(name, method_class(name), given, fields_of(name) - PARTS)
-
-
-def setting_defaults(name: str) -> dict[str, object]:
-    """A method's settings with their defaults, or with the preset's values if one is named.
-
-    Prompts and other objects are left out.
-    """
-    defaults = {f.name: _default(f) for f in _fields(name) if f.name not in PARTS | {"critics", "prompts"}}
-    return {key: value for key, value in {**defaults, **preset_settings(name)}.items() if _is_plain(value)}
-
-
-def setting_meanings(name: str) -> dict[str, str]:
-    """The description of each setting of a method, from the method's source."""
-    words = meanings(method_class(name))
-    return {key: words[key] for key in setting_defaults(name) if key in words}
-
-
-def _default(field: dataclasses.Field[Any]) -> Any:
-    """A field's default; MISSING for a required field."""
-    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    used = {key: part for key, part in parts.items() if key in listed.fields and part is not None}
+    return listed.cls(**used, **listed.read({**listed.preset, **(settings or {})}))
 
 
 def _is_plain(value: object) -> bool:
@@ -193,72 +214,23 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def _read_settings(
-    name: str, cls: type[Method], settings: Mapping[str, object], known: frozenset[str]
-) -> dict[str, object]:
-    hints = typing.get_type_hints(cls)
-    read: dict[str, object] = {}
-    for key, value in settings.items():
-        if key not in known:
-            raise ConfigurationError(f"the method {name} has no setting {key!r}; {did_you_mean(key, known)}")
-        if key == "prompts" and not dataclasses.is_dataclass(value):
-            read[key] = _prompts(name, cls, value)
-            continue
-        adapter = TypeAdapter(hints[key])
-        if isinstance(value, str) and value.lower() in {"none", "null"} and _takes_none(adapter):
-            value = None
-        try:
-            read[key] = adapter.validate_python(value)
-        except ValidationError as error:
-            why = error.errors()[0]["msg"]
-            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}") from None
-        _check_bounds(name, key, read[key])
-    return read
-
-
-_MOST_TOKENS, _MOST_COUNT, _MOST_TEMPERATURE = 10_000_000, 10_000, 100.0
-_LENGTHS = ("tokens", "words", "word_budget", "lookahead")
-
-
-def _check_bounds(name: str, key: str, value: object) -> None:
-    """Refuse a value so large that no run could end. Each kind of setting has one upper bound; its name tells the kind.
-
-    The method itself checks the lower bound. Raises ConfigurationError.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return
-    most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
-    if key.endswith("temperature") and not 0 <= value <= _MOST_TEMPERATURE:
-        why = f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
-    elif isinstance(value, int) and value > most:
-        why = f"it must be at most {most}"
-    else:
-        return
-    raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}")
-
-
-def _prompts(name: str, cls: type[Any], given: object) -> object:
-    """The method's prompts, with the given templates in place of its own."""
-    (field,) = (f for f in dataclasses.fields(cls) if f.name == "prompts")
-    own = _default(field)
-    known = [f.name for f in dataclasses.fields(own)]
-    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
-        raise ConfigurationError(
-            f"the prompts of {name} are templates by name ({', '.join(known)}), not {given!r}: "
-            f"--set 'prompts={{{known[0]} = \"...\"}}'"
-        )
-    for key in given:
-        if key not in known:
-            raise ConfigurationError(f"the method {name} has no prompt {key!r}; {did_you_mean(key, known)}")
-    return dataclasses.replace(own, **given)
-
-
 def _takes_none(adapter: TypeAdapter[Any]) -> bool:
     try:
         adapter.validate_python(None)
     except ValueError:
         return False
     return True
+
+
+def _out_of_bounds(key: str, value: object) -> str | None:
+    """Why no run could end with such a value. The method itself checks the lower bounds."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if key.endswith("temperature"):
+        fits = 0 <= value <= _MOST_TEMPERATURE
+        return None if fits else f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
+    most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
+    return f"it must be at most {most}" if isinstance(value, int) and value > most else None
 
 
 def provider_module(spec: str) -> tuple[Any, str]:
@@ -285,10 +257,8 @@ def _no_provider(spec: str) -> str:
         right = ["gguf"]
     elif found := re.match(r"(?:gpt|chatgpt|o\d|text|(claude)|(gemini))\b", spec):
         right = ["anthropic" if found[1] else "gemini" if found[2] else "openai"]
-    elif slash:
-        right = ["hf", "openai"]
     else:
-        right = ["ollama", "openai"]
+        right = ["hf" if slash else "ollama", "openai"]
     meant = " or ".join(f"{each}/{spec}" for each in right)
     return f"a model is named provider/model: did you mean {meant}? Providers are {', '.join(providers())}"
 
@@ -310,7 +280,7 @@ def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageMod
 
 def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
     """Refuse a rewriter that no method would use, before any cost arises."""
-    if rewriter is not None and not any("rewriter" in fields_of(name) for name in names):
+    if rewriter is not None and not any("rewriter" in method(name).fields for name in names):
         raise ConfigurationError(
             f"a rewriter is for methods such as rewrite_retrieve_read; {', '.join(names)} would not use it"
         )
@@ -329,18 +299,17 @@ async def model_listings(options: ModelOptions, only: Sequence[str] | None = Non
 
     only: the providers' names, to ask no others.
     """
+
+    async def listings(name: str) -> list[Listing]:
+        try:
+            module, _ = provider_module(f"{name}/<model>")
+            available = getattr(module, "available", None)
+            return await available(options) if available is not None else []
+        except RegroundError as error:  # one provider's wrong setting says nothing about the others
+            return [Listing(f"{name}/<model>", False, str(error))]
+
     names = [name for name in providers() if only is None or name in only]
-    found = await asyncio.gather(*(_listings(name, options) for name in names))
-    return dict(zip(names, found, strict=True))
-
-
-async def _listings(name: str, options: ModelOptions) -> list[Listing]:
-    try:
-        module, _ = provider_module(f"{name}/<model>")
-        available = getattr(module, "available", None)
-        return await available(options) if available is not None else []
-    except RegroundError as error:  # one provider's wrong setting says nothing about the others
-        return [Listing(f"{name}/<model>", False, str(error))]
+    return dict(zip(names, await asyncio.gather(*map(listings, names)), strict=True))
 
 
 async def found_servers() -> list[Listing]:

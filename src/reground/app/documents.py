@@ -11,14 +11,13 @@ import hashlib
 import inspect
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reground.app.options import Reranking, Searching, Web
+from reground.app.options import Searching, Web
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
@@ -99,8 +98,9 @@ async def open_source(
             if value is not None:
                 raise ConfigurationError(f"{option} is for documents that are indexed here, not for a retriever")
         return reranked(source.place, options, closes=False)
-    retriever = elsewhere(options, source.questions) if source.place is None else None
-    if retriever is None:
+    if source.place is None and isinstance(options, Web) and names_other(options):
+        retriever = own_retriever(options.retriever) if options.retriever else _web(options, source.questions)
+    else:
         corpus = await as_corpus(source.place)
         retriever = await corpus_retriever(corpus, on_index, options.language, options.retrieval, on_report)
     retriever = reranked(retriever, options, usual=source.usual)
@@ -129,10 +129,24 @@ async def corpus_retriever(
     the preset that says how to index; an existing index must be of its kind. on_report: gets the report of the
     indexing. Raises ConfigurationError if language or retrieval does not match the corpus.
     """
+
+    def work(watch: Callable[[Progress], None]) -> Retriever:
+        path = expanded(corpus)
+        Source(path).check()
+        if holds_index(path):
+            return _opened_index(path, language, retrieval)
+        settings = preset(retrieval or "bm25").settings()
+        settings = settings if language is None else replace(settings, language=language)
+        out = cached_index_path(path, settings)
+        report = build_index(path, out, settings, progress=watch)
+        if on_report is not None:
+            on_report(report)
+        return open_index(out)
+
     pause = _SOON
     while True:
         try:
-            return await stoppable(partial(_open, Path(corpus), language, retrieval, on_report), on_index)
+            return await stoppable(work, on_index)
         except IndexBusy:
             if on_index is not None:
                 on_index(Progress(waiting=True))
@@ -140,7 +154,24 @@ async def corpus_retriever(
             pause = min(2 * pause, _LATE)
 
 
-def check_reranker(options: Reranking) -> None:
+def _opened_index(path: Path, language: str | None, retrieval: str | None) -> IndexRetriever:
+    """An index of the language and the kind that are asked for. Raises ConfigurationError where it is of another."""
+    index = open_index(path)
+    made_with, kind = index.manifest.settings["language"], index.manifest.settings["kind"]
+    if language is not None and language_code(language) != made_with:
+        raise ConfigurationError(
+            f"the index {path} was made with the language {made_with}: leave --language out, "
+            f"or make it again with reground index --language {language}"
+        )
+    if retrieval is not None and preset(retrieval).kind != kind:
+        raise ConfigurationError(
+            f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {preset(retrieval).kind}: "
+            f"give the documents, or make it again with reground index --retrieval {retrieval}"
+        )
+    return index
+
+
+def check_reranker(options: Searching) -> None:
     """Refuse an unknown preset or kind of reranker before anything is indexed. Raises ConfigurationError."""
     if options.retrieval is not None:
         preset(options.retrieval)
@@ -148,7 +179,7 @@ def check_reranker(options: Reranking) -> None:
         known(options.rerank)
 
 
-def reranked(retriever: Retriever, options: Reranking, *, closes: bool = True, usual: str | None = None) -> Retriever:
+def reranked(retriever: Retriever, options: Searching, *, closes: bool = True, usual: str | None = None) -> Retriever:
     """The retriever, with the reranker of the options if there is one. closes: whether closing it closes this one too.
 
     usual: the reranker of an index by words where the options say nothing of how to search. Raises ConfigurationError
@@ -199,49 +230,6 @@ async def stoppable(
         stopped.set()
         ended.wait(_MOMENT)
         raise
-
-
-def _open(
-    path: Path,
-    language: str | None,
-    retrieval: str | None,
-    on_report: Callable[[IndexReport], None] | None,
-    on_index: Callable[[Progress], None],
-) -> Retriever:
-    """An index that is of the language and the kind that are asked for, or one made of documents."""
-    Source(path).check()
-    path = expanded(path)
-    if is_index(path):
-        index = open_index(path)
-        made_with, kind = index.manifest.settings["language"], index.manifest.settings["kind"]
-        if language is not None and language_code(language) != made_with:
-            raise ConfigurationError(
-                f"the index {path} was made with the language {made_with}: leave --language out, "
-                f"or make it again with reground index --language {language}"
-            )
-        if retrieval is not None and preset(retrieval).kind != kind:
-            raise ConfigurationError(
-                f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {preset(retrieval).kind}: "
-                f"give the documents, or make it again with reground index --retrieval {retrieval}"
-            )
-        return index
-    settings = default_settings(retrieval)
-    settings = settings if language is None else replace(settings, language=language)
-    out = cached_index_path(path, settings)
-    report = build_index(path, out, settings, progress=on_index)
-    if on_report is not None:
-        on_report(report)
-    return open_index(out)
-
-
-def is_index(corpus: Path) -> bool:
-    """Whether a corpus is an index, and not documents."""
-    return holds_index(expanded(corpus))
-
-
-def default_settings(retrieval: str | None = None) -> IndexSettings:
-    """The settings of a preset, bm25 by default, with chunks so short that a small model can read several of them."""
-    return preset(retrieval or "bm25").settings()
 
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
@@ -320,18 +308,6 @@ def names_other(options: object) -> bool:
     return named in (["web"], ["retriever"])
 
 
-def elsewhere(options: object, questions: Iterable[str] = ()) -> Retriever | None:
-    """The web or the retriever that the options name; None where they name none, so that documents are searched.
-
-    Raises ConfigurationError for an unknown name, a missing key, or where two things are to be searched.
-    """
-    if not isinstance(options, Web) or not names_other(options):
-        return None
-    if options.retriever is not None:
-        return own_retriever(options.retriever)
-    return _web(str(options.web), options, list(questions))
-
-
 def own_retriever(spec: str) -> Retriever:
     """A retriever from a .py file or of a plug-in. Raises ConfigurationError."""
     name, _, argument = spec.partition(":")
@@ -349,7 +325,9 @@ def own_retriever(spec: str) -> Retriever:
     return made
 
 
-def _web(spec: str, options: Web, measured: list[str]) -> Retriever:
+def _web(options: Web, measured: Sequence[str]) -> Retriever:
+    """The web. measured: questions of a measurement; pages that hold one of them are never given."""
+    spec = str(options.web)
     if spec.startswith(FROZEN):
         from reground.web.frozen import FrozenRetriever
 

@@ -1,19 +1,26 @@
-"""Every option, defined once for the command line, the configuration file and Python.
+"""Every option, written once for the command line, the configuration file and Python; and how its field is read.
 
-Each class holds the options of one subject. A command's order combines several of them. The text under a field is its
-only description: `app.signature` reads it for the help, for `reground.ask` and for the reference. A field's metadata
-says what the command line cannot infer from its name and type (`app.cli.flags.Look`).
+Each class holds the options of one subject, and a command's options combine several of them. The text under a field is
+its only description: help, `reground.ask` and the reference show it. A field's metadata says what the command line
+cannot infer from its name and type (`app.cli.flags.Option`).
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
+import sys
+import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
 from reground.core.run import Observer
@@ -21,20 +28,126 @@ from reground.evaluation.questions import MEASURED, Questions, Sample
 from reground.models.options import ModelOptions
 from reground.retrieval.settings import IndexReport, Progress
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Options = TypeVar("Options")
+
 DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
 """The smallest model that answers most of the demo's questions; docs/reproduction/reader.md has the measurements."""
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
 
-_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST, _PAIRS = (
-    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost", "Blind pairs")
+_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST, _PAIRS, _BUDGET = (
+    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost", "Blind pairs", "Budget")
 )
-_BUDGET = {"prefix": "budget_", "min": 1, "panel": "Budget"}
+_BUDGET |= {"prefix": "budget_"}
 _FILE = {"file": True}
 _PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
 """A model's name, a model, or a function from prompt to reply."""
+
+
+def field_names(cls: type) -> list[str]:
+    """The fields of a dataclass or a pydantic model: first those of its bases, from left to right, then its own.
+
+    Empty for any other class.
+    """
+    inherited = [name for base in cls.__bases__ for name in field_names(base)]
+    own = getattr(cls, "__dataclass_fields__", None) or getattr(cls, "model_fields", {})
+    return list(dict.fromkeys([*inherited, *own]))
+
+
+@cache
+def meanings(cls: type) -> dict[str, str]:
+    """The description of each field of a dataclass or a pydantic model, in one line. Fields without one are left out.
+
+    A description is the text under the field, as below, or the entry `name: text` in the docstring of the class, as in
+    the methods. A class overrides its bases. Texts under fields need the source file.
+    """
+    names, texts = field_names(cls), dict[str, str]()
+    for base in reversed(cls.__mro__):
+        if not inspect.get_annotations(base).keys().isdisjoint(names):
+            file = getattr(sys.modules.get(base.__module__), "__file__", None)
+            texts |= _entries(base.__doc__ or "", names) | _under_fields(file).get(base.__name__, {})
+    return {name: " ".join(texts[name].split()) for name in names if name in texts}
+
+
+def _entries(docstring: str, names: list[str]) -> dict[str, str]:
+    """The entries `name: text` and `name, name: text`; an entry ends with its paragraph."""
+    if not any(f"{name}: " in docstring for name in names):
+        return {}
+    one = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    parts = re.split(rf"(?:^|(?<=\s))((?:{one})(?:, (?:{one}))*): ", docstring)
+    return {
+        name: text.partition("\n\n")[0]
+        for several, text in zip(parts[1::2], parts[2::2], strict=True)
+        for name in several.split(", ")
+    }
+
+
+@cache
+def _under_fields(file: str | None) -> dict[str, dict[str, str]]:
+    """The texts under the fields of each class of a source file; none if there is no such file."""
+    try:
+        module = ast.parse(Path(file or "").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    return {
+        node.name: {
+            each.target.id: text.value.value
+            for each, text in pairwise(node.body)
+            if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+            if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+        }
+        for node in module.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def spread(options: Callable[P, Options]) -> Callable[[Callable[[Options], T]], Callable[P, T]]:
+    """Let a function of one dataclass take its fields as keywords. Their types and help come from the dataclass."""
+    cls: Any = options
+    fields = inspect.signature(cls).parameters
+    texts = (f"{name}: {text}" for name, text in meanings(cls).items())
+    meaning = "\n".join(textwrap.fill(text, 116, subsequent_indent="    ") for text in texts)
+
+    def decorated(function: Callable[[Options], T]) -> Callable[P, T]:
+        def filled(*args: P.args, **named: P.kwargs) -> Options:
+            for name in named:
+                if name not in fields:
+                    raise TypeError(f"{function.__name__}() takes no {name!r}; {did_you_mean(name, fields)}")
+            return options(*args, **named)
+
+        def called(*args: P.args, **named: P.kwargs) -> T:
+            return function(filled(*args, **named))
+
+        async def awaited(*args: P.args, **named: P.kwargs) -> Any:
+            return await function(filled(*args, **named))  # type: ignore[misc]
+
+        result: Any = awaited if inspect.iscoroutinefunction(function) else called
+        result.__name__ = result.__qualname__ = function.__name__
+        result.__doc__ = f"{inspect.getdoc(function)}\n\n{meaning}"
+        parameters = (fields[name] for name in field_names(cls))
+        result.__signature__ = inspect.Signature(sorted(parameters, key=lambda each: each.kind))
+        return result  # type: ignore[no-any-return]
+
+    return decorated
+
+
+def from_mapping(kind: type[T], values: Mapping[Any, Any], what: str) -> T:
+    """Build a dataclass or a pydantic model from named values, ignoring None. Raises ConfigurationError."""
+    known = field_names(kind)
+    for key in values:
+        if key not in known:
+            raise ConfigurationError(f"{what} has no {key!r}; {did_you_mean(str(key), known)}")
+    named = {key: value for key, value in values.items() if value is not None}
+    try:
+        return kind(**named)
+    except (TypeError, ValueError) as error:
+        reasons = getattr(error, "errors", None)
+        why = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in reasons()) if reasons is not None else str(error)
+        raise ConfigurationError(f"{what} cannot be {named!r}: {why}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,32 +159,23 @@ class Language:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reranking:
-    """How documents are searched, and the order of what is found."""
+class Searching(Language):
+    """How documents are read and searched, and the order of the results."""
 
     retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_RERANK)
     """How documents are searched: bm25 (words), hybrid (words and the vectors of a small model) or best (hybrid,
     reranked by links); hybrid and best need the extra hybrid. By default words, reranked by links for an answer, and
     not reranked in evaluations."""
-
     rerank: str | None = field(default=None, metadata=_RERANK)
     """Put what a search finds into a better order: links (titles that the question or the best documents name),
     links:FOLDER, critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
-
     rerank_depth: int | None = field(default=None, metadata={"min": 1, **_FILE, **_RERANK})
     """The number of first passages that are reranked; 30 by default for links, 20 for the others."""
-
     rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_FILE, **_RERANK})
     """The most tokens of a query and a passage that a cross-encoder reads; 128 by default. Fewer take less time."""
-
     rerank_by: Literal["fused", "score"] = field(default="fused", metadata={**_FILE, **_RERANK})
     """Order by the reranker's score alone, or fused with the first order by reciprocal rank; links are always by
     score."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Searching(Language, Reranking):
-    """How documents are read and searched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,18 +193,14 @@ class Web:
     retriever: str | None = field(default=None, metadata=_WEB)
     """Search with a retriever of your own: FILE.py:NAME, where NAME is a retriever or a function or class that makes
     one, or the name of a plug-in, NAME or NAME:ARGUMENT."""
-
     web: str | None = field(default=None, metadata=_WEB)
     """Search the web instead of documents: an engine (searxng:URL, brave, serper, tavily, exa, ddgs, searchr1:URL), a
     plug-in, several with commas between them, of which the first that answers is taken, or frozen:FILE, a snapshot."""
-
     web_read: Literal["snippets", "pages", "first"] = field(default="pages", metadata={**_FILE, **_WEB})
     """What of the results is read: snippets, as the engine shows them; pages, of each the part that is closest to the
     query; or the first page that can be read, in pieces of 1,500 tokens, as in RAT."""
-
     web_words: int = field(default=200, metadata={"min": 1, **_FILE, **_WEB})
     """The most words that are read of a page."""
-
     web_network: list[str] | None = field(default=None, metadata={**_FILE, **_WEB})
     """A network of your own, such as 10.1.0.0/16, whose pages may be fetched; else only public addresses are."""
 
@@ -113,10 +213,8 @@ class Cluster:
     """Answer the questions in workers of Ray (the extra ray): local starts them on this machine, auto takes the cluster
     that runs here or that RAY_ADDRESS names, HOST:PORT the one there. --concurrency and the limits on what is asked of
     a server are shared out over the workers."""
-
     ray_workers: int | None = field(default=None, metadata={"min": 1, **_CLUSTER})
     """The number of workers; by default one for each of the cluster's CPUs, and at most --concurrency."""
-
     ray_cpus: float = field(default=1.0, metadata={"min": 0.01, **_FILE, **_CLUSTER})
     """The CPUs that Ray keeps free for each worker; less than 1 puts several on one."""
 
@@ -137,15 +235,6 @@ class ModelName:
     model: AnyModel = DEFAULT_MODEL
     """provider/model; see `reground models`. In Python also a function from prompt to reply, plain or async, or your
     own LanguageModel."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rewriter:
-    """The model that rewrites queries."""
-
-    rewriter: AnyModel | None = field(default=None, metadata=_MODEL)
-    """The model (provider/model) that rewrites queries, for methods that have a rewriter. It uses the same server
-    options. By default --model rewrites them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,25 +294,25 @@ class Work(ModelName, Searching):
     )
     """A folder of documents, a JSONL file, or an index. In Python also your own Retriever, or a list of texts, passages
     and paths."""
-
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set", "metavar": "KEY=VALUE"})
     """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A value set here is never
     changed."""
-
     model_options: ModelOptions | Mapping[str, Any] | None = field(default=None, metadata=_MODEL)
     """Where and how to reach the model."""
-
     budget: Budget | int | Mapping[str, Any] | None = field(default=None, metadata=_BUDGET)
     """The most that one question may cost; a plain number means tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planning(Work):
-    """The critics of methods that plan."""
+class Helped(Work):
+    """The helper models of methods."""
 
     critic: str | None = None
     """The critics of a planning method: prompted, random, first, trained:FOLDER or fixed:STATE=GOAL,...; for single
     kinds doc=trained:FOLDER,subgoal=prompted. It is the setting `critic` under another name."""
+    rewriter: AnyModel | None = field(default=None, metadata=_MODEL)
+    """The model (provider/model) that rewrites queries, for methods that have a rewriter. It uses the same server
+    options. By default --model rewrites them."""
 
     def __post_init__(self) -> None:
         if self.critic is not None:
@@ -231,38 +320,29 @@ class Planning(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Planning, Rewriter, Fresh, Web):
+class Ask(MethodName, Helped, Fresh, Web):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
     """The question."""
-
     form: str | None = None
     """The form of the answer: text, phrase, choice, number, program, pal, plan or article; else the method's own."""
-
     support: str = "words"
     """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
     cross-encoder:NAME or embedding:NAME; model, which asks the answering model, within the budget; or none."""
-
     support_threshold: float | None = field(default=None, metadata=_FILE)
     """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
     or for embeddings a cosine, 0.65 by default."""
-
     trace: Path | str | None = None
     """Append the trajectory to this JSONL file."""
-
     seed: int | None = None
     """The seed for sampled calls, in methods that sample; by default the model draws its own."""
-
     home: Path | None = field(default=None, metadata=_PYTHON)
     """The folder for runs; the user's state folder by default."""
-
     observer: Observer | None = field(default=None, metadata=_PYTHON)
     """Called with every event while the method works."""
-
     on_index: Callable[[Progress], None] | None = field(default=None, metadata=_PYTHON)
     """Called with progress while the corpus is indexed."""
-
     on_report: Callable[[IndexReport], None] | None = field(default=None, metadata=_PYTHON)
     """Called with the report of the indexing, before the method begins."""
 
@@ -277,7 +357,6 @@ class Chat(Ask):
 
     conversation: Path | None = None
     """Keep the conversation in this JSONL file; by default in a new file in the user's state folder."""
-
     resume: bool = False
     """Take up the conversation of --conversation, or else the last one. A question that was cut short goes on where it
     stopped."""
@@ -289,12 +368,10 @@ class Demo(MethodName, ModelName, Fresh, Served):
 
     question: str | None = field(default=None, metadata={"argument": True})
     """The number of one of its 20 questions, 2 by default; or your own question about the demo's articles."""
-
     model: str = DEFAULT_MODEL
 
     every: bool = field(default=False, metadata={"name": "--all"})
     """Ask all 20 questions and say how many were right."""
-
     listed: bool = field(default=False, metadata={"name": "--list"})
     """List the 20 questions and their answers, and ask none."""
 
@@ -305,29 +382,21 @@ class Index(Language, Data, Served):
 
     source: Path = field(metadata={"argument": True})
     """A folder of documents, a JSONL file or a BEIR folder."""
-
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """The folder for the index. With --report it may be left out: the index that `ask` keeps is brought up to date."""
-
     report: bool = False
     """List every file that was not read, or only in part, and why."""
-
     retrieval: Literal["bm25", "hybrid", "best"] | None = None
     """The kind of index and the embedding model by a name, as `ask --retrieval` has it."""
-
     kind: str = "bm25"
     """The kind of index: bm25, dense or hybrid."""
-
     chunk_tokens: int = field(default=2000, metadata={"min": 16})
     """The most tokens in one chunk."""
-
     overlap: int = field(default=100, metadata={"min": 0, **_FILE})
     """Tokens that neighbouring chunks share."""
-
     embedder: str | None = None
     """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or
     st/<model>."""
-
     decontaminate: list[str] | None = field(default=None, metadata={"metavar": "TASK"})
     """Drop chunks that contain solutions of this benchmark; may be repeated."""
 
@@ -338,19 +407,14 @@ class Retrieve(Documents, Web):
 
     corpus: Path | None = field(default=None, metadata={"short": "-c"})
     """A folder of documents, a JSONL file, or an index."""
-
     query: str | None = field(default=None, metadata={"argument": True})
     """The query; or --queries."""
-
     queries: Path | None = None
     """A file of queries, one a line: an id, a tab and the query; or JSONL with id and query."""
-
     k: int = field(default=10, metadata={"short": "-k", "min": 1})
     """The most passages of a query."""
-
     concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
     """Queries in work at once."""
-
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """Write a TREC run to this file. With --queries and without it, the run is printed."""
 
@@ -361,33 +425,24 @@ class Offering(Searching, Web):
 
     method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m"})
     """A method's name, or name+preset. May be repeated; the first is the default."""
-
     model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL])
     """provider/model; see `reground models`. May be repeated; the first is the default. none searches documents alone,
     for POST /retrieve."""
-
     corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
     """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default
     the folder's own. May be repeated; the first is the default."""
-
     settings: Mapping[str, object] = field(default_factory=dict, metadata={"name": "--set", "metavar": "KEY=VALUE"})
     """A setting of the methods that have it, e.g. k=3, or of one method: rag.k=3. May be repeated."""
-
     model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
     """Where and how to reach the models."""
-
     budget: Budget = field(default_factory=Budget, metadata=_BUDGET)
     """The most that one question may cost, whatever a request asks for."""
-
     support: str = "words"
     """How the sentences of an answer are checked against the passages, as in `ask`; or none."""
-
     concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
     """Questions in work at once."""
-
     waiting: int = field(default=64, metadata={"min": 0, **_FILE})
     """Questions that may wait for their turn; further ones are refused."""
-
     home: Path | None = field(default=None, metadata=_FILE)
     """The folder for runs; the user's state folder by default. A question that was answered before is replayed."""
 
@@ -398,30 +453,22 @@ class Serve(Offering):
 
     host: str = "127.0.0.1"
     """The address to listen at; by default this machine alone can reach it. Another one needs keys, or --no-keys."""
-
     port: int = field(default=8000, metadata={"min": 0})
     """The port; 0 takes a free one."""
-
     keys: Path | None = None
     """The file of API keys, as --new-key writes it; by default keys.jsonl in the user's configuration folder. Where it
     has a key, every request needs one."""
-
     no_keys: bool = False
     """Ask for no key, whoever can reach the address."""
-
     allow_origin: list[str] | None = field(default=None, metadata=_FILE)
     """A web page's origin that may ask from a browser, such as https://chat.example.org; or *."""
-
     keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
     """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
     answered and paid for again. Runs of other commands stay."""
-
     max_body: int = field(default=4, metadata={"min": 1, **_FILE})
     """The largest body of a request, in MiB."""
-
     heartbeat: float = field(default=10.0, metadata={"min": 0.05, **_FILE})
     """Seconds without news after which a stream gets a comment, so that nothing between takes it for dead."""
-
     grace: float = field(default=30.0, metadata={"min": 0, **_FILE})
     """After SIGTERM, how long questions in work may take to their end; then they are cancelled."""
 
@@ -432,10 +479,8 @@ class Mcp(Offering):
 
     http: bool = False
     """Serve by streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input and output."""
-
     port: int = field(default=8766, metadata={"min": 0})
     """The port for --http; 0 takes a free one."""
-
     result_tokens: int = field(default=2000, metadata={"min": 1, **_FILE})
     """The most tokens of a tool's result, as estimated, where a call asks for no other number; at least 300."""
 
@@ -446,16 +491,12 @@ class View:
 
     place: Path = field(kw_only=False, metadata={"argument": True})
     """A run folder or a folder of runs, or a trajectory file (JSONL)."""
-
     host: str = "127.0.0.1"
     """The address to listen at; by default this machine alone can reach it."""
-
     port: int = field(default=0, metadata={"min": 0})
     """The port; 0 takes a free one."""
-
     open: bool = field(default=True, metadata={"name": "--open/--no-open"})
     """Open the page in the browser."""
-
     export: Path | None = None
     """Write the page with all questions to this HTML file, which needs no server, and end."""
 
@@ -466,16 +507,12 @@ class Benchmark(Data, Documents, Work, Sample):
 
     task: str = field(metadata={"short": "-t"})
     """A benchmark's name, or scheme:DIR."""
-
     model: str = DEFAULT_MODEL
     """provider/model; see `reground models`."""
-
     sandbox: str = field(default="bubblewrap", metadata=_FILE)
     """The sandbox that runs generated code: bubblewrap or docker."""
-
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """The folder of the run; a folder in ./runs by default."""
-
     settings: Mapping[str, object] = field(default_factory=dict)
     model_options: ModelOptions = field(default_factory=ModelOptions)
     budget: Budget = field(default_factory=Budget)
@@ -499,31 +536,25 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring(Benchmark, Planning, Questions, Rewriter, Results, Web, Cluster):
+class Measuring(Benchmark, Helped, Questions, Results, Web, Cluster):
     """The options that `eval` and `compare` share."""
 
     task: str = field(default="", metadata={"short": "-t"})
     """A benchmark's name, or scheme:DIR."""
-
     questions: Path | None = None
     """Questions of your own instead of a benchmark: JSONL or CSV with question, answer (or answers), and perhaps id and
     passages. All are taken unless --limit says otherwise."""
-
     limit: int | None = None
     """The number of questions, drawn by the seed; 0 means all. The default is 100, or all questions of --ids or
     --questions."""
-
     rewriter: str | None = None
 
     judge: str | None = field(default=None, metadata=_MODEL)
     """The model (provider/model) that rates long answers. It uses the same server options."""
-
     dry_run: bool = field(default=False, metadata=_COST)
     """Print the estimated cost and stop."""
-
     speed: float | None = field(default=None, metadata={"min": 0.001, **_FILE, **_COST})
     """Tokens per second, to estimate the time."""
-
     yes: bool = field(default=False, metadata={"short": "-y", **_COST})
     """Do not ask for confirmation before spending more than 1 USD."""
 
@@ -547,19 +578,15 @@ class Compare(Measuring, Baseline):
     preset: str | None = None
     """Experiments instead of a task: the papers' tables. paper-claims, or those of one paper: rat-claims,
     rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
-
     methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
     """The methods to compare, separated by commas."""
-
     budgets: str | None = field(default=None, metadata={"short": "-b"})
     """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget. The default is 1k,2k,4k, or a
     preset's own."""
-
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
 
     tune: int = field(default=0, metadata={"min": 0})
     """Choose each method's size on this number of training questions; 0 takes the largest that is expected to fit."""
-
     tune_task: str | None = field(default=None, metadata=_FILE)
     """The training split to tune on; the task's own by default."""
 
@@ -570,10 +597,8 @@ class Report(Baseline, Results):
 
     folders: list[Path] = field(metadata={"argument": True})
     """Run folders, or folders that contain run folders."""
-
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """The folder for report.md and the plots; the first folder by default."""
-
     by: str | None = None
     """Also group the results by this field of the questions' metadata."""
 
@@ -584,37 +609,26 @@ class Judging(Data):
 
     folders: list[Path] = field(metadata={"argument": True})
     """Run folders, or folders that contain run folders."""
-
     judges: str = field(default="", metadata={"short": "-j"})
     """The models (provider/model) that rate the answers, separated by commas."""
-
     page: Path | None = field(default=None, metadata=_PAIRS)
     """Write a page to this file on which people compare two answers at a time, not knowing whose they are, and stop."""
-
     votes: list[Path] = field(default_factory=list, metadata=_PAIRS)
     """A file of votes that somebody saved on such a page. May be repeated; judges compare the pairs too."""
-
     pairs: bool = field(default=False, metadata=_PAIRS)
     """Let the judges compare two answers at a time, without people."""
-
     seed: int = field(default=0, metadata=_PAIRS)
     """Draws the order of the page's pairs, and which answer is A."""
-
     tasks: str = ""
     """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
-
     people: Path | None = None
     """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
-
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """The folder for judges.md or pairs.md and the judges' replies; the first folder by default."""
-
     concurrency: int = field(default=8, metadata={"min": 1})
     """Answers in work at once."""
-
     dry_run: bool = False
     """Print the number of answers to rate and stop."""
-
     model_options: ModelOptions = field(default_factory=ModelOptions)
     """Where and how to reach the models."""
 
@@ -625,28 +639,20 @@ class Propose(Language, Fresh):
 
     corpus: Path = field(metadata={"short": "-c"})
     """A folder of documents or a JSONL file."""
-
     out: Path = field(default=Path("questions.jsonl"), metadata={"short": "-o"})
     """The file for the questions, one a line. A file that was edited is never replaced."""
-
     count: int = field(default=50, metadata={"short": "-n", "min": 1})
     """How many questions to propose."""
-
     tries: int | None = field(default=None, metadata={"min": 1, **_FILE})
     """The most pairs of passages to try; ten for each question by default."""
-
     seed: int = 0
     """Draws the pairs of passages."""
-
     concurrency: int = field(default=4, metadata={"short": "-j", "min": 1})
     """Pairs in work at once."""
-
     model: str = DEFAULT_MODEL
     """provider/model; see `reground models`."""
-
     model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
     """Where and how to reach the model."""
-
     budget: Budget = field(default_factory=Budget, metadata=_BUDGET)
     """The most that all questions together may cost."""
 
@@ -657,17 +663,13 @@ class Trees(Benchmark):
 
     limit: int = 20
     """The number of questions, drawn by the seed; 0 means all."""
-
     concurrency: int = 4
 
     simulations: int = field(default=32, metadata={"min": 1, **_SEARCH})
     """Simulations per tree."""
-
     in_flight: int = field(default=4, metadata={"min": 1, **_FILE, **_SEARCH})
     """Simulations of one tree that run at once."""
-
     exploration: float = field(default=2**0.5, metadata={"min": 0, **_FILE, **_SEARCH})
     """The constant c of UCB1: a higher value explores untried moves more."""
-
     rollout: Literal["answer", "first"] = field(default="answer", metadata={**_FILE, **_SEARCH})
     """How a simulation ends: answer forces the answer at once; first plans on with the first candidate each time."""

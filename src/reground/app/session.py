@@ -18,22 +18,20 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 from reground.app import catalogue
 from reground.app.documents import Source, check_reranker, close, names_other, open_source
-from reground.app.identity import identity
-from reground.app.options import Ask, Searching
+from reground.app.options import Ask, Searching, from_mapping, spread
 from reground.app.result import Result, empty_answer
-from reground.app.run_folder import Hold, alone, in_use
-from reground.app.signature import as_budget, as_form, as_model, as_options, spread
-from reground.app.support import Check, check_support, known, open_check, with_support
-from reground.core.answers import AnswerForm
+from reground.app.runs import Hold, alone, identity, in_use
+from reground.app.support import Check, check_support, open_check, with_support
+from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
-from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
+from reground.core.errors import ConfigurationError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import replace_lines
 from reground.core.journal import SqliteJournal
@@ -43,7 +41,8 @@ from reground.core.paths import expanded, runs_dir
 from reground.core.programs import Sandbox
 from reground.core.run import Observer, Run
 from reground.core.trajectory import Failure, append_trajectory, write_trajectories
-from reground.critics import load, of_files, own_models
+from reground.critics import OTHERWISE, Critics, load, of_files, own_models
+from reground.models.function import FunctionModel
 from reground.models.options import ModelOptions
 from reground.models.pull import pull
 from reground.retrieval.settings import IndexReport, Progress
@@ -51,6 +50,7 @@ from reground.sandbox import find_sandbox
 
 Model = str | LanguageModel
 Settings = Mapping[str, object]
+Load = Callable[[str, ModelOptions], LanguageModel]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Offer:
 class Setup:
     """What a session opens. Raises ConfigurationError or DataError for what cannot be opened or fits nothing.
 
-    search: how documents are searched. methods: as they are listed (`catalogue.named`). models: by name, to be loaded
+    search: how documents are searched. methods: as they are listed (`catalogue.method`). models: by name, to be loaded
     or open. sources: what is searched, by name. settings: of each method. support, threshold: how the sentences of an
     answer are checked. trace: a file to which trajectories are appended. sandbox: its kind, where one is needed.
     runs_code: whether answers are programs, whatever the methods need.
@@ -96,9 +96,11 @@ class Setup:
         for source in self.sources.values():
             source.check()
         for method in self.methods:
-            if not self.sources and "retriever" in catalogue.needs(method):
+            listed = catalogue.method(method)
+            if not self.sources and "retriever" in listed.needs:
                 raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR or --web ENGINE")
-            catalogue.check_settings(method, self.settings.get(method, {}))
+            settings = self.settings.get(method, {})
+            listed.read({key: value for key, value in settings.items() if key != "critics"})  # these are open objects
         for name in self.names_of_models:
             catalogue.provider_module(name)
         for model in (*self.models.values(), self.rewriter):
@@ -110,7 +112,7 @@ class Setup:
     @cached_property
     def names_of_models(self) -> tuple[str, ...]:
         """Every model that is given by its name, those of critics too."""
-        critics = chain.from_iterable(critic_models(each) for each in self.settings.values())
+        critics = chain.from_iterable(critics_of(each)[1] for each in self.settings.values())
         given = (*self.models.values(), self.rewriter, self.judge, *critics)
         return tuple(dict.fromkeys(each for each in given if isinstance(each, str)))
 
@@ -133,14 +135,18 @@ class Setup:
     @property
     def needs_sandbox(self) -> bool:
         """Whether programs are run."""
-        return self.runs_code or any("sandbox" in catalogue.needs(method) for method in self.methods)
+        return self.runs_code or any("sandbox" in catalogue.method(method).needs for method in self.methods)
 
 
 def setup_of(options: Ask) -> Setup:
     """What the options of one question, or of one conversation, open. Raises ConfigurationError, DataError."""
-    model_options = as_options(options.model_options) or ModelOptions()
-    as_form(options.form)
-    method, model = catalogue.named(options.method), as_model(options.model, model_options)
+    model_options = options.model_options if options.model_options is not None else ModelOptions()
+    if isinstance(model_options, Mapping):
+        model_options = from_mapping(ModelOptions, model_options, "model_options")
+    elif not isinstance(model_options, ModelOptions):
+        raise ConfigurationError(f"model_options are reground.models.options.ModelOptions(...), not {model_options!r}")
+    _form(options.form)
+    method, model = catalogue.method(options.method).name, _model(options.model, model_options)
     if names_other(options):
         sources = {"web" if options.web is not None else "own": Source()}
     else:
@@ -151,9 +157,9 @@ def setup_of(options: Ask) -> Setup:
         models={model if isinstance(model, str) else model.name: model},
         sources=sources,
         settings={method: options.settings or {}},
-        rewriter=None if options.rewriter is None else as_model(options.rewriter, model_options),
+        rewriter=None if options.rewriter is None else _model(options.rewriter, model_options),
         model_options=model_options,
-        budget=as_budget(options.budget),
+        budget=_budget(options.budget),
         support=options.support,
         threshold=options.support_threshold,
         trace=None if options.trace is None else expanded(Path(options.trace)),
@@ -161,8 +167,36 @@ def setup_of(options: Ask) -> Setup:
     )
 
 
-def _ignore(what: str, done: int, total: int | None) -> None:
-    """Tell nobody of a download."""
+def _form(name: str | None) -> AnswerForm | None:
+    """The answer form of this name. Raises ConfigurationError for an unknown one."""
+    if name is not None and name not in FORMS:
+        raise ConfigurationError(f"no answer form is called {name!r}; {did_you_mean(name, FORMS)}")
+    return None if name is None else FORMS[name]
+
+
+def _model(model: object, options: ModelOptions) -> Model:
+    """A model's name or a language model; a function from prompt to reply is wrapped. Raises ConfigurationError."""
+    if isinstance(model, str | LanguageModel):
+        return model
+    if callable(model) and not isinstance(model, type):
+        return FunctionModel(model, price=options.price)
+    raise ConfigurationError(
+        "a model is 'provider/model', a function from prompt to reply, "
+        f"or an object with a name and generate(), not {model!r}"
+    )
+
+
+def _budget(limits: object) -> Budget | None:
+    """A whole number means tokens, a mapping names limits. Raises ConfigurationError for anything else."""
+    if limits is None or isinstance(limits, Budget):
+        return limits
+    if isinstance(limits, int) and not isinstance(limits, bool):
+        return Budget(tokens=limits)
+    if isinstance(limits, Mapping):
+        return from_mapping(Budget, limits, "budget")
+    raise ConfigurationError(
+        f"a budget is a number of tokens or Budget(tokens=..., calls=..., seconds=..., usd=...), not {limits!r}"
+    )
 
 
 @dataclass(frozen=True)
@@ -173,37 +207,30 @@ class Opening:
     are indexed. on_report: of what came of it.
     """
 
-    on_pull: Callable[[str, int, int | None], None] = _ignore
+    on_pull: Callable[[str, int, int | None], None] | None = None
     on_index: Callable[[Progress], None] | None = None
     on_report: Callable[[IndexReport], None] | None = None
 
 
+@dataclass
 class Session:
     """What a setup names, open, and the questions asked of it.
 
-    models, retrievers: open, by their names in the setup. settings: those of a method with a model, with open critics;
-    the setup's otherwise. checks: of the sentences of an answer, by model. reports: of the indexing, by source.
+    models, retrievers: open, by their names in the setup. critics: open ones, by method and model, where names would
+    say too little in a run's identity. checks: of the sentences of an answer, by model. reports: of the indexing, by
+    source.
     """
 
-    def __init__(
-        self,
-        setup: Setup,
-        models: Mapping[str, LanguageModel],
-        retrievers: Mapping[str, Retriever] | None = None,
-        *,
-        rewriter: LanguageModel | None = None,
-        judge: LanguageModel | None = None,
-        sandbox: Sandbox | None = None,
-        settings: Mapping[tuple[str, str], Settings] | None = None,
-        checks: Mapping[str, Check | None] | None = None,
-        reports: Mapping[str, Sequence[IndexReport]] | None = None,
-    ) -> None:
-        self.setup = setup
-        self.offers = setup.offers
-        self.models, self.retrievers = dict(models), dict(retrievers or {})
-        self.rewriter, self.judge, self.sandbox = rewriter, judge, sandbox
-        self._settings, self._checks, self._reports = settings or {}, checks or {}, reports or {}
-        self._built: dict[tuple[str, str | None], tuple[Method, dict[str, Any]]] = {}
+    setup: Setup
+    models: Mapping[str, LanguageModel]
+    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
+    rewriter: LanguageModel | None = None
+    judge: LanguageModel | None = None
+    sandbox: Sandbox | None = None
+    critics: Mapping[tuple[str, str], Critics] = field(default_factory=dict)
+    checks: Mapping[str, Check | None] = field(default_factory=dict)
+    reports: Mapping[str, Sequence[IndexReport]] = field(default_factory=dict)
+    _built: dict[tuple[str, str | None], tuple[Method, dict[str, Any]]] = field(default_factory=dict, init=False)
 
     @classmethod
     @asynccontextmanager
@@ -212,33 +239,36 @@ class Session:
         setup = options if isinstance(options, Setup) else setup_of(options)
         opening, how = opening or Opening(), setup.model_options
         async with AsyncExitStack() as opened:
+
+            def loaded(model: Model, load: Load = catalogue.load_model) -> LanguageModel:
+                open_model = load(model, how) if isinstance(model, str) else model
+                opened.push_async_callback(close, open_model)
+                return open_model
+
             # The web needs no indexing, so what is wrong with its engine is told before a model is downloaded.
             web = any(source.place is None for source in setup.sources.values())
             searched = await _open_sources(setup, opening, opened) if web else None
             await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
-            models = {name: _loaded(each, how, opened) for name, each in setup.models.items()}
-            rewriter = _loaded(setup.rewriter, how, opened, catalogue.load_rewriter) if setup.rewriter else None
-            judge = _loaded(setup.judge, how, opened) if setup.judge else None
+            models = {name: loaded(each) for name, each in setup.models.items()}
+            rewriter = loaded(setup.rewriter, catalogue.load_rewriter) if setup.rewriter else None
+            judge = loaded(setup.judge) if setup.judge else None
             retrievers, reports = searched or await _open_sources(setup, opening, opened)
             sandbox = None
             if setup.needs_sandbox:
                 sandbox = await asyncio.to_thread(find_sandbox, setup.sandbox, packages=setup.runs_code)
-            settings = {
-                (method, name): open_critics(setup.settings.get(method, {}), how, opened, model)
-                for method in setup.methods
+            critics = {}
+            for method, name in product(setup.methods, models):
+                spec, own = critics_of(setup.settings.get(method, {}))
+                if own or of_files(spec):
+                    judges = {each: loaded(each, catalogue.load_rewriter) for each in own}
+                    critics[method, name] = load(spec, model=models[name], own=judges)
+            # only a check by the model that wrote the answer is another for every model
+            shared = None if setup.support == "model" else open_check(setup.support, setup.threshold, None, opened)
+            checks = {
+                name: shared or open_check(setup.support, setup.threshold, model, opened)
                 for name, model in models.items()
             }
-            yield cls(
-                setup,
-                models,
-                retrievers,
-                rewriter=rewriter,
-                judge=judge,
-                sandbox=sandbox,
-                settings=settings,
-                checks=_open_checks(setup, models, opened),
-                reports=reports,
-            )
+            yield cls(setup, models, retrievers, rewriter, judge, sandbox, critics, checks, reports)
 
     def method(
         self,
@@ -261,8 +291,9 @@ class Session:
         )
 
     def settings(self, name: str, model: str) -> Settings:
-        """The settings of a method with a model."""
-        return self._settings.get((name, model), self.setup.settings.get(name, {}))
+        """The settings of a method with a model, with its open critics if there are any."""
+        critics = self.critics.get((name, model))
+        return {**self.setup.settings.get(name, {}), **({} if critics is None else {"critics": critics})}
 
     def identity(self, name: str, method: Method, model: str, corpus: str | None) -> dict[str, Any]:
         """What identifies the runs of a method, apart from their questions."""
@@ -295,7 +326,7 @@ class Session:
         and pays for no call twice; a finished run is replayed. Raises what kept the method from an answer.
         """
         question = checked_question(question)
-        offer = offer if offer is not None else next(iter(self.offers.values()))
+        offer = offer if offer is not None else next(iter(self.setup.offers.values()))
         method, named = self._ready(offer, form)
         config = {"question": question, "form": form, "seed": seed, **named}
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
@@ -319,7 +350,7 @@ class Session:
                             method,
                             run,
                             spec=self.setup.support,
-                            check=self._checks.get(offer.model),
+                            check=self.checks.get(offer.model),
                             language=self.setup.search.language,
                             folder=self._folder(offer),
                         )
@@ -331,7 +362,7 @@ class Session:
         """The method of an offer, and what identifies its runs. A method holds nothing of a question: one does for
         all."""
         if (offer.name, form) not in self._built:
-            method = self.method(offer.method, offer.model, offer.corpus, as_form(form))
+            method = self.method(offer.method, offer.model, offer.corpus, _form(form))
             named = self.identity(offer.method, method, offer.model, offer.corpus)
             named["settings"] = named.pop("method_settings")  # the name in the config.json of an evaluation
             self._built[offer.name, form] = method, named
@@ -345,7 +376,7 @@ class Session:
     def _result(self, solved: Solved, offer: Offer, path: Path) -> Result:
         """Write the trajectory and return the result. Raises the error that left the question without an answer."""
         trajectory, error, trace = solved.trajectory, solved.error, self.setup.trace
-        reports = self._reports.get(offer.corpus or "", ())
+        reports = self.reports.get(offer.corpus or "", ())
         empty = empty_answer(trajectory)
         if empty is not None:
             error = empty
@@ -439,7 +470,7 @@ def _finish(work: Coroutine[Any, Any, Result]) -> Result:
             raise
 
 
-def bring_models(names: Sequence[str], on_pull: Callable[[str, int, int | None], None]) -> None:
+def bring_models(names: Sequence[str], on_pull: Callable[[str, int, int | None], None] | None) -> None:
     """Download those of the models that are not here. Raises MissingExtra."""
     for spec in names:
         provider, _, name = spec.partition("/")
@@ -461,18 +492,6 @@ def spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-def _loaded(
-    model: Model,
-    options: ModelOptions,
-    opened: AsyncExitStack,
-    load: Callable[[str, ModelOptions], LanguageModel] = catalogue.load_model,
-) -> LanguageModel:
-    """The model, loaded if it is given by name. It is closed with `opened`."""
-    loaded = load(model, options) if isinstance(model, str) else model
-    opened.push_async_callback(close, loaded)
-    return loaded
-
-
 async def _open_sources(
     setup: Setup, opening: Opening, opened: AsyncExitStack
 ) -> tuple[dict[str, Retriever], dict[str, list[IndexReport]]]:
@@ -490,32 +509,13 @@ async def _open_sources(
     return retrievers, reports
 
 
-def _open_checks(setup: Setup, models: Mapping[str, LanguageModel], opened: AsyncExitStack) -> dict[str, Check | None]:
-    """The check of an answer by the model that wrote it; all but `model` are the same for every one."""
-    if known(setup.support)[0] == "model":
-        return {name: open_check(setup.support, setup.threshold, model, opened) for name, model in models.items()}
-    return dict.fromkeys(models, open_check(setup.support, setup.threshold, None, opened))
-
-
-def critic_models(settings: Settings) -> tuple[str, ...]:
-    """The models that the setting `critic` names for the critics only, as in prompted:openai/large."""
+def critics_of(settings: Settings) -> tuple[str, tuple[str, ...]]:
+    """The names of a method's critics, those that ask the method's own model where they are open or none is named; and
+    the models that these names have for the critics only, as in prompted:openai/large."""
     spec = settings.get("critic")
-    return own_models(spec) if isinstance(spec, str) and settings.get("critics") is None else ()
-
-
-def open_critics(
-    settings: Settings, options: ModelOptions, opened: AsyncExitStack, model: LanguageModel
-) -> dict[str, object]:
-    """The settings, with loaded critics if their names in a run's identity would say too little.
-
-    These have models of their own, which are closed with `opened`, or are made of files. model: the method's own, which
-    the other critics are asked of.
-    """
-    named, spec = critic_models(settings), settings.get("critic")
-    if not named and not (isinstance(spec, str) and settings.get("critics") is None and of_files(spec)):
-        return dict(settings)
-    judges = {name: _loaded(name, options, opened, catalogue.load_rewriter) for name in named}
-    return {**settings, "critics": load(str(spec), model=model, own=judges)}
+    if not isinstance(spec, str) or settings.get("critics") is not None:
+        return OTHERWISE, ()
+    return spec, own_models(spec)
 
 
 _TRAJECTORY = b'{"version":'

@@ -72,7 +72,7 @@ def engine_of(
         support="words",
         home=home,
     )
-    return Engine(Session(setup, {"openai/m": model}, corpora), **how)
+    return Engine(Session(setup, {"openai/m": model}, corpora or {}), **how)
 
 
 @dataclass

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from reground.app.run_folder import GONE, in_use
+from reground.app.runs import GONE, in_use
 from reground.app.serving.engine import MARK, Engine
 from reground.core.budget import Budget
 from reground.core.language import Message

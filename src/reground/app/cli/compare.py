@@ -65,8 +65,8 @@ def compare(options: Compare, output: Quiet, config: ConfigFile = None) -> None:
     if options.preset is not None:
         return try_claims(options, options.preset, quiet=output.quiet)
     check_task(options)
-    names = [catalogue.named(name) for name in listed(options.methods)]
-    baseline = catalogue.named(options.baseline) if options.baseline is not None else next(iter(names), None)
+    names = [catalogue.method(name).name for name in listed(options.methods)]
+    baseline = catalogue.method(options.baseline).name if options.baseline is not None else next(iter(names), None)
     if baseline not in names:
         raise ConfigurationError("--methods names the methods, the baseline among them")
     out = options.out or Path("runs") / slug("compare", options.task, options.model)
@@ -133,7 +133,7 @@ def _experiment(options: Compare, claim: Claim, out: Path, *, quiet: bool) -> Ex
     task = load_task(own.task, options.data)
     if getattr(task, "corpus", None) is not None:
         own = replace(own, corpus=None)
-    elif own.corpus is None and any("retriever" in catalogue.fields_of(method) for method in methods):
+    elif own.corpus is None and any("retriever" in catalogue.method(method).fields for method in methods):
         raise ConfigurationError(f"{task.name} has no documents of its own to search: --corpus DIR")
     if METRIC in claim.metrics and own.judge is None:
         raise ConfigurationError("its answers are rated by a model: --judge PROVIDER/MODEL")

@@ -18,9 +18,9 @@ from reground.core.http import is_loopback
 SETTINGS = "settings"
 """The table of the method's settings, and the name of the parameter behind --set."""
 DEFAULT = "reground.toml"
-_INNER = "__"
+INNER = "__"
+"""Separates, in a parameter's name, the name of a table from the name of a key in it."""
 _NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
-_NONE = frozenset({"none", "null"})
 _OPENINGS = frozenset({"web_network", "allow_origin", "no_keys", "keys", "host"})
 """Keys that let web pages of one's own network be fetched, or others reach a server."""
 _CODE = re.compile(r"\.py(?:[:+]\S*)?\s*(?:,|$)")
@@ -28,17 +28,25 @@ _CODE = re.compile(r"\.py(?:[:+]\S*)?\s*(?:,|$)")
 
 
 def _heed(context: typer.Context, path: Path | None) -> Path | None:
-    """Use the file's values for options that are not given."""
-    if not context.resilient_parsing:
-        config = read_config(path)
-        if path is None:
-            check_found(config)
-        keys = config_keys(context.command)
-        # the other commands' keys are looked up only if this command does not know them all
-        check_config(config, keys if config.keys() <= keys.keys() else config_keys(context.find_root().command))
-        given = dict(_given(context, config, path or Path(DEFAULT)))
-        context.meta[SETTINGS] = config.get(SETTINGS, {})
-        context.default_map = {**(context.default_map or {}), **given}
+    """Use the file's values for options that are not given. A top-level key overrides the key in a table."""
+    if context.resilient_parsing:
+        return path
+    config = read_config(path)
+    if path is None:
+        check_found(config)
+    keys = config_keys(context.command)
+    # the other commands' keys are looked up only if this command does not know them all
+    check_config(config, keys if config.keys() <= keys.keys() else config_keys(context.find_root().command))
+    values: dict[str, Any] = {}
+    for key, parameter in _options(context.command):
+        table, _, inner = parameter.name.partition(INNER)
+        if key in config and key not in _NO_KEYS:
+            values[parameter.name] = _fit(context, config[key], parameter, f"{key} in {path or DEFAULT}")
+        elif inner in config.get(table, {}):
+            where = f"{table}.{inner} in {path or DEFAULT}"
+            values[parameter.name] = _fit(context, config[table][inner], parameter, where)
+    context.meta[SETTINGS] = config.get(SETTINGS, {})
+    context.default_map = {**(context.default_map or {}), **values}
     return path
 
 
@@ -68,30 +76,40 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 def config_keys(root: Any) -> dict[str, set[str]]:
-    """The keys that a configuration file may have: the options of every command that reads one, and the tables."""
+    """The keys that a configuration file may have, with the keys in them if they are tables: the options of every
+    command that reads a file."""
     commands, keys = [root], {SETTINGS: set[str]()}
     while commands:
         command = commands.pop()
         commands += getattr(command, "commands", {}).values()
-        names = dict(_options(command))
-        if "config" in names:
-            keys |= {key: set() for key in names.keys() - _NO_KEYS}
-            for table, _, inner in (parameter.name.partition(_INNER) for parameter in names.values()):
-                if inner:
-                    keys[table] = {*keys.get(table, ()), inner}
+        options = dict(_options(command))
+        for key, parameter in options.items() if "config" in options else ():
+            if key not in _NO_KEYS:
+                keys.setdefault(key, set())
+            table, _, inner = parameter.name.partition(INNER)
+            if inner:
+                keys.setdefault(table, set()).add(inner)
     return keys
+
+
+def _options(command: Any) -> Iterator[tuple[str, Any]]:
+    """The options of a command, as keys of a configuration, with their parameters."""
+    for parameter in command.params:
+        for option in parameter.opts:
+            if option.startswith("--"):
+                yield option[2:].replace("-", "_"), parameter
 
 
 def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> None:
     """Refuse a configuration with keys that no command reads. Raises ConfigurationError."""
-    tables = {key for key, inner in known.items() if inner} | {SETTINGS}
     for key, value in config.items():
         if key not in known:
             raise ConfigurationError(f"the configuration has an unknown key {key!r}; {did_you_mean(key, known)}")
-        if (key in tables) != isinstance(value, dict):
-            what = f"is a table: write [{key}] on a line of its own" if key in tables else "is no table"
+        is_table = bool(known[key]) or key == SETTINGS
+        if is_table != isinstance(value, dict):
+            what = f"is a table: write [{key}] on a line of its own" if is_table else "is no table"
             raise ConfigurationError(f"{key} in the configuration {what}")
-        for inner in value if key in tables - {SETTINGS} else ():
+        for inner in value if known[key] else ():
             if inner not in known[key]:
                 near = did_you_mean(inner, known[key])
                 raise ConfigurationError(f"[{key}] in the configuration has an unknown key {inner!r}; {near}")
@@ -105,7 +123,7 @@ def check_found(config: Mapping[str, Any]) -> None:
     for key, value in values:
         if isinstance(value, str) and _CODE.search(value):
             raise ConfigurationError(f"{key} in {DEFAULT} names code, {value!r}, and {pass_it}")
-        if key == "base_url" and _is_elsewhere(value):
+        if key == "base_url" and isinstance(value, str) and _is_elsewhere(value):
             told = f"{key} in {DEFAULT} is an address on another machine, which would get your questions and your key"
             raise ConfigurationError(f"{told}, and {pass_it}")
         if key in _OPENINGS:
@@ -114,10 +132,8 @@ def check_found(config: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{DEFAULT} has api_key_env and base_url, which send a key to a server, and {pass_it}")
 
 
-def _is_elsewhere(address: object) -> bool:
+def _is_elsewhere(address: str) -> bool:
     """Whether this is an address that may not be of this machine alone."""
-    if not isinstance(address, str):
-        return False  # refused like any wrong value
     try:
         host = urlsplit(address).hostname
     except ValueError:
@@ -134,24 +150,6 @@ def _values(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, config
 
 
-def _options(command: Any) -> Iterator[tuple[str, Any]]:
-    """The options of a command, as keys of a configuration, with their parameters."""
-    for parameter in command.params:
-        for option in parameter.opts:
-            if option.startswith("--"):
-                yield option[2:].replace("-", "_"), parameter
-
-
-def _given(context: typer.Context, config: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
-    """The values for a command's parameters. A top-level key overrides the key in a table."""
-    for key, parameter in _options(context.command):
-        table, _, inner = parameter.name.partition(_INNER)
-        if key in config and key not in _NO_KEYS:
-            yield parameter.name, _fit(context, config[key], parameter, f"{key} in {path}")
-        elif inner in config.get(table, {}):
-            yield parameter.name, _fit(context, config[table][inner], parameter, f"{table}.{inner} in {path}")
-
-
 def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
     """The value as the command line would give it. Raises ConfigurationError if the option does not accept it."""
     several = getattr(parameter, "multiple", False)
@@ -160,12 +158,12 @@ def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
     if any(isinstance(each, list) or isinstance(each, bool) != flag for each in values):
         what = "true or false" if flag else "a list of texts" if several else "one text or number"
         raise ConfigurationError(f"{where} is {what}, not {json.dumps(value, default=str)}")
-    given = [str(each) for each in values] if several else value if flag else str(value)
+    fitting = [str(each) for each in values] if several else value if flag else str(value)
     try:
-        parameter.process_value(context, given)
+        parameter.process_value(context, fitting)
     except typer.BadParameter as error:
         raise ConfigurationError(f"{where} cannot be {value!r}: {error.message}") from None
-    return given
+    return fitting
 
 
 def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dict[str, object]:
@@ -189,8 +187,10 @@ def _read_value(value: str) -> object:
 
 def setting_text(value: object) -> str:
     """Write a setting so that --set can read it: a plain word unchanged, None as none, anything else as TOML."""
-    if isinstance(value, str) and value == value.strip() and _read_value(value) == value and value.lower() not in _NONE:
+    if (
+        isinstance(value, str)
+        and value == value.strip() == _read_value(value)
+        and value.lower() not in {"none", "null"}
+    ):
         return value
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(json.dumps(each) for each in value)}]"
     return "none" if value is None else json.dumps(value)

@@ -56,8 +56,7 @@ def demo(context: typer.Context, options: Demo, output: Json, voice: Quiet) -> N
     quiet = voice.quiet or output.as_json
     if options.listed:
         return _list(examples, as_json=output.as_json)
-    method = catalogue.named(options.method)
-    catalogue.method_class(method)  # check the name before a model is downloaded
+    method = catalogue.method(options.method).name
     methods = [*dict.fromkeys((MEMORY, method))]
     named = is_model_named(context)
     with other_models_offered(named=named):

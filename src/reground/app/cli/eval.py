@@ -14,16 +14,15 @@ import typer
 from rich.table import Table
 
 from reground.app.benchmark import Bench, open_benches, setup_of
-from reground.app.catalogue import named
+from reground.app.catalogue import method
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_time, human_tokens, note
 from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
 from reground.app.cluster.pool import Pool, opened_pool, placed
-from reground.app.options import Compare, Evaluate, Measuring, Quiet
+from reground.app.options import Compare, Evaluate, Measuring, Quiet, field_names
 from reground.app.session import Session
-from reground.app.signature import field_names
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured, cells_of, planned, tune
@@ -91,7 +90,7 @@ def evaluate(options: Evaluate, output: Quiet, config: ConfigFile = None) -> Non
     Example:  reground eval --task hotpotqa --method rar --limit 200 --repeats 3 --out runs/hotpotqa-rar
     """
     check_task(options)
-    (cell,) = cells_of([named(options.method)], [options.budget.tokens])
+    (cell,) = cells_of([method(options.method).name], [options.budget.tokens])
     out = options.out or Path("runs") / slug(options.task, cell.label, options.model)
     go(Job(options, [cell], out, quiet=output.quiet))
 

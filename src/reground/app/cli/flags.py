@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any
 
 import typer
@@ -24,14 +24,12 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand
 
 from reground.app import catalogue
-from reground.app.cli.config import SETTINGS, parse_settings
+from reground.app.cli.config import INNER, SETTINGS, parse_settings
 from reground.app.cli.console import consoles, say
-from reground.app.signature import field_names, from_mapping, meanings
+from reground.app.options import field_names, from_mapping, meanings
 from reground.core.answers import FORMS
 from reground.core.paths import expanded
 
-INNER = "__"
-"""Separates, in a parameter's name, the name of a field from the name of a field of its record."""
 _ALL = "help_all"
 _SIMPLE = (bool, int, float, Path, str)
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -42,9 +40,16 @@ _METAVARS = {bool: None, int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 
 @dataclass(frozen=True)
-class Look:
-    """A field's metadata: what the command line needs beyond its name, type and description."""
+class Option:
+    """An option, made of a field: its key, type, default and description, and then what may stand in the metadata."""
 
+    key: str
+    """The parameter's name: the field's, or that of the record, `__` and the name of the record's field."""
+    type: Any
+    default: Any
+    help: str
+    nullable: bool = False
+    """Whether "none" is a value, beside a default that is not."""
     name: str | None = None
     """The option, if it differs from the field's name."""
     short: str | None = None
@@ -52,65 +57,39 @@ class Look:
     metavar: str | None = None
     """The placeholder of the value in the help."""
     panel: str | None = None
-    """The panel of the help that lists the option."""
+    """The panel of the help that lists the option; a record's field gives it to all of its options."""
     min: float | None = None
-    """The smallest value; for a record, the smallest value of its whole numbers."""
+    """The smallest value."""
     prefix: str = ""
     """The prefix of a record's options."""
-    only: tuple[str, ...] = ()
-    """The fields of a record that become options; empty means all."""
     argument: bool = False
     """Whether it is a positional argument."""
     file: bool = False
-    """Whether only the configuration file and Python have it."""
-    python_only: bool = False
-    """Whether only Python has it."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One option, and its parameter for typer. nullable: whether "none" is a value, beside a default that is not."""
-
-    key: str
-    type: Any
-    default: Any
-    help: str
-    look: Look
-    nullable: bool = False
-
-    @property
-    def optional(self) -> bool:
-        """Whether the option has a default."""
-        return self.default is not dataclasses.MISSING
+    """Whether only the configuration file and Python have it. What only Python has is marked `python_only`; a field
+    that holds a record names in `only` the record's fields that become options."""
 
     def parameter(self) -> inspect.Parameter:
         """The parameter for typer."""
-        look = self.look
-        more: dict[str, Any] = {}
         parse = getattr(self.type, "parse", path if self.type is Path else None)
         if self.nullable:
             parse = _or_none(self.type)
-        if parse is not None:
-            more["parser"] = parse
-        if self.key in _COMPLETIONS:
-            more["autocompletion"] = _completion(_COMPLETIONS[self.key])
         text = self.help.replace("[", r"\[")
-        if look.argument:
-            info: Any = typer.Argument(help=text, show_default=False, **more)
+        if self.argument:
+            info: Any = typer.Argument(help=text, show_default=False, parser=parse)
         else:
-            name = look.name or f"--{look.prefix}{self.key.rpartition(INNER)[2]}".replace("_", "-")
-            if look.min is not None and self.type in (int, float):
-                more["min"] = look.min
+            name = self.name or f"--{self.prefix}{self.key.rpartition(INNER)[2]}".replace("_", "-")
             info = typer.Option(
-                *filter(None, (name, look.short)),
+                *filter(None, (name, self.short)),
                 help=text,
-                metavar=look.metavar or _METAVARS.get(self.type),
-                rich_help_panel=look.panel,
-                hidden=look.file,
-                **more,
+                metavar=self.metavar or _METAVARS.get(self.type),
+                rich_help_panel=self.panel,
+                hidden=self.file,
+                min=self.min,
+                parser=parse,
+                autocompletion=_completion(_COMPLETIONS[self.key]) if self.key in _COMPLETIONS else None,
             )
         hint = self.type if self.default is not None or self.type is bool else self.type | None
-        default = self.default if self.optional else inspect.Parameter.empty
+        default = inspect.Parameter.empty if self.default is dataclasses.MISSING else self.default
         return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
 
 
@@ -160,29 +139,24 @@ def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
 
 
 class Command(TyperCommand):
-    """A command with two helps, some of whose options only the configuration file has."""
+    """A command with two helps, some of whose options only the configuration file has; these are hidden."""
 
     @property
     def in_file(self) -> set[str]:
         """The options that only the configuration file has."""
-        return {option for each in self.params for option in each.opts} - {
-            option for each in self._on_the_line() for option in each.opts
-        }
-
-    def _on_the_line(self) -> list[Any]:
-        keys = getattr(self.callback, "in_file", ())
-        return [each for each in self.params if each.name not in keys]
+        return {option for each in self.params if getattr(each, "hidden", False) for option in each.opts}
 
     def make_parser(self, ctx: Any) -> Any:
         """The parser of the command line, which does not know the options of the configuration file alone."""
-        params, self.params = self.params, self._on_the_line()
+        params = self.params
+        self.params = [each for each in params if not getattr(each, "hidden", False)]
         try:
             return super().make_parser(ctx)
         finally:
             self.params = params
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Print the everyday help, or all of it where `_show_all` asked for it."""
+        """Print the everyday help, or all of it where `--help-all` asked for it."""
         names = getattr(self.callback, "everyday", ())
         if not names or ctx.meta.get(_ALL):
             super().format_help(ctx, formatter)
@@ -190,24 +164,22 @@ class Command(TyperCommand):
         parameters = {each.name: each for each in self.params}
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for name in (*names, _ALL):
-            table.add_row(_usage(parameters[name]), _short(parameters[name]))
+            table.add_row(*_row(parameters[name]))
         text = inspect.cleandoc(self.help or "")
         consoles()[0].print(Text(ctx.get_usage()), Text(f"\n{text}\n"), table, sep="\n")
 
 
-def _usage(parameter: Any) -> Text:
-    """An option's names and the placeholder of its value."""
+def _row(parameter: Any) -> tuple[Text, Text]:
+    """An option's names and the placeholder of its value; the first sentence of its description, and its default."""
     if isinstance(parameter, TyperArgument):
-        return Text(str(parameter.name).upper(), style="bold cyan")
-    names = Text(", ".join(reversed(parameter.opts)), style="bold cyan")
-    return names if parameter.is_flag else names.append(f" {parameter.metavar or 'NAME'}", style="not bold yellow")
-
-
-def _short(parameter: Any) -> Text:
-    """The first sentence of an option's description, and its default."""
+        names = Text(str(parameter.name).upper(), style="bold cyan")
+    else:
+        names = Text(", ".join(reversed(parameter.opts)), style="bold cyan")
+        if not parameter.is_flag:
+            names.append(f" {parameter.metavar or 'NAME'}", style="not bold yellow")
     sentence = _SENTENCE.match(parameter.help or "")
     default = "" if parameter.default in (None, False, "", [], ...) else f" [{parameter.default}]"
-    return Text(f"{sentence.group(1) if sentence else ''}{default}".replace(r"\[", "["))
+    return names, Text(f"{sentence.group(1) if sentence else ''}{default}".replace(r"\[", "["))
 
 
 def everyday(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -241,9 +213,9 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     in_file: set[str] = set()
     for name, parameter in own.items():
         if name in classes:
-            fields = sorted(parts(classes[name]), key=lambda part: part.optional)
-            parameters += [part.parameter() for part in fields]
-            in_file |= {part.key for part in fields if part.look.file}
+            options = sorted(options_of(classes[name]), key=lambda option: option.default is not dataclasses.MISSING)
+            parameters += [option.parameter() for option in options]
+            in_file |= {option.key for option in options if option.file}
         elif name != "context":
             parameters.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
 
@@ -261,37 +233,33 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     return result  # type: ignore[no-any-return]
 
 
-def parts(cls: Any, prefix: str = "", outer: Look | None = None) -> Iterator[Part]:
-    """The options of a dataclass or a pydantic model. outer: the look of the field that holds it as a record."""
-    outer, texts, hints = outer or Look(), meanings(cls), _hints(cls)
+def options_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared: Any) -> Iterator[Option]:
+    """The options of a dataclass or a pydantic model.
+
+    outer: the beginning of their keys, and only and shared: the metadata of the field, if a field holds it as a record.
+    """
+    texts, hints = meanings(cls), _hints(cls)
     for name in field_names(cls):
-        look, hint = _look(cls, name), hints[name]
-        if look.python_only or (outer.only and name not in outer.only):
+        look, members = shared | _metadata(cls, name), _members(hints[name])
+        if look.pop("python_only", False) or (only and name not in only):
             continue
-        record, kind = record_in(hint), _kind(hint)
-        if record is not None:
-            yield from parts(record, name + INNER, look)
-        elif kind is not None:
-            least = outer.min if outer.min is not None and kind is int else look.min
-            look = dataclasses.replace(
-                look, prefix=outer.prefix, panel=look.panel or outer.panel, file=look.file or outer.file, min=least
-            )
+        if (record := record_in(hints[name])) is not None:
+            yield from options_of(record, name + INNER, **look)
+        elif (kind := _kind(members)) is not None:
             default = _default(cls, name, kind)
-            nullable = kind in (int, float, str) and type(None) in _members(hint) and default is not None
-            yield Part(prefix + name, kind, default, texts[name], look, nullable)
+            nullable = kind in (int, float, str) and NoneType in members and default is not None
+            yield Option(outer + name, kind, default, texts[name], nullable, **look)
 
 
-def _look(cls: Any, name: str) -> Look:
-    """A field's metadata, merged with the metadata of the fields that it overrides; for pydantic, its lower bound."""
+def _metadata(cls: Any, name: str) -> dict[str, Any]:
+    """A field's metadata, merged with the metadata of the fields that it overrides."""
     if hasattr(cls, "model_fields"):
-        info = cls.model_fields[name]
-        least = next((limit.ge for limit in info.metadata if hasattr(limit, "ge")), None)
-        return Look(**{"min": least, **(info.json_schema_extra or {})})
+        return {**(cls.model_fields[name].json_schema_extra or {})}
     merged: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
-        if (field := base.__dict__.get("__dataclass_fields__", {}).get(name)) is not None:
+        if (field := vars(base).get("__dataclass_fields__", {}).get(name)) is not None:
             merged |= field.metadata
-    return Look(**merged)
+    return merged
 
 
 def _default(cls: Any, name: str, kind: Any) -> Any:
@@ -302,9 +270,7 @@ def _default(cls: Any, name: str, kind: Any) -> Any:
     return default or None if kind == list[str] else default
 
 
-@cache
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+_hints = cache(typing.get_type_hints)
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -319,9 +285,9 @@ def record_in(hint: Any) -> Any:
     return None
 
 
-def _kind(hint: Any) -> Any:
+def _kind(members: Iterable[Any]) -> Any:
     """The first member of a type that the command line can read; None if only Python can give a value."""
-    for each in _members(hint):
+    for each in members:
         if each in _SIMPLE or typing.get_origin(each) in (typing.Literal, list) or hasattr(each, "parse"):
             return each
         if typing.get_origin(each) is Mapping:

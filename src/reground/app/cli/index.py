@@ -13,7 +13,7 @@ from reground.app.cli.console import consoles, print_json
 from reground.app.cli.display import plain
 from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.progress import Progress
-from reground.app.documents import cached_index_path, default_settings, is_index, stoppable
+from reground.app.documents import cached_index_path, stoppable
 from reground.app.options import Index, Json, Quiet
 from reground.core.errors import ConfigurationError
 from reground.core.paths import expanded
@@ -23,6 +23,7 @@ from reground.retrieval.index import build_index
 from reground.retrieval.scan import counted, line
 from reground.retrieval.settings import IndexReport, IndexSettings, preset
 from reground.retrieval.settings import Progress as IndexProgress
+from reground.retrieval.storage import holds_index
 
 _OWN = ("kind", "embedder", "chunk_tokens", "overlap")
 """Options of an index that `ask` does not keep."""
@@ -55,14 +56,14 @@ def index(options: Index, output: Json, voice: Quiet, config: ConfigFile = None)
 def _settings(options: Index) -> tuple[IndexSettings, Path]:
     """How the index is made and where: as the options say, or without a place the one that `ask` keeps."""
     language = options.language or IndexSettings.language
-    if is_index(options.source):  # its own files would be read as documents
+    if holds_index(expanded(options.source)):  # its own files would be read as documents
         raise ConfigurationError(f"{options.source} is an index: give the documents that it was made of")
     if options.out is None:
         if not options.report:
             raise ConfigurationError("give a folder for the index: --out INDEX (or --report, to list what is not read)")
         if any(getattr(options, name) != getattr(Index, name) for name in _OWN):
             raise ConfigurationError("--kind, --embedder and --chunk-tokens need an index of its own: --out")
-        settings = replace(default_settings(options.retrieval), language=language)
+        settings = replace(preset(options.retrieval or "bm25").settings(), language=language)
         return settings, cached_index_path(expanded(options.source), settings)
     kind, embedder = options.kind, options.embedder
     if options.retrieval is not None:

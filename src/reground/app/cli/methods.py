@@ -27,7 +27,13 @@ def methods(
     """
     entries = catalogue.methods()
     if name is not None:
-        _show_method(name, as_json=output.as_json)
+        listed = catalogue.method(name)
+        if output.as_json:
+            settings = {"settings": listed.defaults, "meanings": listed.meanings, "presets": listed.presets}
+            print_json({"name": listed.name, **settings}, default=str)
+        else:
+            entry = entries.get(listed.name.partition("+")[0])
+            _show(listed, "" if entry is None else entry.summary)
     elif output.as_json:
         print_json({entry.name: entry.summary for entry in entries.values()})
     else:
@@ -39,20 +45,14 @@ def methods(
         consoles()[0].print(table)
 
 
-def _show_method(name: str, *, as_json: bool) -> None:
-    name = catalogue.named(name)
-    settings, presets = catalogue.setting_defaults(name), catalogue.presets(name)
-    meanings = catalogue.setting_meanings(name)
-    if as_json:
-        return print_json({"name": name, "settings": settings, "meanings": meanings, "presets": presets}, default=str)
-    entry = catalogue.methods().get(name.partition("+")[0])
-    say(f"{name}  {'' if entry is None else entry.summary}")
-    for key, default in settings.items():
+def _show(listed: catalogue.Listed, summary: str) -> None:
+    say(f"{listed.name}  {summary}")
+    meanings = listed.meanings
+    for key, default in listed.defaults.items():
         say(f"  --set {key}={setting_text(default)}")
         if key in meanings:
             consoles()[0].print(Padding(plain(meanings[key], "dim"), (0, 0, 0, 6)))
-    for preset, changed in presets.items():
-        if changed and "+" not in name:
+    for preset, changed in listed.presets.items():
+        if changed and "+" not in listed.name:
             changes = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
-            say(f"  {name}+{preset}: the same with {changes}")
-    return None
+            say(f"  {listed.name}+{preset}: the same with {changes}")

@@ -14,7 +14,7 @@ from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import human_tokens, human_usd, note, print_json, say
 from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.progress import Progress, opened_model
-from reground.app.documents import close, corpus_retriever, default_settings, is_index
+from reground.app.documents import close, corpus_retriever
 from reground.app.options import Json, Propose, Quiet
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError
@@ -23,6 +23,8 @@ from reground.core.journal import SqliteJournal
 from reground.core.paths import expanded
 from reground.core.run import Run
 from reground.proposing import ProposalFile, Proposed, corpus_passages, linked_pairs, open_proposals, propose
+from reground.retrieval.settings import preset
+from reground.retrieval.storage import holds_index
 
 
 @everyday("corpus", "count", "model", "out", "language", "tries", "seed", "budget__tokens", "as_json", "quiet", "fresh")
@@ -80,8 +82,8 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
 
 async def _passages(options: Propose, progress: Progress) -> list[Passage]:
     """The passages as `compare --corpus` finds them. Its index is made here, which names the files that are skipped."""
-    corpus, settings = expanded(options.corpus), default_settings()
-    if is_index(corpus):
+    corpus, settings = expanded(options.corpus), preset("bm25").settings()
+    if holds_index(corpus):
         raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
     language, on_report = options.language, progress.on_report
     await close(await corpus_retriever(corpus, progress.on_index, language=language, on_report=on_report))

@@ -30,8 +30,8 @@ from reground.app.cli.train import (
     settings_of,
 )
 from reground.app.documents import Source, check_reranker, open_source
-from reground.app.identity import resolved
 from reground.app.options import Benchmark, Cluster, Quiet
+from reground.app.runs import resolved
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.results import write_text

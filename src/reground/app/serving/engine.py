@@ -21,7 +21,7 @@ from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
 from reground.app.result import Result
-from reground.app.run_folder import GONE, in_use, removed
+from reground.app.runs import GONE, in_use, removed
 from reground.app.session import Offer, Session, Setup
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
@@ -90,7 +90,7 @@ class Engine:
         keep: float | None = None,
     ) -> None:
         self.session = session
-        self.offers = session.offers
+        self.offers = session.setup.offers
         self.corpora = session.retrievers
         self.working = 0
         self.waiting = 0
@@ -226,7 +226,7 @@ def setup_of(options: Offering, *, located: bool = False) -> Setup:
 
     Raises ConfigurationError, also for a setting, a model or a check that no question could have.
     """
-    methods = [catalogue.named(each) for each in options.method]
+    methods = [catalogue.method(each).name for each in options.method]
     return Setup(
         search=options,
         methods=tuple(methods),
