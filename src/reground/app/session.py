@@ -42,6 +42,8 @@ from reground.core.programs import Sandbox
 from reground.core.run import Observer, Run
 from reground.core.trajectory import Failure, append_trajectory, write_trajectories
 from reground.critics import OTHERWISE, Critics, load, of_files, own_models
+from reground.downloads import Progress as Pulled
+from reground.downloads import silent
 from reground.models.function import FunctionModel
 from reground.models.options import ModelOptions
 from reground.models.pull import pull
@@ -207,7 +209,7 @@ class Opening:
     are indexed. on_report: of what came of it.
     """
 
-    on_pull: Callable[[str, int, int | None], None] | None = None
+    on_pull: Pulled = silent
     on_index: Callable[[Progress], None] | None = None
     on_report: Callable[[IndexReport], None] | None = None
 
@@ -470,7 +472,7 @@ def _finish(work: Coroutine[Any, Any, Result]) -> Result:
             raise
 
 
-def bring_models(names: Sequence[str], on_pull: Callable[[str, int, int | None], None] | None) -> None:
+def bring_models(names: Sequence[str], on_pull: Pulled) -> None:
     """Download those of the models that are not here. Raises MissingExtra."""
     for spec in names:
         provider, _, name = spec.partition("/")
