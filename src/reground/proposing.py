@@ -109,10 +109,15 @@ def _document(passage: Passage) -> str:
 
 def _by_title(passages: Sequence[Passage]) -> Iterator[Pair]:
     """A passage that names a title, and the first piece of its document. A title of several documents names none."""
+
+    def number(piece: Passage) -> int:
+        digits = piece.id.rpartition("#")[2]
+        return int(digits) if digits.isdecimal() else 1
+
     pieces: dict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
         pieces[normal_title(passage).strip()].append(passage)
-    titled = {title: min(own, key=_number) for title, own in pieces.items() if len(set(map(_document, own))) == 1}
+    titled = {title: min(own, key=number) for title, own in pieces.items() if len(set(map(_document, own))) == 1}
     longest: Counter[str] = Counter()  # words of a title, by its first word
     for words in (title.split() for title in titled if title):
         longest[words[0]] = max(longest[words[0]], min(len(words), _LONGEST_TITLE))
@@ -123,11 +128,6 @@ def _by_title(passages: Sequence[Passage]) -> Iterator[Pair]:
             first = titled.get(phrase)
             if first is not None and _document(first) != _document(passage):
                 yield Pair(first=passage, second=first, link=first.title)
-
-
-def _number(piece: Passage) -> int:
-    number = piece.id.rpartition("#")[2]
-    return int(number) if number.isdecimal() else 1
 
 
 def _by_name(passages: Sequence[Passage]) -> Iterator[Pair]:
@@ -169,10 +169,6 @@ Question: {question}
 Answer from the passages alone. If they do not hold the answer, write 'Answer: {abstention}' {form}"""
 
 
-class _Limit(str):
-    """The limit of the budget that ended the work on a pair."""
-
-
 class Proposal(Value):
     """A question to be read by a person. passages: the ids of those that support it. evidence: a sentence of each."""
 
@@ -195,28 +191,8 @@ class Proposed:
     stopped: str | None = None
     usage: Usage = field(default_factory=Usage)
 
-    def to_dict(self) -> dict[str, object]:
-        """For JSON."""
-        return {
-            "wanted": self.wanted,
-            "kept": len(self.kept),
-            "tried": self.tried,
-            "dropped": dict(self.dropped.most_common()),
-            "stopped": self.stopped,
-            "usage": self.usage.model_dump(mode="json"),
-            "questions": [each.model_dump(mode="json") for each in self.kept],
-        }
-
-    def settle(self, pair: Pair, outcome: tuple[str, str] | str) -> None:
-        """Keep a question and its answer, or count why there is none."""
-        if isinstance(outcome, _Limit):
-            self.stopped = str(outcome)
-            return
-        self.tried += 1
-        if isinstance(outcome, str):
-            self.dropped[outcome] += 1
-            return
-        question, answer = outcome
+    def settle(self, pair: Pair, question: str, answer: str) -> None:
+        """Keep a question, if it is not like another one."""
         if token_f1(question, [each.question for each in self.kept]) >= _ALIKE:
             self.dropped["much like another question"] += 1
             return
@@ -253,40 +229,46 @@ async def propose(
         some, left = left[:size], left[size:]
         spans = [run.span(f"pair-{pair.id}") for pair in some]
         outcomes = await gather(*(_outcome(pair, model, span) for pair, span in zip(some, spans, strict=True)))
-        for pair, outcome in zip(some, outcomes, strict=True):
-            if len(proposed.kept) < count and proposed.stopped is None:
-                proposed.settle(pair, outcome)
-                proposed.usage = run.usage
-                on_pair(proposed)
+        for pair, (question, answer, why) in zip(some, outcomes, strict=True):
+            if len(proposed.kept) == count or proposed.stopped is not None:
+                break
+            if isinstance(why, BudgetExceeded):
+                proposed.stopped = why.limit
+            else:
+                proposed.tried += 1
+                if why is None:
+                    proposed.settle(pair, question, answer)
+                else:
+                    proposed.dropped[why] += 1
+            proposed.usage = run.usage
+            on_pair(proposed)
     return proposed
 
 
-async def _outcome(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str] | str:
-    """A question and its answer, or why there is none."""
-    both = [pair.first, pair.second]
+async def _outcome(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str, str | BudgetExceeded | None]:
+    """A question and its answer, and why they are not to be kept."""
+    both, question, answer = [pair.first, pair.second], "", ""
     link = " ".join(pair.link.replace("<", " ").replace(">", " ").split())[:100]  # no mark of a fence
-    prompt = _WRITE.format(link=link, passages=fence(both, tokens=_TOKENS))
+    prompt, sampling = _WRITE.format(link=link, passages=fence(both, tokens=_TOKENS)), Sampling(max_tokens=200)
+    why: str | BudgetExceeded | None
     try:
-        question, answer = await run.parse(
-            model, prompt, read_proposal, name="write", sampling=Sampling(max_tokens=200)
-        )
-        if (why := flaw(question, answer, both)) is not None:
-            return why
-        reply = await _answered(question, both, model, run, "both")
-        if not _agree(reply, answer):
-            return "not answered from both passages"
+        question, answer = await run.parse(model, prompt, read_proposal, name="write", sampling=sampling)
+        why = flaw(question, answer, both)
+        if why is None and not _agree(await _answered(question, both, model, run, "both"), answer):
+            why = "not answered from both passages"
         # The passage that holds the answer is the likelier to give it alone.
         for passage in sorted(both, key=lambda each: not _holds(each.text, answer)):
-            reply = await _answered(question, [passage], model, run, "alone")
-            if _agree(reply, answer) or cover_exact_match(reply, [answer]):
-                return "answered from one passage alone"
+            if why is None:
+                reply = await _answered(question, [passage], model, run, "alone")
+                if _agree(reply, answer) or cover_exact_match(reply, [answer]):
+                    why = "answered from one passage alone"
     except ParseError:
-        return "not in the form asked for"
+        why = "not in the form asked for"
     except ContextLengthExceeded:
-        return "the passages are too long for the model"
+        why = "the passages are too long for the model"
     except BudgetExceeded as end:
-        return _Limit(end.limit)
-    return question, answer
+        why = end
+    return question, answer, why
 
 
 async def _answered(question: str, passages: Sequence[Passage], model: LanguageModel, run: Run, name: str) -> str:
@@ -340,16 +322,15 @@ def _quote(passage: Passage, phrase: str) -> str:
 class ProposalFile:
     """The file of proposals, a line a question. It is written whole, and never over the work of a person.
 
-    work: a folder beside it with `journal`, every call to the model, and the checksums of what was written, which tell
-    whether a person has edited the file.
+    A folder beside it has `journal`, every call to the model, and the checksums of what was written, which tell whether
+    a person has edited the file.
     """
 
     def __init__(self, path: Path) -> None:
         """Raises ConfigurationError if the file is not as this program left it, or is a folder."""
         self.path = path
         self.work = path.with_name(f"{path.name}.work")
-        self.journal = self.work / "journal.sqlite"
-        self._written = self.work / "written"
+        self.journal, self._written = self.work / "journal.sqlite", self.work / "written"
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: give a file with --out")
         written = self._written.read_text(errors="replace") if self._written.exists() else ""

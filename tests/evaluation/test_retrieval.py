@@ -57,7 +57,7 @@ async def test_a_beir_folder_is_a_task(beir: Path) -> None:
     assert isinstance(task, Retrieval)
     assert (task.name, task.corpus, task.primary) == ("tiny", beir / "corpus.jsonl", "nDCG@10")
     assert [(example.id, example.question) for example in task.examples()] == [("1", "first")]
-    assert (task.demonstrations(), task.solutions()) == ((), ())
+    assert (*task.demonstrations(), *task.solutions()) == ()
 
 
 async def test_the_last_retrieval_is_scored_by_documents(beir: Path) -> None:

@@ -133,14 +133,14 @@ class Unable(Reader):
         raise CapabilityError("the model gives no log-probabilities")
 
 
-def candidates(method: Reader, price: float = 1.0) -> list[Candidate]:
-    """The default and the other sizes. price: by how much the dry run is wrong."""
+def candidates(method: Reader) -> list[Candidate]:
+    """The default and the other sizes."""
     return [
         Candidate(
             Configured(
                 one, EvalSettings("reader", "scripted", method_settings={"k": one.k}, budget=Budget(tokens=500))
             ),
-            round(price * cost(one)),
+            cost(one),
         )
         for one in (method, *method.sizes())
     ]
@@ -158,31 +158,19 @@ async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: P
     assert choice.describe().startswith("reader@400 has k=1: the best of 5 sizes on 4 other questions (1.000, 1.000,")
 
 
-async def test_the_sizes_still_to_be_tried_are_told_as_they_become_known(tmp_path: Path) -> None:
-    """The dry run expects too much, so the first size shows that all of them fit; one that cannot run has no others."""
-    told: list[tuple[str, list[int]]] = []
-    unable = Cell(method="unable", tokens=400)
-    several = {CELL: candidates(Reader(ScriptedModel(adds)), 30.0), unable: candidates(Unable(ScriptedModel([])))}
-    await tune(
-        SumTask(6), several, tmp_path, questions=2,
-        on_plan=lambda cell, sizes: told.append((cell.method, list(sizes))),
-    )  # fmt: skip
-    assert told[0] == ("reader", planned(CELL, several[CELL])) == ("reader", [1, 0])
-    assert [each for each in told if each[0] == "reader"][-1] == ("reader", [1, 2, 0, 3, 4])
-    assert told[-1] == ("unable", [])
+def test_sizes_beyond_the_limit_are_not_tried_but_the_smallest_and_the_methods_own() -> None:
+    several = candidates(Reader(ScriptedModel([])))
+    prices = [each.expected for each in several]
+    assert planned(CELL, several) == [1, 2, 0, 3, 4]
+    assert planned(Cell(method="reader", tokens=prices[2]), several) == [1, 2, 0]
+    assert planned(Cell(method="reader", tokens=1), several) == [1, 0]
+    assert planned(Cell(method="reader", tokens=None), several) == [1, 2, 0, 3, 4]
+    assert planned(CELL, several[:1]) == []
 
 
-async def test_a_size_that_costs_much_more_than_expected_is_the_last(tmp_path: Path) -> None:
-    several = [replace(each, expected=1) for each in candidates(Reader(ScriptedModel(adds)))]
-    tight = Cell(method="reader", tokens=12)  # four passages take 13
-    told: list[list[int]] = []
-    chosen = await tune(
-        SumTask(6), {tight: several}, tmp_path, questions=2, on_plan=lambda cell, sizes: told.append([*sizes])
-    )
-    (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
-    assert [trial.settings["k"] for trial in choice.trials] == [3, 1, 2, 4]
-    assert told[-1] == [0, 1, 2, 3]
-    assert chosen == {tight: 1}
+async def test_a_method_that_cannot_run_keeps_its_own_size(tmp_path: Path) -> None:
+    assert await tune(SumTask(6), {CELL: candidates(Unable(ScriptedModel([])))}, tmp_path, questions=2) == {CELL: 0}
+    assert read_tuning(tmp_path) is None
 
 
 async def test_tuning_goes_on_where_it_was_and_pays_nothing_twice(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from itertools import combinations
-from math import erfc, exp, pi, sqrt
+from math import erfc, sqrt
 from pathlib import Path
 from statistics import NormalDist, fmean
 from typing import Annotated, Literal
@@ -26,14 +26,14 @@ from pydantic import Field, ValidationError
 
 from reground.core.errors import DataError, ParseError
 from reground.core.journal import Journal, fingerprint
-from reground.core.language import LanguageModel, Sampling, Text, Value
+from reground.core.language import LanguageModel, Text, Value
 from reground.core.run import Run
 from reground.core.untrusted import neutralise
 from reground.evaluation.judging import Answer, ask_each
 from reground.evaluation.metrics.agreement import krippendorff_alpha
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.statistics import bootstrap_interval
-from reground.evaluation.tasks.longform import assigned
+from reground.evaluation.tasks.longform import asked_again, assigned
 
 Verdict = Literal["first", "second", "tie", "bad"]
 """The better answer in the pair's own order, or neither; "bad" says that neither is any good."""
@@ -151,6 +151,7 @@ _BEGINNING = (25.0, 25 / 3)  # mu and sigma before the first vote
 _BETA, _TAU = 25 / 6, 25 / 300
 _MARGIN = NormalDist().inv_cdf(0.55) * sqrt(2) * _BETA  # a draw in a tenth of the games
 _TURNED: dict[Verdict, Verdict] = {"first": "second", "second": "first", "tie": "tie", "bad": "bad"}
+_pdf = NormalDist().pdf
 _POINTS: dict[Verdict, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "bad": 0.5}
 
 Skill = tuple[float, float]
@@ -178,12 +179,8 @@ def skills_after(winner: Skill, loser: Skill, *, drawn: bool) -> tuple[Skill, Sk
     return (winner[0] + variances[0] / c * v, one), (loser[0] - variances[1] / c * v, other)
 
 
-def _pdf(x: float) -> float:
-    return exp(-x * x / 2) / sqrt(2 * pi)
-
-
 def _cdf(x: float) -> float:
-    return erfc(-x / sqrt(2)) / 2
+    return erfc(-x / sqrt(2)) / 2  # exact far below 0, as NormalDist's is not
 
 
 def rating_tables(runs: Sequence[str], votes: Sequence[Vote]) -> list[Table]:
@@ -324,10 +321,4 @@ async def model_votes(
 
 
 async def _verdict(run: Run, model: LanguageModel, question: str, a: str, b: str) -> Verdict:
-    asked = prompt(question, a, b)
-    try:
-        usual = Sampling(temperature=0.0, max_tokens=200)
-        return await run.parse(model, asked, read_verdict, name="judge", attempts=1, sampling=usual)
-    except ParseError:  # a greedy judge would repeat itself
-        other = Sampling(temperature=0.5, max_tokens=200)
-        return await run.parse(model, asked, read_verdict, name="judge again", attempts=1, sampling=other)
+    return await asked_again(run, model, prompt(question, a, b), read_verdict, tokens=200)

@@ -21,7 +21,7 @@ from reground.core.errors import CapabilityError, ConfigurationError, SandboxUna
 from reground.core.language import Value
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.evaluation.results import check_run, read_stored, write_text
+from reground.evaluation.results import check_run, read_stored, write_stored
 from reground.evaluation.runner import Elsewhere, EvalSettings, Progress, RunResult, configuration, evaluate
 from reground.evaluation.task import Task
 
@@ -77,7 +77,9 @@ class CompareResult:
 
 
 CellObserver = Callable[[int, Progress], None]
-PLAN = "compare.json"
+PLAN, FOLDER, CHOICES = "compare.json", "tuning", "tuning.json"
+OWN = 0
+"""The index of the method's own size among a cell's candidates; the limit ends it where it does not fit."""
 
 
 def parse_budgets(text: str) -> list[int | None]:
@@ -128,34 +130,38 @@ async def compare(
     cells: Mapping[Cell, Configured],
     out: Path,
     *,
-    baseline: str,
+    baseline: str | None,
     sandbox: Sandbox | None = None,
     observer: CellObserver | None = None,
 ) -> CompareResult:
-    """Run every cell, or resume the unfinished ones.
+    """Run every cell, or resume the unfinished ones. baseline: None for a single cell, whose folder is `out` itself.
 
-    Raises ConfigurationError before anything is run if a cell's folder contains another run. A cell that cannot run
-    (CapabilityError, SandboxUnavailable) is refused with the reason, and the others continue.
+    Raises ConfigurationError before anything is run if a cell's folder contains another run. A cell of several that
+    cannot run (CapabilityError, SandboxUnavailable) is refused with the reason, and the others continue.
     """
     result = CompareResult()
+    folders = {cell: out if baseline is None else out / cell.label for cell in cells}
     for cell, ready in cells.items():
-        check_run(out / cell.label, configuration(task, ready.settings))
-    _write_plan(out, task, [*cells], baseline, result.refused)
+        check_run(folders[cell], configuration(task, ready.settings))
+    if baseline is not None:
+        _write_plan(out, task, [*cells], baseline, result.refused)
     for index, (cell, ready) in enumerate(cells.items()):
+        told = None if observer is None else partial(observer, index)
         try:
-            result.runs[cell.label] = await evaluate(
-                task,
-                ready.method,
-                ready.settings,
-                out / cell.label,
-                sandbox=sandbox,
-                observer=None if observer is None else partial(observer, index),
-                elsewhere=ready.elsewhere,
-            )
+            result.runs[cell.label] = await _run(task, ready, folders[cell], sandbox, told)
         except (CapabilityError, SandboxUnavailable) as error:
+            if baseline is None:
+                raise
             result.refused.append(Refusal(cell=cell, why=str(error)))
             _write_plan(out, task, [*cells], baseline, result.refused)
     return result
+
+
+async def _run(
+    task: Task, ready: Configured, out: Path, sandbox: Sandbox | None, observer: Callable[[Progress], None] | None
+) -> RunResult:
+    method, settings, elsewhere = ready.method, ready.settings, ready.elsewhere
+    return await evaluate(task, method, settings, out, sandbox=sandbox, observer=observer, elsewhere=elsewhere)
 
 
 def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:
@@ -171,13 +177,7 @@ def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, ref
         cells=tuple(dict.fromkeys([*before.cells, *cells])),
         refused=(*(each for each in before.refused if each.cell not in cells), *refused),
     )
-    write_text(out / PLAN, plan.model_dump_json(indent=2) + "\n")
-
-
-FOLDER = "tuning"
-CHOICES = "tuning.json"
-OWN = 0
-"""The index of the method's own size among a cell's candidates; the limit ends it where it does not fit."""
+    write_stored(out / PLAN, plan)
 
 
 @dataclass(frozen=True)
@@ -195,17 +195,6 @@ class Trial(Value):
     mean: float | None
     tokens: float
     failed: int
-
-    @classmethod
-    def of(cls, run: RunResult) -> Trial:
-        """The trial that a run on the tuning questions is."""
-        summary = run.summary
-        return cls(
-            settings=run.config.settings,
-            mean=summary.metrics[summary.primary].bound,
-            tokens=summary.cost.tokens,
-            failed=summary.failed,
-        )
 
 
 class Choice(Value):
@@ -241,16 +230,14 @@ class Tuning(Value):
     choices: tuple[Choice, ...]
 
 
-def planned(cell: Cell, several: Sequence[Candidate], used: float = 1.0, tried: Sequence[int] = ()) -> list[int]:
+def planned(cell: Cell, several: Sequence[Candidate]) -> list[int]:
     """The sizes to try, smallest first: those that are expected to stay under the cell's limit, and always the smallest
-    and the method's own.
-
-    used: the share of what the dry run expects that a question really uses. tried: the sizes that were tried, in order.
+    and the method's own. A method without other sizes is not tried.
     """
     limit = math.inf if cell.tokens is None else cell.tokens
     order = sorted(range(len(several)), key=lambda index: several[index].expected)
-    fit = [index for index in order if index in (OWN, order[0]) or used * several[index].expected <= limit]
-    return [*tried, *(index for index in fit if index not in tried)]
+    fit = [index for index in order if index in (OWN, order[0]) or several[index].expected <= limit]
+    return fit if len(several) > 1 else []
 
 
 async def tune(
@@ -261,53 +248,36 @@ async def tune(
     questions: int,
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
-    on_plan: Callable[[Cell, Sequence[int]], None] = lambda cell, sizes: None,
 ) -> dict[Cell, int]:
     """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
-    Candidates: the method's own size, and then the others. The smallest is run first; what the sizes used corrects the
-    dry run's estimates, and those that are not expected to stay under the limit are left out. The best has the highest
-    mean of the primary metric, and among equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and
-    choices are written to tuning.json. A cell with one candidate is not run. on_plan: told, when it changes, which
-    sizes of a cell are tried or will be.
+    Candidates: the method's own size, and then the others. The best has the highest mean of the primary metric, and
+    among equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written to
+    tuning.json.
     """
-    best: dict[Cell, int] = {}
+    best = dict.fromkeys(candidates, OWN)
     choices: list[Choice] = []
     for cell, several in candidates.items():
-        order = planned(cell, several)
-        best[cell] = order[0]
-        if len(several) == 1:
-            continue
-        trials: list[Trial] = []
-        used = 0.0
+        trials, order = [], planned(cell, several)
         try:
-            while len(trials) < len(order):
-                on_plan(cell, order)
-                index = order[len(trials)]
+            for index in order:
                 ready = several[index].configured
-                run = await evaluate(
-                    task,
-                    ready.method,
-                    replace(ready.settings, ids="", limit=questions, repeats=1),
-                    out / FOLDER / cell.label / str(index),
-                    sandbox=sandbox,
-                    observer=None if observer is None else partial(observer, cell, index),
-                    elsewhere=ready.elsewhere,
-                )
-                trials.append(Trial.of(run))
-                used = max(used, trials[-1].tokens / max(1, several[index].expected))  # a limit may have ended it
-                order = planned(cell, several, used, order[: len(trials)])
+                ready = replace(ready, settings=replace(ready.settings, ids="", limit=questions, repeats=1))
+                told = None if observer is None else partial(observer, cell, index)
+                run = await _run(task, ready, out / FOLDER / cell.label / str(index), sandbox, told)
+                mean, tokens = run.summary.metrics[run.summary.primary].bound, run.summary.cost.tokens
+                trial = Trial(settings=run.config.settings, mean=mean, tokens=tokens, failed=run.summary.failed)
+                trials.append(trial)
         except (CapabilityError, SandboxUnavailable):
-            on_plan(cell, order[: len(trials)])
             continue  # the comparison refuses the cell with the reason
-        on_plan(cell, order)
-        chosen = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
-        best[cell] = order[chosen]
-        choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=chosen))
+        if trials:
+            chosen = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
+            best[cell] = order[chosen]
+            choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=chosen))
     if choices:
         before = read_tuning(out)
         kept = [] if before is None else [each for each in before.choices if each.cell not in candidates]
-        write_text(out / CHOICES, Tuning(task=task.name, choices=(*kept, *choices)).model_dump_json(indent=2) + "\n")
+        write_stored(out / CHOICES, Tuning(task=task.name, choices=(*kept, *choices)))
     return best
 
 

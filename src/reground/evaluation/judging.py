@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean, stdev
@@ -12,15 +12,15 @@ from reground.core.concurrency import gather
 from reground.core.errors import DataError, ModelError
 from reground.core.journal import Journal, fingerprint
 from reground.core.run import Run
-from reground.core.trajectory import Trajectory
 from reground.evaluation.metrics.agreement import agreement
 from reground.evaluation.report import NOTHING, Table, number, p_value
 from reground.evaluation.results import RunFolder
 from reground.evaluation.runner import before_checks, data_of, is_refusal
-from reground.evaluation.task import Task, as_read, criteria_of
+from reground.evaluation.task import Task, answer_of, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
 
 Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -69,20 +69,13 @@ def answers_of(run: RunFolder, name: str, task: Task) -> Iterator[Answer]:
     examples, criteria = {example.id: example for example in task.examples()}, criteria_of(task)
     repeats = {record.id: (record.example, record.repeat) for record in run.records().values()}
     for trajectory in run.solved():
-        if trajectory.id not in repeats or trajectory.answer is None or not trajectory.answer.text.strip():
+        if trajectory.id not in repeats or not answer_of(trajectory).strip():
             continue
         example, repeat = examples[repeats[trajectory.id][0]], repeats[trajectory.id][1]
-        for said, before in _said(trajectory):
-            text, gold = as_read(task, said), tuple(example.golden_answers)
-            yield Answer(name, example.id, repeat, example.question, gold, text, before, criteria)
-
-
-def _said(trajectory: Trajectory) -> Iterator[tuple[str, bool]]:
-    assert trajectory.answer is not None
-    yield trajectory.answer.text, False
-    earlier = before_checks(trajectory)
-    if earlier is not None and earlier.answer is not None:
-        yield earlier.answer.text, True
+        texts = [answer_of(each) for each in (trajectory, before_checks(trajectory)) if each is not None]
+        for before, text in enumerate(texts):
+            gold, text = tuple(example.golden_answers), as_read(task, text)
+            yield Answer(name, example.id, repeat, example.question, gold, text, bool(before), criteria)
 
 
 async def rate(
@@ -152,11 +145,11 @@ async def ask_each(
 
 def by_people(answers: Sequence[Answer], labels: Mapping[str, float]) -> Rater:
     """People's ratings, by RUN/QUESTION~REPEAT. Raises DataError where none names an answer."""
-    found = {answer: labels[answer.id] for answer in answers if not answer.before and answer.id in labels}
-    if not found:
+    rater = _rater("people", answers, labels)
+    if not rater.ratings:
         example = answers[0].id if answers else "RUN/QUESTION~0"
         raise DataError(f"no label names an answer of these runs; the first answer is {example!r}")
-    return Rater("people", found)
+    return rater
 
 
 def by_metric(metric: str, answers: Sequence[Answer], runs: Mapping[str, RunFolder]) -> Rater:
@@ -167,8 +160,11 @@ def by_metric(metric: str, answers: Sequence[Answer], runs: Mapping[str, RunFold
         for record in run.records().values()
         if (value := record.value(metric)) is not None
     }
-    found = {answer: values[answer.id] for answer in answers if not answer.before and answer.id in values}
-    return Rater(metric, found)
+    return _rater(metric, answers, values)
+
+
+def _rater(name: str, answers: Sequence[Answer], values: Mapping[str, float]) -> Rater:
+    return Rater(name, {each: values[each.id] for each in answers if not each.before and each.id in values})
 
 
 def mean_table(raters: Sequence[Rater], runs: Sequence[str]) -> Table:
@@ -176,33 +172,30 @@ def mean_table(raters: Sequence[Rater], runs: Sequence[str]) -> Table:
     rows = []
     for run in runs:
         for before in (False, True):
-            cells = [_mean(rater, run, before=before) for rater in raters]
+            cells = []
+            for rater in raters:
+                means = _means(rater, lambda answer: (answer.run, answer.before, answer.repeat))
+                repeats = [mean for (name, when, _), mean in means.items() if name == run and when is before]
+                deviation = f" ± {number(stdev(repeats))}" if len(repeats) > 1 else ""
+                cells.append(number(fmean(repeats)) + deviation if repeats else NOTHING)
             if any(cell != NOTHING for cell in cells):
                 rows.append([run + (", before the checks" if before else ""), *cells])
     return Table("Mean ratings", ["run", *(rater.name for rater in raters)], rows, words=1)
 
 
-def _mean(rater: Rater, run: str, *, before: bool) -> str:
-    repeats: dict[int, list[float]] = {}
-    for answer, value in rater.ratings.items():
-        if answer.run == run and answer.before is before:
-            repeats.setdefault(answer.repeat, []).append(value)
-    if not repeats:
-        return NOTHING
-    means = [fmean(values) for values in repeats.values()]
-    return number(fmean(means)) + (f" ± {number(stdev(means))}" if len(means) > 1 else "")
-
-
 def agreement_table(raters: Sequence[Rater]) -> Table:
     """Of each pair of raters Pearson's and Spearman's correlation: over the answers, and over the runs' means.
 
-    Repeats of a question are averaged first. Fewer than three runs have no correlation worth showing.
+    Repeats of a question are averaged first; answers before the checks are left out. Fewer than three runs have no
+    correlation worth showing.
     """
     rows = []
-    for one, other in combinations(raters, 2):
-        for unit, values in (("questions", _by_question), ("runs", _by_run)):
-            found = agreement(values(one), values(other))
-            if found.n > (2 if unit == "runs" else 0):
+    final = [Rater(each.name, {a: value for a, value in each.ratings.items() if not a.before}) for each in raters]
+    for one, other in combinations(final, 2):
+        questions = agreement(*(_means(rater, lambda answer: (answer.run, answer.example)) for rater in (one, other)))
+        runs = agreement(*(_means(rater, lambda answer: answer.run) for rater in (one, other)))
+        for unit, found, least in (("questions", questions, 1), ("runs", runs, 3)):
+            if found.n >= least:
                 linear = [number(found.pearson), p_value(found.pearson_p)]
                 ranked = [number(found.spearman), p_value(found.spearman_p)]
                 rows.append([one.name, other.name, unit, str(found.n), *linear, *ranked])
@@ -210,18 +203,9 @@ def agreement_table(raters: Sequence[Rater]) -> Table:
     return Table("Agreement", headers, rows)
 
 
-def _by_question(rater: Rater) -> dict[str, float]:
-    return _means(rater, lambda answer: f"{answer.run}/{answer.example}")
-
-
-def _by_run(rater: Rater) -> dict[str, float]:
-    return _means(rater, lambda answer: answer.run)
-
-
-def _means(rater: Rater, key: Callable[[Answer], str]) -> dict[str, float]:
-    """The mean ratings of the final answers, by what `key` says of them."""
-    values: dict[str, list[float]] = {}
+def _means(rater: Rater, key: Callable[[Answer], Key]) -> dict[Key, float]:
+    """The mean ratings, by what `key` says of the answers."""
+    values: dict[Key, list[float]] = {}
     for answer, value in rater.ratings.items():
-        if not answer.before:
-            values.setdefault(key(answer), []).append(value)
+        values.setdefault(key(answer), []).append(value)
     return {name: fmean(each) for name, each in values.items()}

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import sub
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan, read_tuning
+from reground.evaluation.compare import Plan, budget_label, read_plan, read_tuning
 from reground.evaluation.results import (
     MetricSummary,
     Record,
@@ -93,26 +94,19 @@ def p_value(value: float | None) -> str:
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Distinct for any colour vision (Okabe & Ito 2008, without yellow, which is faint on white)."""
-
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
-
-
 DEFAULT_BASELINE = "direct"
 FORMAT = 2
 """Of report.json."""
 
-_ABOUT_MEANS = (
+_ABOUT = (
     "Means are over scored questions; repeats of a question are averaged first. Intervals are 95 % percentile "
     "bootstrap over questions. An interval of no width says that all questions scored alike, not that the mean is "
-    "certain."
-)
-_ABOUT_DIFFERENCES = (
+    "certain.",
     "Differences are paired, on the questions that both methods have a score for, with a bootstrap interval and a "
-    "two-sided sign-flip permutation test; p (Holm) is adjusted for the number of comparisons in the table."
-)
-_ABOUT_COSTS = (
+    "two-sided sign-flip permutation test; p (Holm) is adjusted for the number of comparisons in the table.",
     "Calls, tokens, USD and seconds are a question's mean, failed ones included; seconds are wall-clock with other "
-    "questions in work at the same time."
+    "questions in work at the same time.",
 )
 
 
@@ -149,9 +143,9 @@ class Report:
     task: str
     rows: list[Row]
     baseline: str
-    tables: list[Table] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    verdict: Verdict | None = None
+    tables: list[Table]
+    notes: list[str]
+    verdict: Verdict | None
     plots: list[Path] = field(default_factory=list)
     part: str = ""
 
@@ -168,18 +162,154 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     methods = {row.config.method for row in rows}
     if baseline is not None and baseline not in methods:
         baseline = baseline.replace("-", "_")
-    if baseline is not None and baseline not in methods:
-        raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(methods))}")
-    _check_field(by, rows)
-    reports = [
-        replace(_report(task, several, baseline, plans, by), part=part)
-        for task in dict.fromkeys(row.config.task for row in rows)
-        for part, several in _by_metric([row for row in rows if row.config.task == task])
-    ]
-    for report in reports:
-        labels = {label(row.config) for row in report.rows}
-        report.notes += [c.describe() for tuning in tunings for c in tuning.choices if c.cell.label in labels]
+        if baseline not in methods:
+            known = ", ".join(sorted(methods))
+            raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {known}")
+    fields = {name for row in rows for record in row.records for name in record.metadata}
+    if by is not None and by not in fields and any(row.records for row in rows):
+        known = did_you_mean(by, fields) if fields else "these have no fields"
+        raise ConfigurationError(f"no question has a field {by!r}; {known}")
+    reports = []
+    for task in dict.fromkeys(row.config.task for row in rows):
+        planned = [plan for plan in plans if plan.task == task]
+        for part, several in _by_metric([row for row in rows if row.config.task == task]):
+            report = _report(task, several, baseline, planned, by)
+            labels = {label(row.config) for row in report.rows}
+            report.notes += [c.describe() for tuning in tunings for c in tuning.choices if c.cell.label in labels]
+            reports.append(replace(report, part=part))
     return reports
+
+
+def _row(folder: RunFolder) -> Row:
+    records = list(folder.records().values())
+    summary = folder.summary()
+    if summary is None or summary.runs != len(records):
+        summary = summarise(folder.config, records, expected=-1)
+    return Row(folder.config, summary, records)
+
+
+def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
+    """The runs that are reported together, because one metric ranks them; with its name where others are apart.
+
+    A run with a judge has another primary metric than one without. One of the primary metrics that all runs have ranks
+    them all; without such a metric there is a report for each.
+    """
+    names = dict.fromkeys(row.summary.primary for row in rows)
+    if len(names) == 1:
+        return [("", rows)]
+    means = [{name for name, metric in row.summary.metrics.items() if metric.mean is not None} for row in rows]
+    shared = next((name for name in names if all(name in each for each in means)), None)
+    if shared is None:
+        return [(name, [row for row in rows if row.summary.primary == name]) for name in names]
+    return [("", [replace(row, summary=row.summary.model_copy(update={"primary": shared})) for row in rows])]
+
+
+def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
+    methods = [row.config.method for row in rows]
+    wanted = [baseline, *(plan.baseline for plan in plans), DEFAULT_BASELINE]
+    chosen = next((name for name in wanted if name in methods), None) or methods[0]
+
+    def order(row: Row) -> tuple[str, float, bool, str]:
+        config, tokens = row.config, row.config.budget.tokens
+        return (config.model, float("inf") if tokens is None else tokens, config.method != chosen, config.method)
+
+    rows = sorted(rows, key=order)
+    _compare_all(rows, chosen)
+    report = Report(task, rows, chosen, _tables(rows, chosen, by), _notes(rows, plans), _verdict(rows))
+    unfinished = [label(row.config) for row in rows if not row.summary.finished]
+    if report.verdict is not None and unfinished:
+        report.notes.append(f"The verdict leaves out {', '.join(unfinished)}, which is not finished.")
+    return report
+
+
+def _compare_all(rows: Sequence[Row], baseline: str) -> None:
+    """Test every run against the baseline's run at the same budget; adjust the p-values for being several."""
+    bases = {row.comparable: row for row in rows if row.config.method == baseline}
+    compared = []
+    for row in rows:
+        base = bases.get(row.comparable)
+        if base is None or base is row:
+            continue
+        scores, others = (question_scores(row.summary.primary, each.records) for each in (row, base))
+        if scores.keys() & others.keys():
+            row.comparison = compare(scores, others)
+            compared.append(row)
+    adjusted = holm([row.comparison.p for row in compared if row.comparison is not None])
+    for row, p in zip(compared, adjusted, strict=True):
+        row.adjusted = p
+
+
+def _verdict(rows: Sequence[Row]) -> Verdict | None:
+    """The verdict on the finished runs with a score.
+
+    None if they are fewer than two, on different questions, or rated by different judges.
+    """
+    ready = [row for row in rows if row.summary.finished and row.primary.mean is not None]
+    primary = rows[0].summary.primary
+    judges = {row.config.model_settings.get("judge") if primary == METRIC else None for row in ready}
+    if len({row.config.data for row in ready}) != 1 or len(judges) != 1:
+        return None
+    candidates = [
+        Candidate(name, question_scores(primary, row.records), row.summary.cost)
+        for name, row in zip(run_names(ready), ready, strict=True)
+    ]
+    return verdict(candidates, primary)
+
+
+def _tables(rows: Sequence[Row], baseline: str, by: str | None) -> list[Table]:
+    """The primary metric of every run, with its difference from the baseline, its cost and its counts; every metric;
+    and the primary metric within each value of a metadata field.
+
+    Lines begin with the run's method and budget, and with its model where there are several. Without runs that can be
+    compared there are no columns of differences.
+    """
+    primary, models = rows[0].summary.primary, {row.config.model for row in rows}
+    named = ["method", "budget", *(["model"] if len(models) > 1 else [])]
+
+    def name(row: Row) -> list[str]:
+        config = row.config
+        return [config.method, budget_label(config.budget.tokens), *([config.model] if len(models) > 1 else [])]
+
+    def table(title: str, words: list[str], headers: list[str], lines: list[list[str]]) -> Table:
+        return Table(f"{rows[0].config.task}: {title}", [*named, *words, *headers], lines, len(named) + len(words))
+
+    compared = any(row.comparison is not None for row in rows)
+    differences = [f"minus {baseline}", "95 % interval", "p (Holm)"] if compared else []
+    headers = [primary, "95 % interval", *differences, "calls", "tokens", "USD", "seconds", *_COUNTS]
+    tables = [table(primary, [], headers, [[*name(row), *_result(row, compared=compared)] for row in rows])]
+    headers = ["mean", "95 % interval", "if failed = 0", "std of repeats", *_COUNTS]
+    lines = [[*name(row), each, *_cells(metric)] for row in rows for each, metric in row.summary.metrics.items()]
+    tables.append(table("every metric", ["metric"], headers, lines))
+    if by is not None:
+        lines = [
+            [*name(row), group, *_cells(metric)]
+            for row in rows
+            for group, metric in group_means(primary, by, row.records).items()
+        ]
+        tables.append(table(f"{primary} by {by}", [by], headers, lines))
+    return tables
+
+
+_COUNTS = ["scored", "unscored", "failed"]
+
+
+def _result(row: Row, *, compared: bool) -> list[str]:
+    metric, summary, cost = row.primary, row.summary, row.summary.cost
+    cells = [number(metric.mean), interval(metric.low, metric.high)]
+    if compared and row.comparison is not None:
+        found = row.comparison.difference
+        mean, low, high = (number(value, sign=True) for value in (found.mean, found.low, found.high))
+        cells += [mean, f"{low} to {high}", p_value(row.adjusted)]
+    elif compared:
+        cells += [NOTHING] * 3
+    cells += [f"{summary.usage.calls / max(1, summary.runs):.1f}", f"{cost.tokens:.0f}"]
+    cells += [NOTHING if cost.usd is None else f"{cost.usd:.5f}", f"{cost.seconds:.1f}"]
+    return cells + [str(getattr(metric, count)) for count in _COUNTS]
+
+
+def _cells(metric: MetricSummary) -> list[str]:
+    means = [number(metric.mean), interval(metric.low, metric.high), number(metric.bound), number(metric.std)]
+    return means + [str(getattr(metric, count)) for count in _COUNTS]
 
 
 def write_report(reports: Sequence[Report], out: Path) -> list[Path]:
@@ -270,7 +400,7 @@ def run_names(rows: Sequence[Row]) -> list[str]:
 
 
 def draw(report: Report, out: Path) -> list[Path]:
-    """Draw scores against tokens: a line for each method and model, and a marker for each model.
+    """Draw scores against tokens, a line for each method and model.
 
     Returns the files; none where no run has a score. The same runs give the same bytes. Raises MissingExtra without
     matplotlib.
@@ -288,16 +418,14 @@ def draw(report: Report, out: Path) -> list[Path]:
     except ImportError as error:
         raise MissingExtra("plots", "eval") from error
 
-    metric = rows[0].summary.primary
-    methods, models = (sorted({getattr(row.config, name) for row in rows}) for name in ("method", "model"))
+    metric, several = rows[0].summary.primary, len({row.config.model for row in rows}) > 1
     with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
         figure = Figure(figsize=(7.2, 4.4), layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.add_subplot()
-        for (method, model), line in groupby(rows, key=lambda row: (row.config.method, row.config.model)):
-            i, j = methods.index(method), models.index(model)
-            several = len(models) > 1
-            _draw_line(axes, list(line), i, j if several else i, f"{method}, {model}" if several else method)
+        lines = groupby(rows, key=lambda row: (row.config.method, row.config.model))
+        for i, ((method, model), line) in enumerate(lines):
+            _draw_line(axes, list(line), i, f"{method}, {model}" if several else method)
         _set_axes(axes, [row.summary.cost.tokens for row in rows])
         axes.set_ylabel(f"{metric} (mean, 95 % interval)")
         axes.set_title(f"{report.task}: {metric} against tokens", fontsize=11)
@@ -309,20 +437,18 @@ def draw(report: Report, out: Path) -> list[Path]:
     return files
 
 
-def _draw_line(axes: Any, rows: Sequence[Row], colour: int, marker: int, name: str) -> None:
-    """The runs of one method with one model. colour, marker: their numbers."""
-    means, lows, highs = ([getattr(row.primary, end) for row in rows] for end in _ENDS)
+def _draw_line(axes: Any, rows: Sequence[Row], number: int, name: str) -> None:
+    """The runs of one method with one model."""
+    means, lows, highs = ([getattr(row.primary, end) for row in rows] for end in ("mean", "low", "high"))
+    colour = COLOURS[number % len(COLOURS)]
     axes.errorbar(
         [row.summary.cost.tokens for row in rows],
         means,
-        yerr=[
-            [mean - low for mean, low in zip(means, lows, strict=True)],
-            [high - mean for mean, high in zip(means, highs, strict=True)],
-        ],
-        color=COLOURS[colour % len(COLOURS)],
-        ecolor=f"{COLOURS[colour % len(COLOURS)]}73",
-        linestyle="-" if colour < len(COLOURS) else "--",
-        marker=MARKERS[marker % len(MARKERS)],
+        yerr=[list(map(sub, means, lows)), list(map(sub, highs, means))],
+        color=colour,
+        ecolor=f"{colour}73",
+        linestyle="-" if number < len(COLOURS) else "--",
+        marker=MARKERS[number % len(MARKERS)],
         label=name,
         linewidth=1.4,
         markersize=6,
@@ -345,180 +471,14 @@ def _set_axes(axes: Any, tokens: Sequence[float]) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _row(folder: RunFolder) -> Row:
-    records = list(folder.records().values())
-    summary = folder.summary()
-    if summary is None or summary.runs != len(records):
-        summary = summarise(folder.config, records, expected=-1)
-    return Row(folder.config, summary, records)
-
-
-def _check_field(by: str | None, rows: Sequence[Row]) -> None:
-    """Refuse a metadata field that no question has."""
-    fields = {name for row in rows for record in row.records for name in record.metadata}
-    if by is not None and by not in fields and any(row.records for row in rows):
-        known = did_you_mean(by, fields) if fields else "these have no fields"
-        raise ConfigurationError(f"no question has a field {by!r}; {known}")
-
-
-def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
-    """The runs that are reported together, because one metric ranks them; with its name where others are apart.
-
-    A run with a judge has another primary metric than one without. One of the primary metrics that all runs have ranks
-    them all; without such a metric there is a report for each.
-    """
-    names = dict.fromkeys(row.summary.primary for row in rows)
-    if len(names) == 1:
-        return [("", rows)]
-    shared = next((name for name in names if all(_has(row, name) for row in rows)), None)
-    if shared is None:
-        return [(name, [row for row in rows if row.summary.primary == name]) for name in names]
-    return [("", [replace(row, summary=row.summary.model_copy(update={"primary": shared})) for row in rows])]
-
-
-def _has(row: Row, metric: str) -> bool:
-    summary = row.summary.metrics.get(metric)
-    return summary is not None and summary.mean is not None
-
-
-def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
-    planned = [plan for plan in plans if plan.task == task]
-    methods = [row.config.method for row in rows]
-    wanted = [baseline, *(plan.baseline for plan in planned), DEFAULT_BASELINE]
-    chosen = next((name for name in wanted if name in methods), None) or methods[0]
-    rows = sorted(rows, key=lambda row: _order(row.config, chosen))
-    _compare_all(rows, chosen)
-    report = Report(task, rows, chosen, [result_table(rows, chosen), metrics_table(rows)])
-    if by is not None:
-        report.tables.append(group_table(rows, by))
-    report.notes = _notes(rows, [refusal for plan in planned for refusal in plan.refused])
-    report.verdict = _verdict(rows)
-    unfinished = [label(row.config) for row in rows if not row.summary.finished]
-    if report.verdict is not None and unfinished:
-        report.notes.append(f"The verdict leaves out {', '.join(unfinished)}, which is not finished.")
-    return report
-
-
-def _order(config: RunConfig, baseline: str) -> tuple[str, float, bool, str]:
-    tokens = config.budget.tokens
-    return (config.model, float("inf") if tokens is None else tokens, config.method != baseline, config.method)
-
-
-def _compare_all(rows: Sequence[Row], baseline: str) -> None:
-    """Test every run against the baseline's run at the same budget; adjust the p-values for being several."""
-    bases = {row.comparable: row for row in rows if row.config.method == baseline}
-    compared = []
-    for row in rows:
-        base = bases.get(row.comparable)
-        if base is None or base is row:
-            continue
-        scores, others = (question_scores(row.summary.primary, each.records) for each in (row, base))
-        if scores.keys() & others.keys():
-            row.comparison = compare(scores, others)
-            compared.append(row)
-    adjusted = holm([row.comparison.p for row in compared if row.comparison is not None])
-    for row, p in zip(compared, adjusted, strict=True):
-        row.adjusted = p
-
-
-def _verdict(rows: Sequence[Row]) -> Verdict | None:
-    """The verdict on the finished runs with a score.
-
-    None if they are fewer than two, on different questions, or rated by different judges.
-    """
-    ready = [row for row in rows if row.summary.finished and row.primary.mean is not None]
-    if len({(row.config.data, _judge(row)) for row in ready}) != 1:
-        return None
-    candidates = [
-        Candidate(name, question_scores(row.summary.primary, row.records), row.summary.cost)
-        for name, row in zip(run_names(ready), ready, strict=True)
-    ]
-    return verdict(candidates, rows[0].summary.primary)
-
-
-def _judge(row: Row) -> JsonValue:
-    """Who rated the answers, where ratings rank the runs."""
-    return row.config.model_settings.get("judge") if row.summary.primary == METRIC else None
-
-
-def result_table(rows: Sequence[Row], baseline: str) -> Table:
-    """The primary metric of every run, its difference from the baseline, its cost and its counts.
-
-    Without runs that can be compared there are no columns of differences.
-    """
-    primary = rows[0].summary.primary
-    compared = any(row.comparison is not None for row in rows)
-    lines = []
-    for row in rows:
-        metric, cost = row.primary, row.summary.cost
-        cells = [number(metric.mean), interval(metric.low, metric.high)]
-        if compared and row.comparison is not None:
-            mean, low, high = (number(getattr(row.comparison.difference, end), sign=True) for end in _ENDS)
-            cells += [mean, f"{low} to {high}", p_value(row.adjusted)]
-        elif compared:
-            cells += [NOTHING] * 3
-        cells += [f"{row.summary.usage.calls / max(1, row.summary.runs):.1f}", f"{cost.tokens:.0f}"]
-        cells += [NOTHING if cost.usd is None else f"{cost.usd:.5f}", f"{cost.seconds:.1f}"]
-        lines.append((row, [*cells, *_counts(metric)]))
-    differences = [f"minus {baseline}", "95 % interval", "p (Holm)"] if compared else []
-    costs = ["calls", "tokens", "USD", "seconds", "scored", "unscored", "failed"]
-    return _table(rows, primary, [], [primary, "95 % interval", *differences, *costs], lines)
-
-
-_ENDS = ("mean", "low", "high")
-
-
-def metrics_table(rows: Sequence[Row]) -> Table:
-    """Every metric of every run."""
-    lines = ((row, [name, *_metric_cells(metric)]) for row in rows for name, metric in row.summary.metrics.items())
-    return _table(rows, "every metric", ["metric"], _METRIC_HEADERS, lines)
-
-
-def group_table(rows: Sequence[Row], by: str) -> Table:
-    """The primary metric within each value of a metadata field."""
-    primary = rows[0].summary.primary
-    lines = (
-        (row, [group, *_metric_cells(metric)])
-        for row in rows
-        for group, metric in group_means(primary, by, row.records).items()
-    )
-    return _table(rows, f"{primary} by {by}", [by], _METRIC_HEADERS, lines)
-
-
-_METRIC_HEADERS = ["mean", "95 % interval", "if failed = 0", "std of repeats", "scored", "unscored", "failed"]
-
-
-def _metric_cells(metric: MetricSummary) -> list[str]:
-    means = [number(metric.mean), interval(metric.low, metric.high), number(metric.bound), number(metric.std)]
-    return [*means, *_counts(metric)]
-
-
-def _counts(metric: MetricSummary) -> list[str]:
-    return [str(metric.scored), str(metric.unscored), str(metric.failed)]
-
-
-def _table(
-    rows: Sequence[Row], title: str, words: list[str], headers: list[str], lines: Iterable[tuple[Row, list[str]]]
-) -> Table:
-    """A table whose lines begin with the run's method and budget, and with its model where there are several."""
-    several = len({row.config.model for row in rows}) > 1
-    named = ["method", "budget", *(["model"] if several else []), *words]
-    cells = [
-        [row.config.method, budget_label(row.config.budget.tokens), *([row.config.model] if several else []), *line]
-        for row, line in lines
-    ]
-    return Table(f"{rows[0].config.task}: {title}", [*named, *headers], cells, words=len(named))
-
-
-def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
-    notes = [_ABOUT_MEANS, _ABOUT_DIFFERENCES, _ABOUT_COSTS]
+def _notes(rows: Sequence[Row], plans: Sequence[Plan]) -> list[str]:
+    notes = [*_ABOUT]
     if any(row.config.primary != row.summary.primary for row in rows):
         notes.append(
             f"Not all runs have the same primary metric: {rows[0].summary.primary}, which all have, ranks them."
         )
-    for row in rows:
-        notes += [f"{label(row.config)}{note}" for note in _row_notes(row)]
-    notes += [f"{refusal.cell.label} was not run: {refusal.why}" for refusal in refused]
+    notes += [f"{label(row.config)}{note}" for row in rows for note in _row_notes(row)]
+    notes += [f"{refusal.cell.label} was not run: {refusal.why}" for plan in plans for refusal in plan.refused]
     if any(row.summary.usage.usd is None for row in rows):
         notes.append("USD is unknown where no price was given (--price).")
     return notes
@@ -558,13 +518,11 @@ def _row_notes(row: Row) -> list[str]:
 
 def _reasons(records: Iterable[Record], most: int = 3) -> str:
     """Why questions failed: the number of each error. Errors that differ only in numbers count as one."""
-    texts: dict[str, str] = {}
-    counts: Counter[str] = Counter()
+    kinds: dict[str, list[str]] = {}
     for failure in (record.failure for record in records if record.failure is not None):
         text = shorten(f"{failure.type}: {failure.message}", 200, placeholder="...")
-        kind = re.sub(r"\d+", "0", text)
-        texts.setdefault(kind, "".join(c if c.isprintable() else " " for c in text))
-        counts[kind] += 1
-    rest = counts.total() - sum(count for _, count in counts.most_common(most))
-    reasons = [f"{count} x {texts[kind]}" for kind, count in counts.most_common(most)]
-    return "; ".join([*reasons, f"{rest} others"] if rest else reasons)
+        printable = "".join(c if c.isprintable() else " " for c in text)
+        kinds.setdefault(re.sub(r"\d+", "0", text), []).append(printable)
+    texts = sorted(kinds.values(), key=len, reverse=True)
+    rest = sum(map(len, texts[most:]))
+    return "; ".join([*(f"{len(each)} x {each[0]}" for each in texts[:most]), *([f"{rest} others"] if rest else [])])

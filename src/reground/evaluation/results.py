@@ -21,7 +21,7 @@ import json
 import math
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -66,11 +66,7 @@ class Stage(Value):
 
 
 def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
-    """The cost of each stage of one question, by the names of its steps ("draft", "retrieve", ...).
-
-    The time between the ends of two steps counts for the later one. For sequential calls this is their duration;
-    concurrent calls share their total time.
-    """
+    """The cost of each stage of one question, by the names of its steps ("draft", "retrieve", ...)."""
     costs = []
     for step, seconds in timed(trajectory.steps):
         replies = step.replies if isinstance(step, GenerateStep) else ()
@@ -81,7 +77,10 @@ def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
 
 
 def timed(steps: Iterable[Step]) -> Iterator[tuple[GenerateStep | RetrieveStep | ExecuteStep, float]]:
-    """The steps that cost time, each with the seconds between the end of the one before and its own."""
+    """The steps that cost time, each with the seconds between the end of the one before and its own.
+
+    For sequential calls this is their duration; concurrent calls share their total time.
+    """
     began = 0.0
     for step in steps:
         if isinstance(step, GenerateStep | RetrieveStep | ExecuteStep):
@@ -219,20 +218,10 @@ class RunFolder:
     config: RunConfig
     notices: list[str] = field(default_factory=list)
 
-    @property
-    def journal(self) -> Path:
-        """The journal's file."""
-        return self.path / "journal.sqlite"
-
-    @property
-    def trajectories(self) -> Path:
-        """The trajectories' file."""
-        return self.path / "trajectories.jsonl"
-
-    @property
-    def scores(self) -> Path:
-        """The scores' file."""
-        return self.path / "scores.jsonl"
+    def __post_init__(self) -> None:
+        self.journal = self.path / "journal.sqlite"
+        self.trajectories = self.path / "trajectories.jsonl"
+        self.scores = self.path / "scores.jsonl"
 
     def append(self, trajectory: Trajectory) -> None:
         """Add a finished question."""
@@ -260,11 +249,16 @@ class RunFolder:
 
     def write_summary(self, summary: Summary) -> None:
         """Replace summary.json."""
-        write_text(self.path / "summary.json", summary.model_dump_json(indent=2) + "\n")
+        write_stored(self.path / "summary.json", summary)
 
     def summary(self) -> Summary | None:
         """The content of summary.json, or None."""
         return read_stored(self.path / "summary.json", Summary)
+
+
+def write_stored(path: Path, value: Value) -> None:
+    """Replace a JSON file whole. Raises StorageError."""
+    write_text(path, value.model_dump_json(indent=2) + "\n")
 
 
 def read_stored(path: Path, kind: type[V]) -> V | None:
@@ -297,7 +291,7 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
     with locked(path / ".lock", "running in", path):
         check_run(path, config)  # again, for another process may have begun it
-        write_text(path / "config.json", config.model_dump_json(indent=2) + "\n")
+        write_stored(path / "config.json", config)
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
         for file, check in ((folder.trajectories, parse_trajectory), (folder.scores, Record.model_validate_json)):
@@ -318,14 +312,14 @@ def check_run(path: Path, config: RunConfig) -> None:
             raise ConfigurationError(f"{path} is no run folder: it holds {foreign[0].name} and no config.json")
         return
     before, after = _flat(old), _flat(config)
-    grown = [
-        *(["limit"] if old.limit is not None and (config.limit is None or config.limit >= old.limit) else []),
-        *(["repeats"] if config.repeats >= old.repeats else []),
-    ]
+    grown = {
+        "limit": old.limit is not None and (config.limit is None or config.limit >= old.limit),
+        "repeats": config.repeats >= old.repeats,
+    }
     differing = [
         f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}"
         for name in before | after
-        if before.get(name) != after.get(name) and name not in grown
+        if before.get(name) != after.get(name) and not grown.get(name)
     ]
     if differing:
         raise ConfigurationError(
@@ -395,12 +389,8 @@ def _brief(value: JsonValue) -> str:
 def pass_at_k(n: int, c: int, k: int) -> float:
     """The probability that at least one of `k` programs is right, drawn from `n` of which `c` are right.
 
-    Computed with exact integers. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
+    Computed with exact integers. 1 <= k <= n and 0 <= c <= n.
     """
-    if not 1 <= k <= n:
-        raise ValueError(f"pass@{k} needs at least {k} samples and there are {n}")
-    if not 0 <= c <= n:
-        raise ValueError(f"{c} of {n} samples cannot be right")
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
 
@@ -413,16 +403,19 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
     metrics = {name: _metric(name, records) for name in names}
     for name in [name for name in names if name.startswith("pass")]:
         metrics |= pass_at(name, records)
+    answers: dict[str, list[tuple[str, str] | None]] = {}
+    for record in records:
+        answers.setdefault(record.example, []).append(None if record.failure else (record.answer, record.whole))
     return Summary(
         finished=len(records) == expected,
-        questions=len({record.example for record in records}),
+        questions=len(answers),
         repeats=config.repeats,
         runs=len(records),
         failed=sum(record.failure is not None for record in records),
         failures=dict(Counter(record.failure.type for record in records if record.failure is not None)),
         stopped=dict(Counter(r.stopped for r in records if r.stopped is not None and r.failure is None)),
         cut=sum(record.cut for record in records),
-        same_repeats=_same_repeats(records),
+        same_repeats=sum(len(said) > 1 and len(set(said)) == 1 and said[0] is not None for said in answers.values()),
         usage=sum((record.usage for record in records), Usage()),
         seconds=fsum(record.seconds for record in records),
         primary=config.primary,
@@ -430,16 +423,12 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
     )
 
 
-def values_by_question(
-    metric: str, records: Iterable[Record], *, failed: float | None = None
-) -> dict[str, list[float]]:
+def _values(metric: str, records: Iterable[Record], *, failed: float | None = None) -> dict[str, list[float]]:
     """Each question's scored values, one per repeat. failed: what a failure counts, if anything."""
     values: dict[str, list[float]] = {}
     for record in records:
         value = record.value(metric) if record.failure is None else failed
-        scored = values.setdefault(record.example, [])
-        if value is not None:
-            scored.append(value)
+        values.setdefault(record.example, []).extend([] if value is None else [value])
     return values
 
 
@@ -449,10 +438,10 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     Unbiased (Chen et al. 2021, arXiv 2107.03374, equation 1) where the metric is 0 or 1. A question with fewer
     than k scored repeats is unscored for that k.
     """
-    values = values_by_question(metric, records)
+    values = _values(metric, records)
     if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
         return {}
-    counted = values_by_question(metric, records, failed=0.0)
+    counted = _values(metric, records, failed=0.0)
     most = max((len(scored) for scored in values.values()), default=0)
     summaries = {}
     for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
@@ -462,17 +451,17 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
             scored=len(each),
             unscored=len(values) - len(each),
             failed=0,
-            bound=_mean(_pass_at_k(counted, k)),
+            bound=_mean(_pass_at_k(counted, k).values()),
         )
     return summaries
 
 
-def _mean(values: Mapping[str, float]) -> float | None:
-    return fsum(values.values()) / len(values) if values else None
-
-
 def _pass_at_k(values: Mapping[str, Sequence[float]], k: int) -> dict[str, float]:
     return {question: pass_at_k(len(s), sum(map(int, s)), k) for question, s in values.items() if len(s) >= k}
+
+
+def _mean(values: Collection[float]) -> float | None:
+    return fsum(values) / len(values) if values else None
 
 
 def group_means(metric: str, by: str, records: Iterable[Record]) -> dict[str, MetricSummary]:
@@ -487,41 +476,26 @@ def question_scores(metric: str, records: Iterable[Record]) -> Mapping[str, floa
     """Each question's mean over its scored repeats; for pass@k from 2 on, the estimate from its repeats' pass@1."""
     k = int(metric.removeprefix(_AT)) if metric.startswith(_AT) else 1
     if k > 1:
-        return _pass_at_k(values_by_question(f"{_AT}1", records), k)
-    return question_means(values_by_question(metric, records))
-
-
-def repeat_means(metric: str, records: Iterable[Record]) -> list[float]:
-    """Each repeat's mean over its scored questions, in order, without repeats that have none.
-
-    A repeat is a run over all questions with trajectories of its own (ReST meets ReAct, section 4.2).
-    """
-    values: dict[int, list[float]] = {}
-    for record in records:
-        value = record.value(metric)
-        if value is not None:
-            values.setdefault(record.repeat, []).append(value)
-    return [fsum(values[repeat]) / len(values[repeat]) for repeat in sorted(values)]
+        return _pass_at_k(_values(f"{_AT}1", records), k)
+    return question_means(_values(metric, records))
 
 
 def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
-    means = question_scores(name, records)
     failed = sum(record.failure is not None for record in records)
-    scored = [value for record in records if (value := record.value(name)) is not None]
-    runs = repeat_means(name, records)
-    return MetricSummary(
-        **bootstrap_interval(list(means.values())).model_dump(),
-        scored=len(scored),
-        unscored=len(records) - len(scored) - failed,
-        failed=failed,
-        bound=_mean(question_means(values_by_question(name, records, failed=0.0))),
-        by_repeat=tuple(runs) if len(runs) > 1 else (),
-        std=stdev(runs) if len(runs) > 1 else None,
-    )
-
-
-def _same_repeats(records: Iterable[Record]) -> int:
-    answers: dict[str, list[tuple[str, str] | None]] = {}
+    # A repeat is a run over all questions with trajectories of its own (ReST meets ReAct, section 4.2).
+    repeats: dict[int, list[float]] = {}
     for record in records:
-        answers.setdefault(record.example, []).append(None if record.failure else (record.answer, record.whole))
-    return sum(len(said) > 1 and len(set(said)) == 1 and said[0] is not None for said in answers.values())
+        value = record.value(name)
+        if value is not None:
+            repeats.setdefault(record.repeat, []).append(value)
+    scored = sum(map(len, repeats.values()))
+    means = [fsum(repeats[repeat]) / len(repeats[repeat]) for repeat in sorted(repeats)]
+    return MetricSummary(
+        **bootstrap_interval(list(question_scores(name, records).values())).model_dump(),
+        scored=scored,
+        unscored=len(records) - scored - failed,
+        failed=failed,
+        bound=_mean(question_means(_values(name, records, failed=0.0)).values()),
+        by_repeat=tuple(means) if len(means) > 1 else (),
+        std=stdev(means) if len(means) > 1 else None,
+    )

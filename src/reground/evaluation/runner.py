@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from pathlib import Path
 from time import monotonic
 from typing import Protocol, cast
@@ -39,7 +39,7 @@ from reground.core.run import Event, Observer, Run
 from reground.core.trajectory import BEFORE_CHECKS, GenerateStep, NoteStep, Trajectory
 from reground.evaluation.questions import Questions, select
 from reground.evaluation.results import Record, RunConfig, RunFolder, Summary, open_run, stages_of, summarise
-from reground.evaluation.task import Example, Score, Task, hidden_documents
+from reground.evaluation.task import Example, Score, Task, answer_of, hidden_documents
 from reground.support.check import compared, states
 
 SIMULATION = "simulation"
@@ -85,65 +85,58 @@ class Progress:
     left: estimated seconds to the end at this session's pace; None until one has finished.
     """
 
-    done: int
-    total: int
-    resumed: int
-    failed: int
-    unscored: int
-    usage: Usage
-    paid: Usage
-    elapsed: float
-    left: float | None
+    done: int = 0
+    total: int = 0
+    resumed: int = 0
+    failed: int = 0
+    unscored: int = 0
+    usage: Usage = field(default_factory=Usage)
+    paid: Usage = field(default_factory=Usage)
+    elapsed: float = 0.0
+    left: float | None = None
+
+    def after(self, record: Record) -> Progress:
+        """The progress with one more finished."""
+        failed = record.failure is not None
+        unscored = not failed and all(score.value is None for score in record.scores.values())
+        return replace(
+            self,
+            done=self.done + 1,
+            failed=self.failed + failed,
+            unscored=self.unscored + unscored,
+            usage=self.usage + record.usage,
+        )
 
 
 class Tracker:
     """Adds up the progress of a run for its observer. records: those of earlier sessions."""
 
     def __init__(self, total: int, records: Iterable[Record], observer: Callable[[Progress], None] | None) -> None:
-        self._total, self._observer, self._started = total, observer, monotonic()
-        self._done = self._failed = self._unscored = 0
-        self._usage = self._paid = Usage()
+        self._observer, self._started = observer, monotonic()
         self._begun: dict[str, Usage] = {}
-        for record in records:
-            self._add(record)
-        self._resumed = self._done
+        self._finished = reduce(Progress.after, records, Progress(total=total))
+        self._finished = replace(self._finished, resumed=self._finished.done)
         self._tell()
 
     def count(self, id: str, told: Told) -> None:
         """Count what a question has cost so far, and what of it was paid now."""
         self._begun[id] = told.usage
-        self._paid += told.paid
+        self._finished = replace(self._finished, paid=self._finished.paid + told.paid)
         self._tell()
 
     def finish(self, record: Record) -> None:
         """Count a finished question."""
         self._begun.pop(record.id, None)
-        self._add(record)
+        self._finished = self._finished.after(record)
         self._tell()
-
-    def _add(self, record: Record) -> None:
-        self._done += 1
-        self._usage += record.usage
-        self._failed += record.failure is not None
-        self._unscored += record.failure is None and all(score.value is None for score in record.scores.values())
 
     def _tell(self) -> None:
         if self._observer is None:
             return
-        elapsed, mine = monotonic() - self._started, self._done - self._resumed
-        self._observer(
-            Progress(
-                done=self._done,
-                total=self._total,
-                resumed=self._resumed,
-                failed=self._failed,
-                unscored=self._unscored,
-                usage=sum(self._begun.values(), self._usage),
-                paid=self._paid,
-                elapsed=elapsed,
-                left=elapsed / mine * (self._total - self._done) if mine else None,
-            )
-        )
+        now, elapsed = self._finished, monotonic() - self._started
+        left = elapsed / (now.done - now.resumed) * (now.total - now.done) if now.done > now.resumed else None
+        usage = sum(self._begun.values(), now.usage)
+        self._observer(replace(now, usage=usage, elapsed=elapsed, left=left))
 
 
 RUN_ID = "eval"
@@ -195,8 +188,7 @@ async def solve_here(method: Method, asked: Asked, journal: Journal, observer: O
 
 
 ANSWER_CHARACTERS = 300
-LABEL_CHARACTERS = 80
-"""Of a value that is short enough to group by."""
+LABEL_CHARACTERS = 80  # of a value that is short enough to group by
 FATAL = (
     AuthenticationError,
     CapabilityError,
@@ -304,12 +296,17 @@ async def evaluate(
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
     jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
     with open_run(out, configuration(task, settings)) as folder:
-        session = _Session(task, method, settings, folder, sandbox, elsewhere)
+        journal = SqliteJournal(folder.journal)
+        session = _Session(task, method, settings, folder, journal, sandbox, elsewhere)
         try:
             await session.run(jobs, observer)
         finally:
-            summary = session.close(len(jobs))
-        return RunResult(out, folder.config, list(session.records.values()), summary, folder.notices)
+            folder.notices += journal.notices
+            journal.close()
+            records = list(session.records.values())
+            summary = summarise(folder.config, records, expected=len(jobs))
+            folder.write_summary(summary)
+        return RunResult(out, folder.config, records, summary, folder.notices)
 
 
 @dataclass(frozen=True)
@@ -322,49 +319,50 @@ class _Job:
         return f"{self.example.id}~{self.repeat}"
 
 
+@dataclass
 class _Session:
     """One process's work on a run folder."""
 
-    def __init__(
-        self,
-        task: Task,
-        method: Method,
-        settings: EvalSettings,
-        folder: RunFolder,
-        sandbox: Sandbox | None,
-        elsewhere: Elsewhere | None,
-    ) -> None:
-        self._task, self._method, self._settings = task, method, settings
-        self._folder, self._sandbox, self._elsewhere = folder, sandbox, elsewhere
-        self._journal = SqliteJournal(folder.journal)
-        self._fatal: Exception | None = None
-        self.records: dict[str, Record] = {}
+    task: Task
+    method: Method
+    settings: EvalSettings
+    folder: RunFolder
+    journal: SqliteJournal
+    sandbox: Sandbox | None
+    elsewhere: Elsewhere | None
+    fatal: Exception | None = None
+    records: dict[str, Record] = field(default_factory=dict)
 
     async def run(self, jobs: Sequence[_Job], observer: Callable[[Progress], None] | None) -> None:
         """Score finished but unscored questions, then run the others. Raises the error that stopped the run."""
-        workers = range(min(self._settings.concurrency, len(jobs)))
+        workers = range(min(self.settings.concurrency, len(jobs)))
         unscored = self._recover({job.id: job for job in jobs})
-        await gather(*(self._score_all(unscored) for _ in workers))
+
+        async def score() -> None:
+            for job, trajectory in unscored:
+                await self._score(job, trajectory)
+
+        await gather(*(score() for _ in workers))
         tracker = Tracker(len(jobs), self.records.values(), observer)
         left = iter([job for job in jobs if job.id not in self.records])
         await gather(*(self._work(left, tracker) for _ in workers))
-        if self._fatal is not None:
-            raise self._fatal
-
-    def close(self, total: int) -> Summary:
-        """Close the journal, and write the summary."""
-        self._folder.notices += self._journal.notices
-        self._journal.close()
-        summary = summarise(self._folder.config, list(self.records.values()), expected=total)
-        self._folder.write_summary(summary)
-        return summary
+        if self.fatal is not None:
+            raise self.fatal
 
     def _recover(self, jobs: Mapping[str, _Job]) -> Iterator[tuple[_Job, Trajectory]]:
         """Load the questions that earlier sessions finished. Gives those that have to be scored, one after the other.
 
-        Scores without a trajectory are dropped, and their questions run again.
+        What is to be run or scored again is dropped, here and on disk. So are scores without a trajectory, whose
+        questions run again.
         """
-        folder, records = self._folder, self._forget(self._folder.records())
+        folder, settings, records = self.folder, self.settings, self.folder.records()
+        retry = frozenset(key for key, r in records.items() if settings.retry_failed and r.failure is not None)
+        rescore = frozenset(key for key, r in records.items() if settings.rescore or r.scoring is not None) - retry
+        if retry:
+            folder.drop(retry, trajectories=True)
+        if rescore:
+            folder.drop(rescore, trajectories=False)
+        records = {key: record for key, record in records.items() if key not in retry | rescore}
         solved: set[str] = set()
         for trajectory in folder.solved():
             if trajectory.id in solved or trajectory.id not in jobs:
@@ -381,49 +379,33 @@ class _Session:
                 f"{folder.scores}: {len(orphans)} scores had no trajectory; their questions are run again"
             )
 
-    def _forget(self, records: dict[str, Record]) -> dict[str, Record]:
-        """Drop, here and on disk, the records to be run or scored again."""
-        settings = self._settings
-        retry = frozenset(key for key, r in records.items() if settings.retry_failed and r.failure is not None)
-        rescore = frozenset(key for key, r in records.items() if settings.rescore or r.scoring is not None) - retry
-        if retry:
-            self._folder.drop(retry, trajectories=True)
-        if rescore:
-            self._folder.drop(rescore, trajectories=False)
-        return {key: record for key, record in records.items() if key not in retry | rescore}
-
-    async def _score_all(self, unscored: Iterator[tuple[_Job, Trajectory]]) -> None:
-        for job, trajectory in unscored:
-            await self._score(job, trajectory)
-
     async def _work(self, left: Iterator[_Job], tracker: Tracker) -> None:
         """Run questions until none is left or the run fails."""
         for job in left:
-            if self._fatal is not None:
+            if self.fatal is not None:
                 return
             try:
                 solved = await self._solve(job, tracker)
                 if isinstance(solved.error, FATAL):
                     raise solved.error
-                self._folder.append(solved.trajectory)
-                record = await self._score(job, solved.trajectory)
+                about: dict[str, JsonValue] = {"task": self.task.name, "example": job.example.id, "repeat": job.repeat}
+                trajectory = solved.trajectory.model_copy(update={"metadata": about})
+                self.folder.append(trajectory)
+                record = await self._score(job, trajectory)
             except Exception as error:
                 # Other workers finish their question, because it is paid for.
-                self._fatal = self._fatal if self._fatal is not None else error
+                self.fatal = self.fatal if self.fatal is not None else error
                 return
             tracker.finish(record)
 
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
-        settings = self._settings
-        hidden = hidden_documents(self._task, job.example)
+        settings = self.settings
+        hidden = hidden_documents(self.task, job.example)
         asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
         tell = partial(tracker.count, job.id)
-        if self._elsewhere is None:
-            solved = await solve_here(self._method, asked, self._journal, lambda event: tell(Told.of(event)))
-        else:
-            solved = await self._elsewhere.solve(asked, self._journal, tell)
-        about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}
-        return Solved(solved.trajectory.model_copy(update={"metadata": about}), solved.error)
+        if self.elsewhere is not None:
+            return await self.elsewhere.solve(asked, self.journal, tell)
+        return await solve_here(self.method, asked, self.journal, lambda event: tell(Told.of(event)))
 
     async def _score(self, job: _Job, trajectory: Trajectory) -> Record:
         scores: Mapping[str, Score] = {}
@@ -431,14 +413,14 @@ class _Session:
         if trajectory.failure is None:
             try:
                 scores = {
-                    **await scores_with_earlier(self._task, job.example, trajectory, self._sandbox),
-                    **faithfulness(self._task, job.example, trajectory),
+                    **await scores_with_earlier(self.task, job.example, trajectory, self.sandbox),
+                    **faithfulness(self.task, job.example, trajectory),
                 }
             except FATAL:
                 raise
             except Exception as error:
                 scoring = f"{type(error).__name__}: {error}"
-        short = self._task.form.extract(trajectory.answer.text if trajectory.answer is not None else "")
+        short = self.task.form.extract(answer_of(trajectory))
         record = Record(
             id=job.id,
             example=job.example.id,
@@ -459,7 +441,7 @@ class _Session:
                 if isinstance(value, (bool, int)) or (isinstance(value, str) and len(value) <= LABEL_CHARACTERS)
             },
         )
-        self._folder.append_record(record)
+        self.folder.append_record(record)
         self.records[job.id] = record
         return record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -30,6 +30,15 @@ class Score(Value):
 
     value: float | None
     why: Text = ""
+
+
+NO_ANSWER = Score(value=None, why="there is no answer")
+NO_SANDBOX = Score(value=None, why="programs run in a sandbox only, and there is none")
+
+
+def answer_of(trajectory: Trajectory) -> str:
+    """The text of the answer; empty if there is none."""
+    return trajectory.answer.text if trajectory.answer is not None else ""
 
 
 def hidden_documents(task: Task, example: Example) -> frozenset[str]:
@@ -95,10 +104,11 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Loaded:
-    """A task whose questions and worked examples stand in its fields.
+    """A task whose questions and worked examples stand in its fields. A subclass has `form` and `score`, and
+    `metrics` if it has more than the primary one.
 
-    corpus: the data set's own documents, if any. A subclass with more metrics than the primary one names all in
-    `metrics`.
+    corpus: the data set's own documents, if any. secret: what `solutions` gives in place of the questions. hides: the
+    ids of documents that must not be found, by the example's id.
     """
 
     name: str
@@ -106,6 +116,8 @@ class Loaded:
     loaded: tuple[Example, ...]
     shots: tuple[Demonstration, ...] = ()
     corpus: Path | None = None
+    secret: tuple[str, ...] | None = field(default=None, kw_only=True)
+    hides: Mapping[str, frozenset[str]] = field(default_factory=dict, kw_only=True)
 
     def examples(self) -> Sequence[Example]:
         """All questions of the split."""
@@ -116,5 +128,9 @@ class Loaded:
         return self.shots
 
     def solutions(self) -> Sequence[str]:
-        """The questions, because a page that quotes one is a leak. A corpus may contain the answers."""
-        return [example.question for example in self.loaded]
+        """By default the questions, because a page that quotes one is a leak. A corpus may contain the answers."""
+        return [example.question for example in self.loaded] if self.secret is None else list(self.secret)
+
+    def hidden(self, example: Example) -> frozenset[str]:
+        """The documents that must not be found for an example."""
+        return self.hides.get(example.id, frozenset())

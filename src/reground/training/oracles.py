@@ -22,7 +22,7 @@ from reground.core.run import Run
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks.qa import evidence_of
+from reground.evaluation.tasks.qa import gold_ids
 from reground.evaluation.tasks.retrieval import document_id
 from reground.methods.grounded import Grounded, Prompts
 from reground.methods.search_agent import FINISH, SearchAgent
@@ -48,7 +48,7 @@ _KIND = re.compile(r"\([^()]*\)\Z")
 
 async def gold_passages(task: Task, example: Example, pages: Pages) -> list[Passage] | str:
     """The gold passages, or why the question cannot be used."""
-    gold = evidence_of(task, example)
+    gold = gold_ids(example)
     if isinstance(gold, str):
         return "questions without known gold passages"
     found = [await pages.page(each) for each in gold]
@@ -293,7 +293,7 @@ async def _reader_lessons(
     hidden = hidden_documents(task, example)
     k, chance, rounds = draw.randint(2, settings.most_passages), draw.random(), 1
     if chance < settings.unanswerable:
-        hidden |= frozenset(evidence_of(task, example))
+        hidden |= frozenset(gold_ids(example))
     elif chance < settings.unanswerable + settings.complete:
         retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
     oracle = ReaderOracle(Gold.of(example, gold))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import typer
 from rich.table import Table
@@ -25,13 +25,12 @@ from reground.app.options import Compare, Evaluate, Measuring, Quiet, field_name
 from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.language import Usage
-from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured, cells_of, planned, tune
-from reground.evaluation.compare import compare as compare_cells
+from reground.core.programs import Sandbox
+from reground.evaluation.compare import Cell, CellObserver, CompareResult, cells_of, compare, planned, tune
 from reground.evaluation.questions import SUFFIX, Questions, without
 from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, choose
 from reground.evaluation.runner import Progress as RunProgress
-from reground.evaluation.runner import evaluate as evaluate_method
 from reground.evaluation.scaling import Estimate, estimate, total, usual
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_task, load_training_task, task_names
@@ -145,7 +144,18 @@ async def run_job(tasks: Sequence[Task], job: Job, observer: CellObserver | None
             cell: placed(bench.configure(cell, job.base, options.budget), pool, options.task, cell, bench.tuned)
             for cell in job.cells
         }
-        return await _run_cells(bench, ready, job, observer)
+        runs = len(choose(bench.task, job.base)) * job.base.repeats
+        with Progress(shown=not job.quiet) as progress:
+
+            def on_run(index: int, now: RunProgress) -> None:
+                progress.on_run(index, now)
+                if observer is not None:
+                    observer(index, now)
+
+            progress.plan(dict(enumerate(Work(cell, runs) for cell in ready)))
+            return await compare(
+                bench.task, ready, job.out, baseline=job.baseline, sandbox=bench.sandbox, observer=on_run
+            )
 
 
 async def _tune(bench: Bench, job: Job, pool: Pool | None) -> dict[Cell, int]:
@@ -157,22 +167,14 @@ async def _tune(bench: Bench, job: Job, pool: Pool | None) -> dict[Cell, int]:
         ]
         for cell in job.cells
     }
-    sizes = {cell: planned(cell, several) for cell, several in candidates.items() if len(several) > 1}
     questions = min(job.tune, len(bench.task.examples()))
-
-    def works() -> dict[tuple[Cell, int], Work]:
-        return {
-            (cell, index): Work(cell, questions, candidates[cell][index].expected)
-            for cell, indices in sizes.items()
-            for index in indices
-        }
-
-    def on_plan(cell: Cell, indices: Sequence[int]) -> None:
-        sizes[cell] = [*indices]
-        progress.plan(works())
-
+    works = {
+        (cell, index): Work(cell, questions, several[index].expected)
+        for cell, several in candidates.items()
+        for index in planned(cell, several)
+    }
     with Progress(shown=not job.quiet) as progress:
-        progress.plan(works())
+        progress.plan(works)
         return await tune(
             bench.task,
             candidates,
@@ -180,37 +182,7 @@ async def _tune(bench: Bench, job: Job, pool: Pool | None) -> dict[Cell, int]:
             questions=job.tune,
             sandbox=bench.sandbox,
             observer=lambda cell, index, now: progress.on_run((cell, index), now),
-            on_plan=on_plan,
         )
-
-
-async def _run_cells(
-    bench: Bench, ready: Mapping[Cell, Configured], job: Job, observer: CellObserver | None
-) -> CompareResult:
-    runs = len(choose(bench.task, job.base)) * job.base.repeats
-
-    def on_run(index: int, now: RunProgress) -> None:
-        progress.on_run(index, now)
-        if observer is not None:
-            observer(index, now)
-
-    with Progress(shown=not job.quiet) as progress:
-        progress.plan(dict(enumerate(Work(cell, runs) for cell in ready)))
-        if job.baseline is not None:
-            return await compare_cells(
-                bench.task, ready, job.out, baseline=job.baseline, sandbox=bench.sandbox, observer=on_run
-            )
-        ((cell, one),) = ready.items()
-        run = await evaluate_method(
-            bench.task,
-            one.method,
-            one.settings,
-            job.out,
-            sandbox=bench.sandbox,
-            observer=partial(on_run, 0),
-            elsewhere=one.elsewhere,
-        )
-        return CompareResult({cell.label: run})
 
 
 def tell_what_failed(result: CompareResult) -> bool:
@@ -229,35 +201,31 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
     examples = choose(task, base)
     for cell in job.cells:
         folder = job.out if job.baseline is None else job.out / cell.label
-        records = list(read_run(folder).records().values()) if (folder / "config.json").is_file() else []
+        records = read_run(folder).records().values() if (folder / "config.json").is_file() else ()
         done = [record for record in records if record.failure is None or not base.retry_failed]
-        costs.append(
-            estimate(
-                cell.label,
-                examples,
-                repeats=base.repeats,
-                budget=cell.tokens,
-                done=done,
-                usual=None if done else _usual(task, job, cell, examples),
-                usd=None if price is None else price.usd,
-                speed=job.options.speed,
-                concurrency=base.concurrency,
-            )
+        cost = estimate(
+            cell.label,
+            examples,
+            repeats=base.repeats,
+            budget=cell.tokens,
+            done=done,
+            usual=None if done else _usual(task, job, cell, examples),
+            usd=None if price is None else price.usd,
+            speed=job.options.speed,
+            concurrency=base.concurrency,
         )
+        costs.append(cost)
     return costs
 
 
 def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usage | None:
     """What a question of the middle length usually takes; None for a method that needs more than stand-ins."""
     lengths = sorted((example.question for example in examples), key=len)
-    if not lengths:
-        return None
-    model, retriever = ScriptedModel([]), ScriptedRetriever([])
-    sandbox: Any = object()  # a dry run executes nothing
+    model, sandbox = ScriptedModel([]), cast("Sandbox", object())  # a dry run executes nothing
+    models, retrievers = {job.options.model: model}, {task.name: ScriptedRetriever([])}
     rewriter = model if job.options.rewriter else None
     try:
         setup = setup_of(job.options, job.methods, [task])
-        models, retrievers = {job.options.model: model}, {task.name: retriever}
         session = Session(setup, models, retrievers, rewriter=rewriter, sandbox=sandbox)
         return usual(Bench(task, session).method(cell), lengths[len(lengths) // 2])
     except RegroundError:

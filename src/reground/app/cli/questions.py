@@ -44,7 +44,11 @@ def questions(options: Propose, output: Json, voice: Quiet, config: ConfigFile =
     with open_proposals(expanded(options.out), fresh=options.fresh) as file:
         proposed = asyncio.run(_propose(options, file, quiet=voice.quiet or output.as_json))
     if output.as_json:
-        print_json({"out": str(file.path), **proposed.to_dict()}, indent=2)
+        counts = {"wanted": proposed.wanted, "kept": len(proposed.kept), "tried": proposed.tried}
+        dropped, usage = dict(proposed.dropped.most_common()), proposed.usage.model_dump(mode="json")
+        about = {"dropped": dropped, "stopped": proposed.stopped, "usage": usage}
+        kept = [each.model_dump(mode="json") for each in proposed.kept]
+        print_json({"out": str(file.path), **counts, **about, "questions": kept}, indent=2)
     else:
         say("\n".join(_lines(proposed, options)))
     if not proposed.kept:

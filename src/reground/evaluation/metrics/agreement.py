@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import fsum
 from operator import mul
 from statistics import correlation, fmean
+from typing import TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
 
 RESAMPLES = 2_000
 _EXACT = 7  # items of which every pairing is tried
@@ -50,7 +53,7 @@ class Agreement:
     spearman_p: float | None = None
 
 
-def agreement(first: Mapping[str, float], second: Mapping[str, float]) -> Agreement:
+def agreement(first: Mapping[Item, float], second: Mapping[Item, float]) -> Agreement:
     """Compare two raters' ratings by item id."""
     both = [item for item in first if item in second]
     x, y = [first[item] for item in both], [second[item] for item in both]

@@ -26,7 +26,7 @@ from reground.evaluation.questions import is_file, require_training
 if TYPE_CHECKING:
     from reground.evaluation.task import Task
 
-_MODULES = ("choice", "classeval", "code", "mathematics", "own", "qa", "retrieval", "writing")
+_MODULES = ("choice", "code", "mathematics", "own", "qa", "retrieval", "writing")
 """The modules of this package with `TASKS` or `FOLDERS`."""
 GROUP = "reground.tasks"
 _PARTS = ("name", "form", "primary", "examples", "demonstrations", "solutions", "score")

@@ -21,7 +21,7 @@ from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Line, data_path, demonstrations, read_values
 from reground.evaluation.metrics.text import option_exact_match, option_f1
-from reground.evaluation.task import Example, Loaded, Score, Task
+from reground.evaluation.task import NO_ANSWER, Example, Loaded, Score, Task
 
 _SUBJECTS = {
     "STEM": """
@@ -46,10 +46,8 @@ _SUBJECTS = {
         virology
     """,
 }
-MMLU_GROUPS = {group: tuple(subjects.split()) for group, subjects in _SUBJECTS.items()}
 """The four groups of MMLU's 57 subjects, as its authors divide them (Hendrycks et al. 2021)."""
-
-_GROUP_OF = {subject: group for group, subjects in MMLU_GROUPS.items() for subject in subjects}
+_GROUP_OF = {subject: group for group, subjects in _SUBJECTS.items() for subject in subjects.split()}
 
 GAOKAO = ("gaokao-history", "gaokao-geography", "gaokao-biology", "gaokao-physics")
 JEC_QA = ("jec-qa-kd", "jec-qa-ca")
@@ -63,20 +61,17 @@ _SEVERAL = "（有一个或多个选项正确。）"
 class MultipleChoice(Loaded):
     """A loaded multiple-choice task.
 
-    shots: MMLU's dev questions; for the Chinese sets, original questions. groups: the values of metadata["group"], in
-    the order of the report.
+    shots: MMLU's dev questions; for the Chinese sets, original questions.
     """
 
-    groups: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ("exact match", "option F1")
     form: AnswerForm = CHOICE
+    metrics: tuple[str, ...] = ("exact match", "option F1")
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Compare the chosen letters. A question without a right option in the data is unscored."""
-        if not example.golden_answers:
-            return dict.fromkeys(self.metrics, Score(value=None, why="the data give no right option"))
-        if trajectory.answer is None:
-            return dict.fromkeys(self.metrics, Score(value=None, why="there is no answer"))
+        if trajectory.answer is None or not example.golden_answers:
+            unscored = NO_ANSWER if example.golden_answers else Score(value=None, why="the data give no right option")
+            return dict.fromkeys(self.metrics, unscored)
         chosen, right = self.form.extract(trajectory.answer.text), example.golden_answers[0]
         why = "" if chosen else "the answer names no option"
         return {
@@ -126,7 +121,7 @@ def load_mmlu(root: Path, name: str, groups: Sequence[str]) -> Task:
     dev = {example.metadata["subject"]: example for example in unseen}
     spread = list(dev.values())[:: max(1, len(dev) // 5)][:5]
     shots = tuple(Demonstration(question=each.question, answer=each.golden_answers[0]) for each in spread)
-    return MultipleChoice(name, "exact match", tuple(loaded), shots, groups=tuple(groups))
+    return MultipleChoice(name, "exact match", tuple(loaded), shots)
 
 
 _OWN_LETTER = re.compile(r"^\s*[(（]?[A-H][)）.．、]\s*")
@@ -140,18 +135,6 @@ class _Agieval(Line):
     label: str | tuple[str, ...] | None
 
 
-def _agieval_example(group: str, item: _Agieval) -> Example:
-    right = letters_of(item.label)
-    options = option_lines([_OWN_LETTER.sub("", option) for option in item.options])
-    hint = _SEVERAL if group in _SEVERAL_RIGHT else _ONE
-    return Example(
-        id=item.id,
-        question="\n".join([*([item.passage] if item.passage else []), item.question.strip(), options, hint]),
-        golden_answers=(right,) if right else (),
-        metadata={"group": group, "right_options": len(right)},
-    )
-
-
 def letters_of(label: str | Sequence[str] | None) -> str:
     """The right options of a label, which is one letter, several in a text, or a list; "" for none."""
     return "".join(sorted(set(re.findall("[A-H]", " ".join(label or "")))))
@@ -159,20 +142,30 @@ def letters_of(label: str | Sequence[str] | None) -> str:
 
 def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
     """The questions of some of AGIEval's files."""
-    loaded: list[Example] = []
+    loaded = []
     for group in groups:
-        path = data_path(root, "agieval", f"{group}.jsonl")
-        loaded += [_agieval_example(group, item) for _, item in read_values(path, _Agieval)]
+        hint = _SEVERAL if group in _SEVERAL_RIGHT else _ONE
+        for _, item in read_values(data_path(root, "agieval", f"{group}.jsonl"), _Agieval):
+            right = letters_of(item.label)
+            options = option_lines([_OWN_LETTER.sub("", option) for option in item.options])
+            parts = [*([item.passage] if item.passage else []), item.question.strip(), options, hint]
+            example = Example(
+                id=item.id,
+                question="\n".join(parts),
+                golden_answers=(right,) if right else (),
+                metadata={"group": group, "right_options": len(right)},
+            )
+            loaded.append(example)
     shots = (
         shot.model_copy(update={"question": f"{shot.question}\n{_SEVERAL if len(shot.answer) > 1 else _ONE}"})
         for shot in demonstrations("chinese_choice")
     )
-    return MultipleChoice(name, "exact match", tuple(loaded), tuple(shots), groups=tuple(groups))
+    return MultipleChoice(name, "exact match", tuple(loaded), tuple(shots))
 
 
 _MMLU = {
-    "mmlu": tuple(MMLU_GROUPS),
-    **{f"mmlu_{group.lower().replace(' ', '_')}": (group,) for group in MMLU_GROUPS},
+    "mmlu": tuple(_SUBJECTS),
+    **{f"mmlu_{group.lower().replace(' ', '_')}": (group,) for group in _SUBJECTS},
 }
 _FILES = (*GAOKAO, "gaokao-chemistry", "gaokao-chinese", "gaokao-english", "gaokao-mathqa", *JEC_QA)
 _AGIEVAL = {

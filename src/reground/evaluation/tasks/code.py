@@ -1,7 +1,8 @@
-"""Programs, scored by running hidden tests: HumanEval, HumanEval+, MBPP, MBPP+ and USACO.
+"""Programs, scored by running hidden tests: HumanEval, HumanEval+, MBPP, MBPP+, ClassEval and USACO.
 
-HumanEval: Chen et al. 2021. MBPP: Austin et al. 2021. The + sets: Liu et al. 2023 (EvalPlus). Competition problems, as
-USACO's are, are judged by input and output, each with its own limits on time and memory.
+HumanEval: Chen et al. 2021. MBPP: Austin et al. 2021. The + sets: Liu et al. 2023 (EvalPlus). ClassEval: 100 classes to
+write, whole or method by method (Du et al. 2023). Competition problems, as USACO's are, are judged by input and output,
+each with its own limits on time and memory.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import importlib.util
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,12 @@ from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Line, data_path, parsed_code, read_values, worked
-from reground.evaluation.task import Example, Loaded, Score, Task
+from reground.evaluation.task import NO_SANDBOX, Example, Loaded, Score, Task, answer_of
+
+RIGHT = "pass@1"
+LIMITS = Limits(seconds=20.0, memory_mib=1024)
+# EvalPlus' tests compute some expected results themselves, from large inputs.
+PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
 
 
 def function_question(name: str, shown: str) -> str:
@@ -40,99 +46,97 @@ def tested_question(asked: str, tests: Sequence[str]) -> str:
     return f"{asked}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
 
 
-def _demonstration(solved: Mapping[str, Any], question: str) -> Demonstration:
-    program = f"def {solved['signature']}:\n{solved['body']}"
-    return Demonstration(question=question, reasoning=solved["reasoning"], answer=program)
-
-
-def _from_docstring(solved: Mapping[str, Any]) -> Demonstration:
-    """A solved problem in HumanEval's layout."""
+def _from_docstring(solved: Mapping[str, Any]) -> str:
     signature = solved["signature"]
     shown = f'def {signature}:\n    """{solved["asked"]}"""'
-    return _demonstration(solved, function_question(signature.partition("(")[0], shown))
+    return function_question(signature.partition("(")[0], shown)
 
 
-def _from_tests(solved: Mapping[str, Any]) -> Demonstration:
-    """A solved problem in MBPP's layout."""
+def _from_tests(solved: Mapping[str, Any]) -> str:
     asked = solved["asked"]
-    return _demonstration(
-        solved, tested_question(f"Write a function to {asked[0].lower()}{asked[1:]}", solved["tests"])
+    return tested_question(f"Write a function to {asked[0].lower()}{asked[1:]}", solved["tests"])
+
+
+def _demonstrations(question: Callable[[Mapping[str, Any]], str]) -> tuple[Demonstration, ...]:
+    """Our own solved problems, asked as a benchmark asks."""
+    return tuple(
+        Demonstration(
+            question=question(each),
+            reasoning=each["reasoning"],
+            answer=f"def {each['signature']}:\n{each['body']}",
+        )
+        for each in worked("program")
     )
 
 
-FROM_DOCSTRING = tuple(map(_from_docstring, worked("program")))
-FROM_TESTS = tuple(map(_from_tests, worked("program")))
-
-
-LIMITS = Limits(seconds=20.0, memory_mib=1024)
-# EvalPlus' tests compute some expected results themselves, from large inputs.
-PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
-# EvalPlus' generated test confuses find_zero's answer with the polynomial's arguments.
-_MENDED = {
-    "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
-}
-_FUTURE = re.compile(r"^from __future__ .*$", re.MULTILINE)
-_TEST_TASKS = range(11, 511)
-# MBPP's train split is 601 to 974, but MBPP+ has problems up to 809.
-_TRAIN_TASKS = range(810, 975)
+FROM_DOCSTRING, FROM_TESTS = _demonstrations(_from_docstring), _demonstrations(_from_tests)
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem. program: makes a program of an answer. solution, tests: texts that no corpus may contain.
+    """One problem.
 
-    asked: the names that an answer has to define.
+    source: makes the code that is run of an answer's code. exports: its names that the tests use. solution: the
+    reference. secret: the part of the tests that no corpus may contain; by default all. asked: the names that an answer
+    has to define, by default the exports. imports: what the program imports by itself.
     """
 
     example: Example
-    program: Callable[[str], Program]
-    solution: str
+    source: Callable[[str], str]
     tests: str
-    asked: tuple[str, ...]
+    exports: tuple[str, ...]
+    solution: str
+    limits: Limits = LIMITS
+    secret: str = ""
+    asked: tuple[str, ...] = ()
+    imports: str = ""
 
-    def answered(self, trajectory: Trajectory) -> str:
-        """The code of an answer that defines what was asked."""
-        return extract_program(trajectory.answer.text if trajectory.answer else "", self.asked)
+    def program(self, code: str) -> Program:
+        """The program to run for an answer's code."""
+        return Program(source=self.source(code), tests=self.tests, exports=self.exports, limits=self.limits)
+
+    def unscorable(self, sandbox: Sandbox | None) -> str:
+        """Why an answer cannot be scored here; empty if it can."""
+        identity = self.example.id
+        if unfit := UNSCORABLE.get(identity, UNSCORABLE.get(identity.partition("/")[0])):
+            return unfit
+        if self.imports:
+            needed = imported("\n".join([self.solution, self.imports, self.tests]))
+            if missing := absent_packages(needed):
+                return f"the class needs {', '.join(missing)}, not installed here"
+            if needed and not getattr(sandbox, "packages", True):
+                return f"the class needs {', '.join(needed)}: let the sandbox see installed packages"
+        elif sandbox is not None and (missing := absent_packages(imported(self.tests))):
+            return f"the tests need {', '.join(missing)}: install the extra [eval]"
+        return NO_SANDBOX.why if sandbox is None else ""
 
 
 @dataclass(frozen=True)
-class CodeTask:
+class CodeTask(Loaded):
     """A benchmark whose answers are programs. pass@1 of one trajectory is whether its program passes."""
 
-    name: str
-    problems: Mapping[str, Problem]
-    demos: tuple[Demonstration, ...] = ()
+    problems: Mapping[str, Problem] = field(kw_only=True)
     form: AnswerForm = PROGRAM
-    primary: str = "pass@1"
-
-    def examples(self) -> Sequence[Example]:
-        """The problems in the data's order."""
-        return [problem.example for problem in self.problems.values()]
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """Original solved problems, not from a benchmark."""
-        return self.demos
-
-    def solutions(self) -> Sequence[str]:
-        """Reference programs and hidden tests."""
-        return [text for problem in self.problems.values() for text in (problem.solution, problem.tests)]
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Run the answer's program against the hidden tests."""
+        """Run the answer's program against the hidden tests; the verdict is the reason. Unscored if it cannot run."""
         problem = self.problems[example.id]
-        return await score_program(problem.program(problem.answered(trajectory)), sandbox)
+        unscorable = problem.unscorable(sandbox)
+        if unscorable or sandbox is None:
+            return {RIGHT: Score(value=None, why=unscorable)}
+        code = extract_program(answer_of(trajectory), problem.asked or problem.exports)
+        execution = await sandbox.execute(problem.program(code))
+        why = str(execution.verdict) + (f": {execution.detail}" if execution.detail else "")
+        return {RIGHT: Score(value=float(execution.verdict is Verdict.PASSED), why=why)}
 
 
-async def score_program(program: Program, sandbox: Sandbox | None) -> Mapping[str, Score]:
-    """pass@1 of one program, with the verdict as the reason; unscored if it cannot run."""
-    if sandbox is None:
-        return {"pass@1": Score(value=None, why="programs run in a sandbox only, and there is none")}
-    missing = absent_packages(imported(program.tests or ""))
-    if missing:
-        return {"pass@1": Score(value=None, why=f"the tests need {', '.join(missing)}: install the extra [eval]")}
-    execution = await sandbox.execute(program)
-    why = str(execution.verdict) + (f": {execution.detail}" if execution.detail else "")
-    return {"pass@1": Score(value=float(execution.verdict is Verdict.PASSED), why=why)}
+def _task(
+    name: str, problems: Iterable[Problem], shots: tuple[Demonstration, ...] = (), form: AnswerForm = PROGRAM
+) -> Task:
+    by_id = {problem.example.id: problem for problem in problems}
+    secret = tuple(text for each in by_id.values() for text in (each.solution, each.secret or each.tests))
+    examples = tuple(problem.example for problem in by_id.values())
+    return CodeTask(name, RIGHT, examples, shots, problems=by_id, form=form, secret=secret)
 
 
 def imported(source: str) -> list[str]:
@@ -146,16 +150,6 @@ def absent_packages(names: Iterable[str]) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-def humaneval(root: Path) -> Task:
-    """HumanEval's 164 problems."""
-    return _humaneval("humaneval", data_path(root, "humaneval", "HumanEval.jsonl"))
-
-
-def humaneval_plus(root: Path) -> Task:
-    """HumanEval with EvalPlus' tests. The test of HumanEval/32 is wrong there and corrected here."""
-    return _humaneval("humaneval_plus", data_path(root, "humaneval", "HumanEvalPlus-OriginFmt.jsonl.gz"), PLUS_LIMITS)
-
-
 class _Function(Line):
     task_id: str
     prompt: str
@@ -164,27 +158,38 @@ class _Function(Line):
     test: str
 
 
-def _humaneval(name: str, path: Path, limits: Limits = LIMITS) -> Task:
-    problems = [_humaneval_problem(given, limits, path, line) for line, given in read_values(path, _Function)]
-    return CodeTask(name, {problem.example.id: problem for problem in problems}, FROM_DOCSTRING)
+# EvalPlus' generated test confuses find_zero's answer with the polynomial's arguments.
+_MENDED = {
+    "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
+}
+_FUTURE = re.compile(r"^from __future__ .*$", re.MULTILINE)
 
 
-def _humaneval_problem(given: _Function, limits: Limits, path: Path, line: int) -> Problem:
-    prompt, entry = given.prompt, given.entry_point
-    if not entry.isidentifier() or f"def {entry}(" not in prompt:
-        raise DataError(f"the prompt does not begin the function {entry!r}", path=path, line=line)
-    before = prompt[: prompt.index(f"def {entry}(")]
-    test = given.test.replace(*_MENDED.get(given.task_id, ("", "")))
-    # The tests use the prompt's helpers, even if the program redefines them.
-    tests = f"{before}\n{test}\n\ncheck({entry})\n"
-
-    def program(code: str) -> Program:
-        source = complete_function(prompt, entry, code)
-        return Program(source=source, tests=tests, exports=(entry,), limits=limits)
-
-    question = function_question(entry, prompt.strip())
-    example = Example(id=given.task_id, question=question, metadata={"entry_point": entry})
-    return Problem(example, program, f"{prompt}{given.canonical_solution}", test, (entry,))
+def humaneval(root: Path, name: str, file: str, limits: Limits = LIMITS) -> Task:
+    """HumanEval's 164 problems, with its own tests or with EvalPlus'."""
+    path = data_path(root, "humaneval", file)
+    problems = []
+    for line, given in read_values(path, _Function):
+        prompt, entry = given.prompt, given.entry_point
+        if not entry.isidentifier() or f"def {entry}(" not in prompt:
+            raise DataError(f"the prompt does not begin the function {entry!r}", path=path, line=line)
+        test = given.test.replace(*_MENDED.get(given.task_id, ("", "")))
+        problem = Problem(
+            Example(
+                id=given.task_id,
+                question=function_question(entry, prompt.strip()),
+                metadata={"entry_point": entry},
+            ),
+            partial(complete_function, prompt, entry),
+            # The tests use the prompt's helpers, even if the program redefines them.
+            tests=f"{prompt[: prompt.index(f'def {entry}(')]}\n{test}\n\ncheck({entry})\n",
+            exports=(entry,),
+            solution=f"{prompt}{given.canonical_solution}",
+            limits=limits,
+            secret=test,
+        )
+        problems.append(problem)
+    return _task(name, problems, FROM_DOCSTRING)
 
 
 def complete_function(prompt: str, entry: str, code: str) -> str:
@@ -215,54 +220,46 @@ class _PlusSentence(Line):
     test: str
 
 
-def mbpp(root: Path) -> Task:
-    """MBPP's test split, tasks 11 to 510."""
-    path = data_path(root, "mbpp", "mbpp.jsonl")
-    lines = read_values(path, _Sentence)
-    problems = [_mbpp_original(given, path, line) for line, given in lines if given.task_id in _TEST_TASKS]
-    return CodeTask("mbpp", {problem.example.id: problem for problem in problems}, FROM_TESTS)
+_TEST_TASKS = range(11, 511)
+# MBPP's train split is 601 to 974, but MBPP+ has problems up to 809.
+_TRAIN_TASKS = range(810, 975)
 
 
-def mbpp_train(root: Path) -> Task:
-    """MBPP's train split without MBPP+'s tasks, and without tasks that have the same words as a measured one."""
+def mbpp(root: Path, name: str) -> Task:
+    """MBPP's test split, tasks 11 to 510; or the train split.
+
+    The latter is without MBPP+'s tasks, and without tasks that have the same words as a measured one.
+    """
     path = data_path(root, "mbpp", "mbpp.jsonl")
     lines = list(read_values(path, _Sentence))
     measured = {given.text.strip() for _, given in lines if given.task_id not in _TRAIN_TASKS}
+    train = name == "mbpp_train"
     problems = [
-        _mbpp_original(given, path, line)
+        # The setup uses the program's definitions, so it comes after the program, with the tests.
+        _mbpp_problem(given, given.text, [given.test_setup_code, *given.test_list], path, line)
         for line, given in lines
-        if given.task_id in _TRAIN_TASKS and given.text.strip() not in measured
+        if given.task_id in (_TRAIN_TASKS if train else _TEST_TASKS) and not (train and given.text.strip() in measured)
     ]
-    return CodeTask("mbpp_train", {problem.example.id: problem for problem in problems}, FROM_TESTS)
-
-
-def _mbpp_original(given: _Sentence, path: Path, line: int) -> Problem:
-    # The setup uses the program's definitions, so it comes after the program, with the tests.
-    tests = "\n".join(map(_unix, [given.test_setup_code, *given.test_list]))
-    return _mbpp_problem(given, given.text, tests, path, line)
+    return _task(name, problems, FROM_TESTS)
 
 
 def mbpp_plus(root: Path) -> Task:
     """The 378 problems of MBPP+, with EvalPlus' tests."""
     path = data_path(root, "mbpp", "MbppPlus-OriginFmt.jsonl")
-    problems = []
-    for line, given in read_values(path, _PlusSentence):
-        tests = "\n".join([*map(_unix, given.test_imports), given.test])
-        problems.append(_mbpp_problem(given, given.prompt, tests, path, line, PLUS_LIMITS))
-    return CodeTask("mbpp_plus", {problem.example.id: problem for problem in problems}, FROM_TESTS)
+    problems = (
+        _mbpp_problem(given, given.prompt, [*given.test_imports, given.test], path, line, PLUS_LIMITS)
+        for line, given in read_values(path, _PlusSentence)
+    )
+    return _task("mbpp_plus", problems, FROM_TESTS)
 
 
 def _mbpp_problem(
-    given: _Sentence | _PlusSentence, text: str, tests: str, path: Path, line: int, limits: Limits = LIMITS
+    given: _Sentence | _PlusSentence, text: str, tests: Sequence[str], path: Path, line: int, limits: Limits = LIMITS
 ) -> Problem:
-    exports = used_definitions(parsed_code(given.code, "code", path, line), parsed_code(tests, "test", path, line))
-
-    def program(code: str) -> Program:
-        return Program(source=code, tests=tests, exports=exports, limits=limits)
-
-    question = tested_question(text.strip(), [_unix(test) for test in given.test_list])
-    example = Example(id=str(given.task_id), question=question)
-    return Problem(example, program, given.code, tests, exports)
+    test = "\n".join(each.replace("\r\n", "\n") for each in tests)
+    exports = used_definitions(parsed_code(given.code, "code", path, line), parsed_code(test, "test", path, line))
+    question = tested_question(text.strip(), [each.replace("\r\n", "\n") for each in given.test_list])
+    return Problem(Example(id=str(given.task_id), question=question), str, test, exports, given.code, limits)
 
 
 def used_definitions(reference: ast.Module, tests: ast.Module) -> tuple[str, ...]:
@@ -273,11 +270,135 @@ def used_definitions(reference: ast.Module, tests: ast.Module) -> tuple[str, ...
     return tuple(name for name in dict.fromkeys(defined) if name in used)
 
 
-def _unix(text: str) -> str:
-    return text.replace("\r\n", "\n")
+# Their tests depend on the place or time, or need a library's object in both processes.
+UNSCORABLE = {
+    "ClassEval_17": "its tests expect the date to be before 2024",
+    "ClassEval_25/load_cookies": "its tests read a file that the tests of another method write",
+    "ClassEval_45": "its tests hand the program's image to a library, and only plain data leaves the program",
+    "ClassEval_48": "its tests expect the host name of their author's machine",
+    "ClassEval_51": "its reference uses numpy.mat, which numpy 2 no longer has",
+    "ClassEval_58": "its reference lays mines at random, two on one square now and then, which its tests do not expect",
+    "ClassEval_98": "its tests hand a library's object to the program, and only plain data enters it",
+}
+METHOD_FORM = replace(
+    PROGRAM, instruction="Give the method alone, from its decorators and signature on, in a single ```python block."
+)
 
 
-_HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
+class _MethodInfo(Line):
+    method_name: str
+    test_code: str = ""
+
+
+class _Class(Line):
+    task_id: str
+    skeleton: str
+    test: str
+    solution_code: str
+    import_statement: tuple[str, ...]
+    class_name: str
+    methods_info: tuple[_MethodInfo, ...]
+
+    @property
+    def imports(self) -> str:
+        """One per line."""
+        return "\n".join(self.import_statement)
+
+    @property
+    def shown(self) -> str:
+        """The class without its methods' bodies, with each needed import once, as a question shows it."""
+        skeleton = self.skeleton.strip()
+        lines = {line.strip() for line in skeleton.splitlines()}
+        missing = [line for line in self.import_statement if line.strip() not in lines]
+        return "\n".join(["```python", *missing, skeleton, "```"])
+
+
+def classeval(root: Path) -> Task:
+    """Whole classes from their skeletons."""
+    problems = []
+    for given, _, _ in _classes(root):
+        name, imports = given.class_name, given.imports
+        question = (
+            f"Complete the class `{name}`: write every method so that it does what its docstring says. "
+            f"Give the whole class.\n\n{given.shown}"
+        )
+        problem = Problem(
+            Example(id=given.task_id, question=question),
+            partial("{}\n{}".format, imports),
+            tests=f"{imports}\n{given.test}",
+            exports=(name,),
+            solution=f"{imports}\n{given.solution_code}",
+            imports=f"{imports}\n",
+        )
+        problems.append(problem)
+    return _task("classeval", problems)
+
+
+def classeval_method(root: Path) -> Task:
+    """One method at a time, shown in the skeleton. A prompt has only signatures and docstrings of the others."""
+    problems = []
+    for given, spans, methods in _classes(root):
+        name, lines = given.class_name, given.solution_code.splitlines()
+        for method, tests in methods.items():
+            first, last = spans[method]
+            question = (
+                f"Write the method `{method}` of the class `{name}` so that it does what its docstring says. "
+                f"The other methods exist.\n\n{given.shown}"
+            )
+            problem = Problem(
+                Example(id=f"{given.task_id}/{method}", question=question),
+                partial(_with_method, given, method, lines[: first - 1], lines[last:]),
+                tests=tests,
+                exports=(name,),
+                solution="\n".join(lines[first - 1 : last]),
+                asked=(method,),
+                # A method's solution lacks what the rest of its class imports.
+                imports="\n".join([given.imports, *lines[: first - 1], *lines[last:]]),
+            )
+            problems.append(problem)
+    return _task("classeval_method", problems, form=METHOD_FORM)
+
+
+def _classes(root: Path) -> Iterator[tuple[_Class, Mapping[str, tuple[int, int]], Mapping[str, str]]]:
+    """Each class, the first and last line of each method of its reference, and the methods' tests."""
+    path = data_path(root, "classeval", "ClassEval_data.jsonl")
+    for line, given in read_values(path, _Class):
+        spans = method_lines(parsed_code(given.solution_code, "solution_code", path, line), given.class_name)
+        header = given.test.split("\nclass ", 1)[0]
+        tests = {
+            info.method_name: f"{given.imports}\n{header}\n{info.test_code}"
+            for info in given.methods_info
+            if info.method_name in spans and info.test_code.strip()
+        }
+        if not tests:
+            why = f"the class {given.class_name!r} of solution_code has no method that methods_info has tests of"
+            raise DataError(why, path=path, line=line)
+        yield given, spans, tests
+
+
+def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]:
+    """The first and last line of every method of a trusted class, including decorators."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef
+    return {
+        node.name: (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or node.lineno)
+        for found in reference.body
+        if isinstance(found, ast.ClassDef) and found.name == name
+        for node in found.body
+        if isinstance(node, kinds)
+    }
+
+
+def _with_method(given: _Class, method: str, above: Sequence[str], below: Sequence[str], code: str) -> str:
+    """The reference class with a method in its place. If the answer is a whole class, it is taken."""
+    if not re.search(rf"^class\s+{given.class_name}\b", code, re.MULTILINE):
+        # Imports that come before the method go before the class.
+        parts = re.split(rf"(?m)^(?=[ \t]*(?:@|(?:async\s+)?def\s+{method}\b))", code, maxsplit=1)
+        before, body = (parts[0], parts[1]) if len(parts) == 2 else ("", code)
+        placed = textwrap.indent(textwrap.dedent(body), "    ")
+        code = "\n".join([before, *above, placed, *below, ""])
+    return f"{given.imports}\n{code}"
+
+
 CONTEST_FORM = replace(
     PROGRAM,
     instruction="Give the whole program in a single ```python block.",
@@ -285,6 +406,7 @@ CONTEST_FORM = replace(
     reads_input=True,
 )
 """A program that runs by itself: the general form wants definitions alone and no calls."""
+CASES = "cases passed"
 
 
 class Case(Value):
@@ -308,53 +430,39 @@ class ContestProblem(Value):
 
 @dataclass(frozen=True)
 class ContestTask(Loaded):
-    """A program passes when every case passes within the problem's limits; `cases passed` is the part that did.
-
-    corpus: textbooks and a bank of problems. A document with a problem's id is not found for this problem (CR-Planner,
-    section 3.2: "all other USACO problems except for the one currently being solved").
-    """
+    """A program passes when every case passes within the problem's limits; `cases passed` is the part that did."""
 
     problems: Mapping[str, ContestProblem] = field(kw_only=True)
     form: AnswerForm = CONTEST_FORM
 
-    def hidden(self, example: Example) -> frozenset[str]:
-        """The problem's own document in the bank."""
-        return frozenset((example.id,))
-
-    def solutions(self) -> Sequence[str]:
-        """Reference programs, where the data has them."""
-        return [problem.solution for problem in self.problems.values() if problem.solution]
-
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Judge case by case and stop at the first that fails, as a contest does."""
         if sandbox is None:
-            why = "programs run in a sandbox only, and there is none"
-            return {name: Score(value=None, why=why) for name in ("pass@1", "cases passed")}
+            return {RIGHT: NO_SANDBOX, CASES: NO_SANDBOX}
         problem = self.problems[example.id]
-        source = self.form.extract(trajectory.answer.text if trajectory.answer else "")
+        source = self.form.extract(answer_of(trajectory))
         limits = Limits(seconds=problem.time_limit_s, memory_mib=problem.memory_limit_mib, output_bytes=4 * 2**20)
-        passed, why = 0, "passed"
+        passed, whole, why = 0, len(problem.cases), "passed"
         for case in problem.cases:
-            execution = await sandbox.execute(
-                Program(source=source, stdin=case.input, expected_stdout=case.output, limits=limits)
-            )
+            program = Program(source=source, stdin=case.input, expected_stdout=case.output, limits=limits)
+            execution = await sandbox.execute(program)
             if not execution.passed:
                 why = f"case {passed + 1}: {execution.verdict}: {execution.detail}"
                 break
             passed += 1
-        whole = len(problem.cases)
         return {
-            "pass@1": Score(value=float(passed == whole), why=why),
-            "cases passed": Score(value=passed / whole, why=why),
+            RIGHT: Score(value=float(passed == whole), why=why),
+            CASES: Score(value=passed / whole, why=why),
         }
 
 
 def usaco(root: Path) -> Task:
-    """The problems of `usaco/problems.jsonl`, and the corpus beside it if there is one.
+    """The problems of `usaco/problems.jsonl`, and the corpus of textbooks and problems beside it if there is one.
 
     A line is `{"id", "question", "time_limit_s", "memory_limit_mib", "cases": [{"input", "output"}]}`, with
     `"solution"` where there is a reference program and `"level"` (bronze, silver, gold, platinum), which results group
-    by.
+    by. A document with a problem's id is not found for this problem (CR-Planner, section 3.2: "all other USACO problems
+    except for the one currently being solved").
 
     Raises DataError naming the line that is no problem, or has the id of another one.
     """
@@ -364,24 +472,37 @@ def usaco(root: Path) -> Task:
         if problem.id in problems:
             raise DataError(f"the id {problem.id!r} is that of an earlier problem", path=path, line=line)
         problems[problem.id] = problem
-    corpus = path.with_name("corpus.jsonl")
     loaded = tuple(
         Example(
             id=problem.id,
-            question=f"{problem.question.strip()}\n\n{_HOW} It has {problem.time_limit_s:g} seconds and "
+            question=f"{problem.question.strip()}\n\nWrite a complete Python program that reads standard input and "
+            f"prints the answer to standard output. It has {problem.time_limit_s:g} seconds and "
             f"{problem.memory_limit_mib} MiB for each test.",
             metadata={"level": problem.level} if problem.level else {},
         )
         for problem in problems.values()
     )
-    return ContestTask("usaco", "pass@1", loaded, corpus=corpus if corpus.is_file() else None, problems=problems)
+    corpus = path.with_name("corpus.jsonl")
+    return ContestTask(
+        "usaco",
+        RIGHT,
+        loaded,
+        corpus=corpus if corpus.is_file() else None,
+        secret=tuple(problem.solution for problem in problems.values() if problem.solution),
+        hides={identity: frozenset((identity,)) for identity in problems},
+        problems=problems,
+    )
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {
-    "humaneval": humaneval,
-    "humaneval_plus": humaneval_plus,
-    "mbpp": mbpp,
+    "humaneval": partial(humaneval, name="humaneval", file="HumanEval.jsonl"),
+    "humaneval_plus": partial(
+        humaneval, name="humaneval_plus", file="HumanEvalPlus-OriginFmt.jsonl.gz", limits=PLUS_LIMITS
+    ),
+    "mbpp": partial(mbpp, name="mbpp"),
     "mbpp_plus": mbpp_plus,
-    "mbpp_train": mbpp_train,
+    "mbpp_train": partial(mbpp, name="mbpp_train"),
+    "classeval": classeval,
+    "classeval_method": classeval_method,
     "usaco": usaco,
 }

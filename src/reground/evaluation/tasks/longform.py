@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError, ParseError
@@ -28,14 +28,14 @@ from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
 from reground.evaluation.data import numbered_records, worked
-from reground.evaluation.task import Example, Score, Task, as_read, criteria_of
+from reground.evaluation.task import NO_ANSWER, Example, Score, Task, answer_of, as_read, criteria_of
+
+Verdict = TypeVar("Verdict")
 
 METRIC = "auto-eval"
 MARKS = 5
 MAX_TOKENS = 150
 """Of a judgement."""
-_AGAIN = Sampling(temperature=0.5, max_tokens=MAX_TOKENS)
-"""Of a second attempt, because a greedy judge would repeat itself."""
 
 INSTRUCTION = (
     "Judge an answer: it is right if it implies what the reference says, whatever its words. Reply with two lines of "
@@ -112,6 +112,21 @@ def assigned(reply: str, name: str, form: str) -> object:
     return value
 
 
+async def asked_again(
+    run: Run, model: LanguageModel, prompt: Prompt, parse: Callable[[str], Verdict], *, tokens: int
+) -> Verdict:
+    """A judgement of at most so many tokens, asked for greedily, and once more where it cannot be read.
+
+    The second attempt is not greedy, because a greedy judge would repeat itself. Raises ParseError where that is
+    unreadable too, the run's ModelError and BudgetExceeded.
+    """
+    first, second = (Sampling(temperature=temperature, max_tokens=tokens) for temperature in (0.0, 0.5))
+    try:
+        return await run.parse(model, prompt, parse, name="judge", attempts=1, sampling=first)
+    except ParseError:
+        return await run.parse(model, prompt, parse, name="judge again", attempts=1, sampling=second)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Judge:
     """A model that rates answers, once and greedily."""
@@ -133,14 +148,8 @@ class Judge:
         parse: Callable[[str], float] = parse_verdict
         if criteria:
             prompt, parse = quality_prompt(question, answer, criteria), parse_mark
-        sampling = Sampling(temperature=0.0, max_tokens=MAX_TOKENS)
-        (reply,) = await run.generate(self.model, prompt, name="judge", sampling=sampling)
         try:
-            return float(parse(reply.text))
-        except ParseError:
-            pass
-        try:
-            return float(await run.parse(self.model, prompt, parse, name="judge again", attempts=1, sampling=_AGAIN))
+            return float(await asked_again(run, self.model, prompt, parse, tokens=MAX_TOKENS))
         except ParseError:
             return None
 
@@ -185,12 +194,12 @@ class JudgedTask:
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """The judge's rating, and the task's own scores."""
-        return {METRIC: await self._judged(example, trajectory), **await self.task.score(example, trajectory, sandbox)}
-
-    async def _judged(self, example: Example, trajectory: Trajectory) -> Score:
-        if trajectory.answer is None or not trajectory.answer.text.strip():
-            return Score(value=None, why="there is no answer")
-        run = await self.open_run(example, trajectory)
-        text, criteria = as_read(self.task, trajectory.answer.text), criteria_of(self.task)
-        rating = await self.judge.rate(example.question, example.golden_answers, text, run, criteria=criteria)
-        return Score(value=rating, why="" if rating is not None else "no rating of the judge could be read")
+        answer = answer_of(trajectory)
+        if answer.strip():
+            run = await self.open_run(example, trajectory)
+            text, criteria = as_read(self.task, answer), criteria_of(self.task)
+            rating = await self.judge.rate(example.question, example.golden_answers, text, run, criteria=criteria)
+            judged = Score(value=rating, why="" if rating is not None else "no rating of the judge could be read")
+        else:
+            judged = NO_ANSWER
+        return {METRIC: judged, **await self.task.score(example, trajectory, sandbox)}

@@ -10,7 +10,7 @@ cannot be read as the required type is wrong. Questions that need a picture are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,11 +24,9 @@ from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Line, data_path, demonstrations, numbered_records, read_values, worked
 from reground.evaluation.metrics.numbers import as_number, read_quantities, read_quantity, same_number, within
-from reground.evaluation.task import Example, Loaded, Score, Task
+from reground.evaluation.task import NO_ANSWER, NO_SANDBOX, Example, Loaded, Score, Task, answer_of
 
 LIMITS = Limits(seconds=10.0, memory_mib=512)
-
-
 WRITTEN_DEMONSTRATIONS = tuple(
     Demonstration(question=each["question"], reasoning=each["reasoning"], answer=each["answer"])
     for each in worked("word_problem")
@@ -41,46 +39,31 @@ PROGRAM_DEMONSTRATIONS = tuple(
 
 @dataclass(frozen=True)
 class WordProblems(Loaded):
-    """Word problems with one number as the answer. by_program: whether a program gives it, or a sentence.
+    """Word problems with one number as the answer, by a function solution() (PAL) or on an "Answer:" line (NUMBER)."""
 
-    texts: the questions with their worked answers or reference programs.
-    """
-
-    texts: tuple[str, ...] = ()
-    by_program: bool = True
-
-    @property
-    def form(self) -> AnswerForm:
-        """A function solution(), or an "Answer:" line."""
-        return PAL if self.by_program else NUMBER
-
-    def solutions(self) -> Sequence[str]:
-        """The questions with their solutions."""
-        return self.texts
+    form: AnswerForm = PAL
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy: whether the number is less than 1e-3 from the target."""
-        answer, target = (trajectory.answer.text if trajectory.answer else ""), as_number(example.golden_answers[0])
+        answer, target = answer_of(trajectory), as_number(example.golden_answers[0])
         assert target is not None  # checked when the task was loaded
-        if self.by_program:
-            return {"accuracy": await _score_program(self.form.extract(answer), target, sandbox)}
-        right = same_number(extract_phrase(answer), target) or within(self.form.extract(answer), target)
-        return {"accuracy": Score(value=float(right), why=f"expected {target:g}")}
+        if self.form is not PAL:
+            right = same_number(extract_phrase(answer), target) or within(self.form.extract(answer), target)
+            return {"accuracy": Score(value=float(right), why=f"expected {target:g}")}
+        if sandbox is None:
+            return {"accuracy": NO_SANDBOX}
+        program = Program(source=self.form.extract(answer), returns="solution()", limits=LIMITS)
+        execution = await sandbox.execute(program)
+        if not execution.passed:
+            return {"accuracy": Score(value=0.0, why=f"{execution.verdict}: {execution.detail}")}
+        why = f"expected {target:g}, got {execution.value!r}"[:500]
+        return {"accuracy": Score(value=float(within(execution.value, target)), why=why)}
 
 
-async def _score_program(source: str, target: float, sandbox: Sandbox | None) -> Score:
-    if sandbox is None:
-        return Score(value=None, why="programs run in a sandbox only, and there is none")
-    execution = await sandbox.execute(Program(source=source, returns="solution()", limits=LIMITS))
-    if not execution.passed:
-        return Score(value=0.0, why=f"{execution.verdict}: {execution.detail}")
-    right = within(execution.value, target)
-    return Score(value=float(right), why=f"expected {target:g}, got {execution.value!r}"[:500])
-
-
-def _load_problems(root: Path, name: str, *, file: str = "test.jsonl") -> Task:
-    """GSM8K's problems, or GSM-Hard's, which have no ids."""
+def _load_problems(root: Path, name: str) -> Task:
+    """GSM8K's problems, or GSM-Hard's, which have no ids. Those of a name with `_cot` are answered in writing."""
     hard = name.startswith("gsm_hard")
+    file = "train.jsonl" if name.endswith("_train") else "test.jsonl"
     path = data_path(root, "gsm_hard", "gsmhardv2.jsonl") if hard else data_path(root, "gsm8k", file)
     fields = ("input", "target", "code") if hard else ("question", "final", "answer", "id")
     loaded, texts = [], []
@@ -91,9 +74,8 @@ def _load_problems(root: Path, name: str, *, file: str = "test.jsonl") -> Task:
         identity = f"gsm-hard-{line - 1:04d}" if hard else str(record["id"])
         loaded.append(Example(id=identity, question=question, golden_answers=(gold,)))
         texts.append(f"{question}\n{solution}")
-    by_program = "_cot" not in name
-    shots = PROGRAM_DEMONSTRATIONS if by_program else WRITTEN_DEMONSTRATIONS
-    return WordProblems(name, "accuracy", tuple(loaded), shots, texts=tuple(texts), by_program=by_program)
+    form, shots = (NUMBER, WRITTEN_DEMONSTRATIONS) if "_cot" in name else (PAL, PROGRAM_DEMONSTRATIONS)
+    return WordProblems(name, "accuracy", tuple(loaded), shots, form=form, secret=tuple(texts))
 
 
 THEOREM_TOLERANCE = 0.04
@@ -131,18 +113,10 @@ class TheoremQA(Loaded):
 
     form: AnswerForm = THEOREM_FORM
 
-    def hidden(self, example: Example) -> frozenset[str]:
-        """The question's own document, in a corpus of solved problems."""
-        return frozenset((example.id,))
-
-    def solutions(self) -> Sequence[str]:
-        """The questions, without the sentence that states the answer's type."""
-        return [example.question.rpartition("\n")[0] for example in self.loaded]
-
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy by the answer's type."""
         if trajectory.answer is None:
-            return {"accuracy": Score(value=None, why="there is no answer")}
+            return {"accuracy": NO_ANSWER}
         phrase = self.form.extract(trajectory.answer.text)
         kind = str(example.metadata["answer_type"])
         right = same_answer(phrase, example.metadata["answer"], kind)
@@ -153,32 +127,23 @@ class TheoremQA(Loaded):
 def same_answer(phrase: str, gold: JsonValue, kind: str) -> bool | None:
     """Whether a phrase states the gold; None if it has no answer of that type."""
     if kind == "bool":
-        said = _truth(phrase)
-        return None if said is None else said == gold
+        said = re.match(r"\A\W*+(true|yes|false|no)\b", phrase, re.IGNORECASE)
+        return None if said is None else (said[1].lower() in ("true", "yes")) == gold
     if kind == "option":
         letter = _letter(phrase)
         return None if letter is None else letter == _letter(str(gold))
     if isinstance(gold, list):
         values = read_quantities(phrase)
-        return None if values is None else _same_list(values, gold)
+        numbers = sorted(each for each in gold if isinstance(each, int | float))
+        return None if values is None else len(values) == len(gold) and all(map(_near, sorted(values), numbers))
     value = read_quantity(phrase)
-    return None if value is None else _same_number(value, gold)
+    return None if value is None else _near(value, gold)
 
 
-def _same_number(value: float, gold: JsonValue) -> bool:
+def _near(value: float, gold: JsonValue) -> bool:
     if isinstance(gold, int):
         return round(value) == gold
     return isinstance(gold, float) and abs(value - gold) <= abs(gold) * THEOREM_TOLERANCE + 1e-12
-
-
-def _same_list(values: list[float], golds: list[JsonValue]) -> bool:
-    numbers = sorted(gold for gold in golds if isinstance(gold, int | float))
-    return len(values) == len(golds) and all(map(_same_number, sorted(values), numbers))
-
-
-def _truth(phrase: str) -> bool | None:
-    found = re.match(r"\A\W*+(true|yes|false|no)\b", phrase, re.IGNORECASE)
-    return None if found is None else found[1].lower() in ("true", "yes")
 
 
 def _letter(phrase: str) -> str | None:
@@ -208,9 +173,16 @@ def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = Non
         for line, item in read_values(path, _Theorem)
         if only in (None, item.field) and (pictures or not item.has_picture)
     )
-    name = "theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa"
     corpus = path.with_name("corpus.jsonl")
-    return TheoremQA(name, "accuracy", loaded, demonstrations("theorem"), corpus if corpus.is_file() else None)
+    return TheoremQA(
+        "theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa",
+        "accuracy",
+        loaded,
+        demonstrations("theorem"),
+        corpus if corpus.is_file() else None,
+        secret=tuple(example.question.rpartition("\n")[0] for example in loaded),  # without the answer's type
+        hides={example.id: frozenset((example.id,)) for example in loaded},  # in a corpus of solved problems
+    )
 
 
 _TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "integer": int, "float": (int, float), "option": str}
@@ -232,11 +204,10 @@ def _example(item: _Theorem, path: Path, line: int) -> Example:
     )
 
 
-_TRAIN = {name: partial(_load_problems, name=name, file="train.jsonl") for name in ("gsm8k_train", "gsm8k_cot_train")}
+_WORD_PROBLEMS = ("gsm8k", "gsm8k_cot", "gsm_hard", "gsm_hard_cot", "gsm8k_train", "gsm8k_cot_train")
 
 TASKS: dict[str, Callable[[Path], Task]] = {
-    **{name: partial(_load_problems, name=name) for name in ("gsm8k", "gsm8k_cot", "gsm_hard", "gsm_hard_cot")},
-    **_TRAIN,
+    **{name: partial(_load_problems, name=name) for name in _WORD_PROBLEMS},
     "theoremqa": load_theoremqa,
     "theoremqa_math": partial(load_theoremqa, only="Math"),
     "theoremqa_pictures": partial(load_theoremqa, pictures=True),

@@ -20,7 +20,7 @@ from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Record, example_of, numbered_records
 from reground.evaluation.questions import MEASURED
-from reground.evaluation.task import Example, Loaded, Score, Task
+from reground.evaluation.task import Example, Loaded, Score, Task, answer_of
 from reground.evaluation.tasks.qa import MULTI_HOP, QuestionAnswering
 
 ANSWERS = ("golden_answers", "answers", "answer")
@@ -173,21 +173,16 @@ ANSWERED = "answered"
 
 @dataclass(frozen=True)
 class OwnQuestions(Loaded):
-    """Questions without answers. Scored is only whether there is an answer."""
+    """Questions without answers, with which nothing is measured. Scored is only whether there is an answer."""
 
     form: AnswerForm = TEXT
 
-    def solutions(self) -> Sequence[str]:
-        """None: nothing is measured with these questions."""
-        return ()
-
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """1 where there is an answer."""
-        said = trajectory.answer.text if trajectory.answer is not None else ""
-        return {ANSWERED: Score(value=float(bool(said.strip())))}
+        return {ANSWERED: Score(value=float(bool(answer_of(trajectory).strip())))}
 
 
-def read_own(path: Path) -> OwnQuestions:
+def read_own(path: Path) -> Task:
     """The questions of a file: one a line, or JSONL objects with `question` and perhaps `id`. Raises DataError."""
     questions = tuple(
         example_of({"id": record.get("id", str(line)), "question": record["question"]}, path, line)
@@ -195,7 +190,7 @@ def read_own(path: Path) -> OwnQuestions:
     )
     if not questions:
         raise DataError("has no questions", path=path)
-    return OwnQuestions(NAME, ANSWERED, questions)
+    return OwnQuestions(NAME, ANSWERED, questions, secret=())
 
 
 def _lines(path: Path) -> Iterator[tuple[int, Record]]:
@@ -208,22 +203,13 @@ def _lines(path: Path) -> Iterator[tuple[int, Record]]:
             yield number, {"question": line.strip()}
 
 
-@dataclass(frozen=True)
-class OwnAnswers(QuestionAnswering):
-    """Questions with answers about documents of one's own, scored as those of the question-answering benchmarks."""
-
-    def ids_begin(self, gold: Sequence[str]) -> str:
-        """Nothing: the user's ids have no common beginning."""
-        return ""
-
-
-def read_measured(path: Path) -> OwnAnswers:
+def read_measured(path: Path) -> Task:
     """The questions of a JSONL or CSV file: `question`, `answer` or `answers`, and perhaps `id` and `passages`.
 
     passages: the ids of the passages, or of the documents, that support the answer. Raises DataError.
     """
     file = expanded(path)
-    return OwnAnswers(f"{MEASURED}:{file.name}", "token F1", read_answered(file), MULTI_HOP)
+    return QuestionAnswering(f"{MEASURED}:{file.name}", "token F1", read_answered(file), MULTI_HOP, prefixed=False)
 
 
 FOLDERS: dict[str, Callable[[Path], Task]] = {MEASURED: read_measured, NAME: read_own}

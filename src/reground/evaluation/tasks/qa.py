@@ -25,7 +25,7 @@ from reground.downloads import PullError, download
 from reground.evaluation.data import WHERE, Line, data_path, demonstrations, is_hub, read_values
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
 from reground.evaluation.questions import part
-from reground.evaluation.task import Example, Loaded, Score, Task
+from reground.evaluation.task import NO_ANSWER, Example, Loaded, Score, Task
 from reground.evaluation.tasks.retrieval import document_id, retrieve_steps, retrieved_passages, shown_texts
 
 Gold = Annotated[
@@ -63,17 +63,24 @@ _BRACKETED = re.compile(r"^(?P<name>.*\S)\s*\((?:or\s++(?=[^()]))?+(?P<other>[^(
 
 def split_alternatives(examples: list[Example]) -> list[Example]:
     """Make BamTwoogle's alternatives in brackets aliases, as in "Detroit Red Wings (or Red Wings)"."""
+    changed = []
+    for example in examples:
+        golds: list[str] = []
+        for gold in example.golden_answers:
+            parts = _BRACKETED.match(gold)
+            golds += [gold, parts["name"], parts["other"]] if parts else [gold]
+        changed.append(example.model_copy(update={"golden_answers": tuple(golds)}))
+    return changed
+
+
+def of_the_subject(examples: list[Example]) -> list[Example]:
+    """Leave PopQA's questions the subject's passage alone, because the object's cannot be found without the answer."""
     return [
-        example.model_copy(
-            update={"golden_answers": tuple(alias for gold in example.golden_answers for alias in _aliases(gold))}
-        )
+        example.model_copy(update={"metadata": {**example.metadata, "gold_ids": ids[:1]}})
+        if isinstance(ids := example.metadata.get("gold_ids"), list)
+        else example
         for example in examples
     ]
-
-
-def _aliases(gold: str) -> tuple[str, ...]:
-    parts = _BRACKETED.match(gold)
-    return (gold, parts["name"], parts["other"]) if parts else (gold,)
 
 
 def merge_wordings(examples: list[Example]) -> list[Example]:
@@ -113,15 +120,11 @@ YES_NO_FORM = replace(
 )
 NO_RETRIEVAL = Score(value=None, why="nothing was retrieved")
 ABSTAINED = "abstained"
-NO_ANSWER = Score(value=None, why="there is no answer")
-
-
-Evidence = Callable[[Example], tuple[str, ...] | str]
-"""The reliable gold passages of an example, by id, or the reason why there are none."""
+_MATCHES = {"exact match": exact_match, "cover-EM": cover_exact_match, "token F1": token_f1}
 
 
 def gold_ids(example: Example) -> tuple[str, ...] | str:
-    """The gold passages' ids, or the reason why there are none."""
+    """The reliable gold passages of an example, by id, or the reason why there are none."""
     if example.metadata.get("gold_titles_from") == "derived_incomplete":
         return "the gold passages of this question are known only in part"
     ids = example.metadata.get("gold_ids")
@@ -130,28 +133,16 @@ def gold_ids(example: Example) -> tuple[str, ...] | str:
     return tuple(str(each) for each in ids)
 
 
-def evidence_of(task: Task, example: Example) -> tuple[str, ...] | str:
-    """The reliable gold passages of a task's example, by id, or the reason why there are none."""
-    found: Evidence = getattr(task, "evidence", gold_ids)
-    return found(example)
-
-
-def subject_id(example: Example) -> tuple[str, ...] | str:
-    """PopQA: only the subject's passage, because the object's cannot be found without the answer."""
-    ids = gold_ids(example)
-    return ids if isinstance(ids, str) else ids[:1]
-
-
-_MATCHES = {"exact match": exact_match, "cover-EM": cover_exact_match, "token F1": token_f1}
-
-
 @dataclass(frozen=True)
 class QuestionAnswering(Loaded):
-    """A loaded question-answering task. shots: original questions."""
+    """A loaded question-answering task. shots: original questions.
 
-    evidence: Evidence = gold_ids
-    metrics: tuple[str, ...] = (*_MATCHES, "hit", "gold recall", ABSTAINED)
+    prefixed: whether the ids of the gold passages' corpus begin alike, with the d of d-7.
+    """
+
     form: AnswerForm = PHRASE
+    prefixed: bool = True
+    metrics: tuple[str, ...] = (*_MATCHES, "hit", "gold recall", ABSTAINED)
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score the answer phrase and the retrievals."""
@@ -171,26 +162,21 @@ class QuestionAnswering(Loaded):
 
     def recall(self, example: Example, steps: Sequence[RetrieveStep]) -> Score:
         """The share of the gold passages that was retrieved."""
-        gold = self.evidence(example)
+        gold = gold_ids(example)
         if isinstance(gold, str):
             return Score(value=None, why=gold)
         if not steps:
             return NO_RETRIEVAL
-        passages = retrieved_passages(steps)
-        if passages and not any(passage.id.startswith(self.ids_begin(gold)) for passage in passages):
+        passages, begin = retrieved_passages(steps), gold[0].rpartition("-")[0] if self.prefixed else ""
+        if passages and not any(passage.id.startswith(begin) for passage in passages):
             return Score(value=None, why="another corpus was searched than the one that the gold passages are from")
         return Score(value=gold_recall(gold, [document_id(passage.id, gold) for passage in passages]))
 
-    def ids_begin(self, gold: Sequence[str]) -> str:
-        """How the ids of the corpus begin that the gold passages are from: d of d-7."""
-        return gold[0].rpartition("-")[0]
-
 
 @dataclass(frozen=True)
-class YesNo(QuestionAnswering):
+class YesNo(Loaded):
     """A task whose answers are yes or no."""
 
-    metrics: tuple[str, ...] = ("accuracy",)
     form: AnswerForm = YES_NO_FORM
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
@@ -215,12 +201,11 @@ class Unanswerable(QuestionAnswering):
 
     def examples(self) -> Sequence[Example]:
         """The questions whose gold passages are known."""
-        return [example for example in super().examples() if not isinstance(self.evidence(example), str)]
+        return [example for example in self.loaded if not isinstance(gold_ids(example), str)]
 
     def hidden(self, example: Example) -> frozenset[str]:
         """The gold passages."""
-        found = self.evidence(example)
-        return frozenset() if isinstance(found, str) else frozenset(found)
+        return frozenset(gold_ids(example))
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Whether the method said that the passages do not hold the answer."""
@@ -228,9 +213,7 @@ class Unanswerable(QuestionAnswering):
 
 
 def _abstained(trajectory: Trajectory) -> Score:
-    if trajectory.answer is None:
-        return NO_ANSWER
-    return Score(value=float(abstains(trajectory.answer.text)))
+    return NO_ANSWER if trajectory.answer is None else Score(value=float(abstains(trajectory.answer.text)))
 
 
 def yes_or_no(phrase: str) -> str | None:
@@ -249,8 +232,8 @@ class Dataset:
     """Where a task's questions are, and their special cases.
 
     file: below the data root. split: the metadata's, where a file holds several. corpus: a file beside it. hub: the
-    file in FlashRAG's collection; None where it holds none or another split. training: the part of the questions that
-    the hash of `splits` makes; None where they are not divided.
+    file in FlashRAG's collection; None where it holds none or another split. repair: what is to be changed in the
+    questions. training: the part of the questions that the hash of `questions` makes; None where they are not divided.
     """
 
     file: str
@@ -259,10 +242,9 @@ class Dataset:
     split: str | None = None
     corpus: str | None = None
     hub: str | None = None
-    evidence: Evidence = gold_ids
     repair: Callable[[list[Example]], list[Example]] = list
     training: bool | None = None
-    task: type[QuestionAnswering] = QuestionAnswering
+    task: type[QuestionAnswering | YesNo] = QuestionAnswering
 
     def load(self, root: Path, name: str) -> Task:
         """The task of this name from the data root, which may be the hub."""
@@ -275,12 +257,7 @@ class Dataset:
         examples = self.repair(examples)
         if self.training is not None:
             examples = part(examples, training=self.training)
-        return self.task(name, self.primary, tuple(examples), self.shots, corpus, self.evidence)
-
-    @property
-    def unanswerable(self) -> Dataset:
-        """The same questions, with their gold passages taken away. The hub's files do not name these."""
-        return replace(self, task=Unanswerable, primary=ABSTAINED, hub=None)
+        return self.task(name, self.primary, tuple(examples), self.shots, corpus)
 
 
 _multi_hop = partial(Dataset, primary="token F1", shots=MULTI_HOP, corpus="corpus.jsonl")
@@ -303,7 +280,7 @@ DATASETS = {
     "nq_open_dev": _single_hop("nq_open/dev.jsonl", hub="nq/dev.jsonl"),
     "nq_open_test": _single_hop("nq_open/test.jsonl", hub="nq/test.jsonl"),
     "nq_open_train": _single_hop("nq_open/train.jsonl", hub="nq/train.jsonl"),
-    "popqa": _popqa("popqa/questions_with_passages.jsonl", corpus="corpus.jsonl", evidence=subject_id),
+    "popqa": _popqa("popqa/questions_with_passages.jsonl", corpus="corpus.jsonl", repair=of_the_subject),
     "popqa_all": _popqa("popqa/questions_all.jsonl", hub="popqa/test.jsonl", repair=merge_wordings),
     "strategyqa": _strategyqa("strategyqa/dev.jsonl"),
     "strategyqa_train": _strategyqa("strategyqa/train.jsonl"),
@@ -312,7 +289,11 @@ DATASETS = {
     "triviaqa_train": _single_hop("triviaqa/train.jsonl", hub="triviaqa/train.jsonl"),
 }
 DATASETS |= {f"{name}_train": replace(DATASETS[name], training=True) for name in ("popqa", "popqa_all")}
-DATASETS |= {f"{name}_unanswerable": DATASETS[name].unanswerable for name in ("2wikimultihopqa", "hotpotqa", "popqa")}
+# The hub's files do not name the gold passages.
+DATASETS |= {
+    f"{name}_unanswerable": replace(DATASETS[name], task=Unanswerable, primary=ABSTAINED, hub=None)
+    for name in ("2wikimultihopqa", "hotpotqa", "popqa")
+}
 
 TASKS: dict[str, Callable[[Path], Task]] = {
     name: partial(dataset.load, name=name) for name, dataset in DATASETS.items()

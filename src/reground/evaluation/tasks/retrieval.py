@@ -100,27 +100,19 @@ class Retrieval(Loaded):
     """A loaded retrieval task with every query that has a relevant document.
 
     qrels: {query: {document: relevance}}. form: free text, because only the ranking is scored.
-    excluded: documents by query that are not found, and removed from a ranking before scoring (BRIGHT's excluded_ids,
-    and of a BEIR folder the document with the query's own id).
+    hides: documents by query that are not even found, so that a ranking is whole without them, and are removed from a
+    ranking before scoring (BRIGHT's excluded_ids, and of a BEIR folder the document with the query's own id).
     """
 
     qrels: Qrels = field(kw_only=True)
-    excluded: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    metrics: tuple[str, ...] = DEFAULT_METRICS
     form: AnswerForm = TEXT
-
-    def solutions(self) -> Sequence[str]:
-        """None: the corpus is part of the benchmark."""
-        return ()
-
-    def hidden(self, example: Example) -> frozenset[str]:
-        """The documents excluded for a query are not even found, so that a ranking is whole without them."""
-        return self.excluded.get(example.id, frozenset())
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+    secret: tuple[str, ...] | None = field(default=(), kw_only=True)  # the corpus is part of the benchmark
 
     def ranking(self, example_id: str, passage_ids: Iterable[str]) -> list[str]:
         """The documents of a ranking of passages, each once, without those excluded for the query."""
         relevance = self.qrels.get(example_id, {})
-        left_out = self.excluded.get(example_id, frozenset())
+        left_out = self.hides.get(example_id, frozenset())
         documents = dict.fromkeys(document_id(passage, relevance) for passage in passage_ids)
         return [document for document in documents if document not in left_out]
 
@@ -131,13 +123,13 @@ class Retrieval(Loaded):
             return dict.fromkeys(self.metrics, Score(value=None, why="nothing was retrieved"))
         last = steps[-1]
         ranking = self.ranking(example.id, (passage.id for passage in last.passages))
-        return {name: self._metric(name, example.id, ranking, last.k) for name in self.metrics}
-
-    def _metric(self, name: str, query: str, ranking: list[str], asked: int) -> Score:
-        deep = depth(name)
-        if deep is not None and deep > asked and name.startswith("recall"):
-            return Score(value=None, why=f"only {asked} passages were asked for")
-        return Score(value=ranking_metric(name)(ranking, self.qrels[query]))
+        scores = {}
+        for name in self.metrics:
+            if name.startswith("recall") and (depth(name) or 0) > last.k:
+                scores[name] = Score(value=None, why=f"only {last.k} passages were asked for")
+            else:
+                scores[name] = Score(value=ranking_metric(name)(ranking, self.qrels[example.id]))
+        return scores
 
 
 def load_scifact(root: Path) -> Task:
@@ -186,7 +178,7 @@ def _beir(name: str, folder: Path, qrels: Qrels) -> Retrieval:
     corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
     themselves = {query: frozenset({query}) for query in qrels}
     loaded = _queries(queries, "_id", qrels)
-    return Retrieval(name, PRIMARY, loaded, corpus=corpus, qrels=qrels, excluded=themselves)
+    return Retrieval(name, PRIMARY, loaded, corpus=corpus, qrels=qrels, hides=themselves)
 
 
 def load_bright(folder: Path) -> Task:
@@ -199,7 +191,7 @@ def load_bright(folder: Path) -> Task:
         fields = {"id": record.id, "question": record.query, "metadata": {"reasoning": record.reasoning}}
         loaded.append(example_of(fields, path, line))
     corpus = next((file for name in ("jsonl", "jsonl.gz") if (file := folder / f"documents.{name}").is_file()), None)
-    return Retrieval(folder.name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, excluded=excluded)
+    return Retrieval(folder.name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, hides=excluded)
 
 
 class _BrightExample(Line):

@@ -28,7 +28,7 @@ from reground.critics.scorers import Item, Scorer
 from reground.critics.trained import features
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
-from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.evaluation.tasks.qa import QuestionAnswering, gold_ids
 from reground.evaluation.tasks.retrieval import Retrieval, document_id
 from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import State
@@ -246,7 +246,7 @@ def gold_passages(task: Task) -> dict[str, frozenset[str]]:
         }
     if not isinstance(task, QuestionAnswering):
         return {}
-    found = {example.id: task.evidence(example) for example in task.examples()}
+    found = {example.id: gold_ids(example) for example in task.examples()}
     return {name: frozenset(ids) for name, ids in found.items() if not isinstance(ids, str)}
 
 

@@ -19,7 +19,7 @@ from reground.core.untrusted import fenced
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks.qa import evidence_of
+from reground.evaluation.tasks.qa import gold_ids
 from reground.methods.rewrite_retrieve_read import OPENED, RewriteRetrieveRead, interleaved
 
 RANK = "reciprocal rank"
@@ -161,7 +161,7 @@ def values_of(
     if trajectory.failure is None and not searches(trajectory):
         nothing = {
             "hit": 0.0 if _can_be_hit(example) else None,
-            RECALL: None if isinstance(evidence_of(task, example), str) else 0.0,
+            RECALL: None if isinstance(gold_ids(example), str) else 0.0,
         }
         values |= {name: value for name, value in nothing.items() if name in metrics_of(task)}
     if RANK in rewardable(task):
