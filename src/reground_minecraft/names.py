@@ -68,16 +68,13 @@ class Names:
         return self._cache[raw]
 
     def _resolve(self, key: str) -> Resolved:
-        found: dict[str, None] = {}
         for form in _forms(key):
-            if form in self._index:
-                found[self._index[form]] = None
-            found |= dict.fromkeys(name for name in _ALIASES.get(form, ()) if name in self._world.display)
+            found = [self._index[form]] if form in self._index else []
+            found += [name for name in _ALIASES.get(form, ()) if name in self._world.display]
             if found:
-                return Resolved(tuple(found))
+                return Resolved(tuple(dict.fromkeys(found)))
         for form in _forms(key):
-            family = self._family(form)
-            if family:
+            if family := self._family(form):
                 return Resolved(family)
         squashed = self._squashed.get(key.replace("_", ""))
         if squashed is not None:

@@ -105,7 +105,12 @@ def parse_plan(text: str) -> list[PlanStep]:
     from an explicit "4x Stick" or the text after an arrow, or else from the object of the first verb ("mine 3 iron
     ore"). Lines with materials or tools are not goals. Of several plans, each counting from 1, the last one is used.
     """
-    return [_step(number, body) for number, body in _last_plan(_split(_plain(text)))]
+    steps = []
+    for number, body in _last_plan(text):
+        labelled = _labelled(body)
+        goals = _from_prose(body.split("\n\n")[0]) if labelled is None else labelled
+        steps.append(PlanStep(number, goals, labelled is not None, " ".join(body.split())[:200]))
+    return steps
 
 
 def readable_plan(text: str) -> str:
@@ -114,22 +119,18 @@ def readable_plan(text: str) -> str:
     The plan is the one that `parse_plan` reads. What stands before it is left out; a remark behind it has its own line.
     Markup and markers are left out. A text without steps stays as it is.
     """
-    steps = _last_plan(_split(_plain(text)))
+    steps = _last_plan(text)
     if not steps:
         return text.strip()
-    number, body = steps[-1]
-    body, remark = _without_remark(body)
-    lines = [f"STEP {number}: {_one_line(body)}".rstrip(" :") for number, body in [*steps[:-1], (number, body)]]
+    number, last = steps.pop()
+    # A paragraph behind the last step that is neither a bullet nor an item line begins a remark.
+    first, *behind = re.split(r"\n[ \t]*+\n\s*+", last)
+    ends = (i for i, part in enumerate(behind) if not _BULLET.match(part) and not _LABEL.match(part))
+    end = next(ends, len(behind))
+    steps.append((number, "\n".join([first, *behind[:end]])))
+    lines = [f"STEP {number}: {_one_line(body)}".rstrip(" :") for number, body in steps]
+    remark = " ".join(" ".join(behind[end:]).split())
     return "\n".join([*lines, *([remark] if remark else [])])
-
-
-def _without_remark(body: str) -> tuple[str, str]:
-    """The last step, and the paragraphs behind it that are neither bullets nor item lines."""
-    first, *behind = re.split(r"\n[ \t]*+\n\s*+", body)
-    for i, paragraph in enumerate(behind):
-        if not _BULLET.match(paragraph) and not _LABEL.match(paragraph):
-            return "\n".join([first, *behind[:i]]), " ".join(" ".join(behind[i:]).split())
-    return "\n".join([first, *behind]), ""
 
 
 def _one_line(body: str) -> str:
@@ -141,39 +142,18 @@ def _one_line(body: str) -> str:
     return " ".join(shown.split())
 
 
-def _plain(text: str) -> str:
-    return _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
-
-
-def _split(text: str) -> list[tuple[int, str]]:
-    for pattern in (_STEP, _NUMBERED):
-        found = list(pattern.finditer(text))
-        if found:
-            ends = [*(match.start() for match in found[1:]), len(text)]
-            numbers = (next(group for group in match.groups() if group) for match in found)
-            return [
-                (int(number), text[match.end() : end].strip())
-                for number, match, end in zip(numbers, found, ends, strict=True)
-            ]
-    return []
-
-
-def _last_plan(steps: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    starts = [index for index, (number, _) in enumerate(steps) if number == 1] or [0]
+def _last_plan(text: str) -> list[tuple[int, str]]:
+    """The numbers and texts of the steps; of several plans, each counting from 1, the last one with several steps."""
+    text = _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
+    found = list(_STEP.finditer(text)) or list(_NUMBERED.finditer(text))
+    ends = [*(match.start() for match in found), len(text)][1:]
+    numbers = [int(next(filter(None, match.groups()))) for match in found]
+    steps = [
+        (number, text[match.end() : end].strip()) for number, match, end in zip(numbers, found, ends, strict=True)
+    ]
+    starts = [index for index, number in enumerate(numbers) if number == 1] or [0]
     plans = [steps[start:end] for start, end in zip(starts, [*starts[1:], len(steps)], strict=True)]
-    long = [plan for plan in plans if len(plan) > 1]
-    return long[-1] if long else steps
-
-
-def _step(number: int, body: str) -> PlanStep:
-    labelled = _labelled(body)
-    if labelled is not None:
-        return PlanStep(number, labelled, True, _line(body))
-    return PlanStep(number, _from_prose(body.split("\n\n")[0]), False, _line(body))
-
-
-def _line(body: str) -> str:
-    return " ".join(body.split())[:200]
+    return next((plan for plan in reversed(plans) if len(plan) > 1), steps)
 
 
 def _labelled(body: str) -> tuple[Goal, ...] | None:
@@ -233,7 +213,9 @@ def _goal(part: str) -> Goal | None:
     text = re.split(r"(?:/|\bor\b)", text)[0].strip(" \t.:-–")
     leading = _LEADING.match(text)
     if leading and text[leading.end() :].strip():
-        count = _number(leading) if count is None else count
+        if count is None:
+            digits = leading["digits"] or leading["xdigits"]
+            count = int(digits) if digits else _NUMBERS[leading["word"].lower()]
         text = text[leading.end() :]
     elif count is None and (trailing := _TRAILING.search(text)) is not None and trailing.start() > 0:
         count, text = int(trailing.group(1) or trailing.group(2)), text[: trailing.start()]
@@ -241,11 +223,6 @@ def _goal(part: str) -> Goal | None:
     if _NOTHING.match(name) or count == 0 or not re.search(r"[A-Za-z]", name):
         return None
     return Goal(name, 1 if count is None else count)
-
-
-def _number(match: re.Match[str]) -> int:
-    digits = match.group("digits") or match.group("xdigits")
-    return int(digits) if digits else _NUMBERS[match.group("word").lower()]
 
 
 def _from_prose(body: str) -> tuple[Goal, ...]:
@@ -273,9 +250,8 @@ def _single(text: str) -> tuple[Goal, ...]:
 
 def render_plan(steps: Sequence[PlanStep]) -> str:
     """The plan in the format that `parse_plan` reads back unchanged."""
-    return "\n".join(_render(step) for step in steps)
-
-
-def _render(step: PlanStep) -> str:
-    items = ", ".join(f"{goal.count}x {goal.name}" for goal in step.goals)
-    return f"STEP {step.number}: {step.text or 'Look around.'}" + (f" - Minecraft items: {items}" if items else "")
+    lines = []
+    for step in steps:
+        items = ", ".join(f"{goal.count}x {goal.name}" for goal in step.goals)
+        lines.append(f"STEP {step.number}: {step.text or 'Look around.'}{items and f' - Minecraft items: {items}'}")
+    return "\n".join(lines)

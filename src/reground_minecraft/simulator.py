@@ -20,7 +20,7 @@ from math import ceil, inf
 from reground.core.errors import ConfigurationError
 from reground_minecraft.names import Names
 from reground_minecraft.parser import Goal, PlanStep
-from reground_minecraft.world import COLOURS, FLOWERS, FUELS, WOODS, Slot, Way, World, a_or_an, name_of
+from reground_minecraft.world import COLOURS, FLOWERS, FUELS, WOODS, Way, World, a_or_an, name_of
 
 Inventory = dict[str, int]
 
@@ -109,10 +109,9 @@ def _narrowed(items: tuple[str, ...], kinds: set[str]) -> tuple[str, ...]:
 
 
 @dataclass
-class _Frame:
-    """A point of the search: the inventory before goal `index`, the goals done, and the untried choices."""
+class _State:
+    """A point of the search: what is held, the goals done, and the untried ways to the next one."""
 
-    index: int
     inventory: Inventory
     done: tuple[Done, ...]
     choices: Iterator[tuple[Inventory, Done]]
@@ -120,37 +119,36 @@ class _Frame:
 
 def carry_out(goals: Sequence[Wanted], target: str, world: World, *, count: int = 1) -> Outcome:
     """Search depth-first over the goals' open choices. Reports the failure of the attempt that got furthest."""
-    furthest = _Frame(0, {}, (), iter(()))
+    furthest = _State({}, (), _choices(goals[0], {}, world))
+    stack = [furthest]
     seen: set[tuple[int, frozenset[tuple[str, int]]]] = set()
-    stack = [_frame(0, {}, (), goals, world)]
-    reachable = any(target in goal.items for goal in goals)
     while stack and len(seen) < MOST_STATES:
-        frame = stack[-1]
-        choice = next(frame.choices, None)
+        choice = next(stack[-1].choices, None)
         if choice is None:
             stack.pop()
             continue
         inventory, done = choice
-        index = frame.index + 1
-        state = (index, frozenset(inventory.items()))
-        if state in seen:
+        reached = (len(stack), frozenset(inventory.items()))
+        if reached in seen:
             continue
-        seen.add(state)
-        step = _frame(index, inventory, (*frame.done, done), goals, world)
-        if index > furthest.index:
-            furthest = step
-        if index < len(goals):
-            stack.append(step)
+        seen.add(reached)
+        is_last = len(stack) == len(goals)
+        untried = iter(()) if is_last else _choices(goals[len(stack)], inventory, world)
+        state = _State(inventory, (*stack[-1].done, done), untried)
+        if len(state.done) > len(furthest.done):
+            furthest = state
+        if not is_last:
+            stack.append(state)
         elif inventory.get(target, 0) >= count:
-            return Outcome(True, done=step.done, inventory=inventory)
-        elif not reachable:
+            return Outcome(True, done=state.done, inventory=inventory)
+        elif not any(target in goal.items for goal in goals):
             break
-    return _failure(goals, furthest, target, world, count)
-
-
-def _frame(index: int, inventory: Inventory, done: tuple[Done, ...], goals: Sequence[Wanted], world: World) -> _Frame:
-    choices = _choices(goals[index], inventory, world) if index < len(goals) else iter(())
-    return _Frame(index, inventory, done, choices)
+    held, number = furthest.inventory, len(furthest.done)
+    if number == len(goals):
+        why = f"the plan ends without {target}: have {held.get(target, 0)}, need {count}"
+        return Outcome(False, why, None, furthest.done, held)
+    goal = goals[number]
+    return Outcome(False, f"step {goal.step}: {_explain(goal, held, world)}", goal.step, furthest.done, held)
 
 
 def _choices(goal: Wanted, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
@@ -167,8 +165,7 @@ def _do(way: Way, count: int, held: Inventory, world: World) -> Iterator[tuple[I
     if not all(any(held.get(tool, 0) for tool in group) for group in way.tools):
         return
     times = way.times(count)
-    slots = [Slot(slot.items, slot.count * times) for slot in way.uses]
-    for rest, used in _consume(slots, held):
+    for rest, used in _consume(way, times, held):
         for left, burnt in _burn(way, times, rest, world):
             after = dict(left)
             for item, back in way.left_over(used).items():
@@ -177,25 +174,23 @@ def _do(way: Way, count: int, held: Inventory, world: World) -> Iterator[tuple[I
             yield after, Done(way.item, way, times, used | burnt)
 
 
-def _consume(slots: Sequence[Slot], held: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
-    """The rest and the used items, for each choice of the alternative that a slot takes first."""
-    firsts = [[item for item in slot.items if held.get(item, 0)] for slot in slots]
+def _consume(way: Way, times: int, held: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
+    """The rest and the used items, for each choice of the alternative that an ingredient takes first."""
+    firsts = [[item for item in slot.items if held.get(item, 0)] for slot in way.uses]
     for chosen in islice(product(*firsts), _MOST_MIXES):
-        rest: Inventory = dict(held)
+        rest, lacks = dict(held), 0
         used: Inventory = {}
-        if all(_take(slot, first, rest, used) for slot, first in zip(slots, chosen, strict=True)):
+        for slot, first in zip(way.uses, chosen, strict=True):
+            missing = slot.count * times
+            for item in (first, *slot.items):
+                taken = min(missing, rest.get(item, 0))
+                if taken:
+                    rest[item] -= taken
+                    used[item] = used.get(item, 0) + taken
+                    missing -= taken
+            lacks += missing
+        if not lacks:
             yield {item: number for item, number in rest.items() if number}, used
-
-
-def _take(slot: Slot, first: str, rest: Inventory, used: Inventory) -> bool:
-    missing = slot.count
-    for item in (first, *(other for other in slot.items if other != first)):
-        taken = min(missing, rest.get(item, 0))
-        if taken:
-            rest[item] -= taken
-            used[item] = used.get(item, 0) + taken
-            missing -= taken
-    return missing == 0
 
 
 def _burn(way: Way, times: int, held: Inventory, world: World) -> Iterator[tuple[Inventory, Inventory]]:
@@ -206,15 +201,6 @@ def _burn(way: Way, times: int, held: Inventory, world: World) -> Iterator[tuple
         pieces = ceil(times / smelts)
         if held.get(fuel, 0) >= pieces:
             yield {**held, fuel: held[fuel] - pieces}, {fuel: pieces}
-
-
-def _failure(goals: Sequence[Wanted], furthest: _Frame, target: str, world: World, count: int) -> Outcome:
-    held, done = furthest.inventory, furthest.done
-    if furthest.index == len(goals):
-        why = f"the plan ends without {target}: have {held.get(target, 0)}, need {count}"
-        return Outcome(False, why, None, done, held)
-    goal = goals[furthest.index]
-    return Outcome(False, f"step {goal.step}: {_explain(goal, held, world)}", goal.step, done, held)
 
 
 def _explain(goal: Wanted, held: Inventory, world: World) -> str:
@@ -230,10 +216,9 @@ def _explain(goal: Wanted, held: Inventory, world: World) -> str:
 
 
 def _lacking(way: Way, count: int, held: Inventory, world: World) -> list[str]:
-    times = way.times(count)
     lacking = []
     for slot in way.uses:
-        have, need = sum(held.get(item, 0) for item in slot.items), slot.count * times
+        have, need = sum(held.get(item, 0) for item in slot.items), slot.count * way.times(count)
         if have < need:
             lacking.append(f"{need} {any_of(slot.items)}, have {have}")
     lacking += [f"{any_of(group)} to be held" for group in way.tools if not any(held.get(tool, 0) for tool in group)]
@@ -310,18 +295,18 @@ class Planner:
     def _heights(self) -> dict[str, int]:
         """The number of ways between bare hands and each item. An item's needs are always lower than the item."""
         heights: dict[str, int] = {}
+
+        def height(item: str) -> int:
+            if item not in heights:
+                way = self._best[item]
+                needs = [self._cheapest(group) for group in way.needs]
+                needs += [_FUEL] if way.kind == "smelt" and self.world.fuel else []
+                heights[item] = 1 + max(map(height, needs), default=0)
+            return heights[item]
+
         for item in sorted(self.world.reachable):
-            self._height(item, heights)
+            height(item)
         return heights
-
-    def _height(self, item: str, heights: dict[str, int]) -> int:
-        if item not in heights:
-            heights[item] = 1 + max((self._height(need, heights) for need in self._needs(self._best[item])), default=0)
-        return heights[item]
-
-    def _needs(self, way: Way) -> list[str]:
-        fuel = [_FUEL] if way.kind == "smelt" and self.world.fuel else []
-        return [self._cheapest(group) for group in (*(slot.items for slot in way.uses), *way.tools)] + fuel
 
     def _cheapest(self, items: Sequence[str]) -> str:
         return min(items, key=lambda item: (self._costs.get(item, inf), items.index(item)))
@@ -330,27 +315,23 @@ class Planner:
         """Demands passed down from the target, highest item first; then the steps, lowest item first."""
         made: dict[str, int] = defaultdict(int, {target: count})
         held: set[str] = set()
-        steps: list[Wanted] = []
-        while waiting := {item for item in (*made, *held) if item not in {step.items[0] for step in steps}}:
-            item = max(waiting, key=lambda name: (self._heights[name], name))
-            way = self._best[item]
-            times = way.times(made[item] + (item in held))
-            steps.append(Wanted((item,), times * way.gives))
-            self._pass_down(way, times, made, held)
-        return steps[::-1]
+        steps: dict[str, Wanted] = {}
+        while waiting := (made.keys() | held) - steps.keys():
+            way = self._best[max(waiting, key=lambda name: (self._heights[name], name))]
+            times = way.times(made[way.item] + (way.item in held))
+            steps[way.item] = Wanted((way.item,), times * way.gives)
+            for slot in way.uses:
+                made[self._choose(slot.items, made.keys() | held, way.item)] += slot.count * times
+            for group in way.tools:
+                held.add(self._choose(group, made.keys() | held, way.item))
+            if way.kind == "smelt" and self.world.fuel:
+                made[_FUEL] += ceil(times / FUELS[_FUEL])
+        return list(steps.values())[::-1]
 
-    def _pass_down(self, way: Way, times: int, made: dict[str, int], held: set[str]) -> None:
-        below = self._heights[way.item]
-        for slot in way.uses:
-            made[self._choose(slot.items, {*made, *held}, below)] += slot.count * times
-        for group in way.tools:
-            held.add(self._choose(group, {*made, *held}, below))
-        if way.kind == "smelt" and self.world.fuel:
-            made[_FUEL] += ceil(times / FUELS[_FUEL])
-
-    def _choose(self, items: Sequence[str], present: set[str], below: int) -> str:
-        """The alternative that is already needed, otherwise the cheapest."""
-        shared = [item for item in items if item in present and self._heights.get(item, below) < below]
+    def _choose(self, items: Sequence[str], present: set[str], above: str) -> str:
+        """The alternative that is already needed and lower than an item, otherwise the cheapest."""
+        top = self._heights[above]
+        shared = [item for item in items if item in present and self._heights.get(item, top) < top]
         return self._cheapest(shared or items)
 
     def _pruned(self, wanted: list[Wanted], target: str, count: int) -> list[Wanted]:
@@ -359,18 +340,15 @@ class Planner:
         while before != wanted:
             before = wanted
             for index in reversed(range(len(wanted))):
-                wanted = self._lowered(wanted, index, target, count)
+                batch = self._best[wanted[index].items[0]].gives
+                while wanted[index].count:
+                    fewer = [*wanted]
+                    fewer[index] = replace(fewer[index], count=fewer[index].count - batch)
+                    steps = [goal for goal in fewer if goal.count]
+                    if not steps or not carry_out(steps, target, self.world, count=count).executable:
+                        break
+                    wanted = fewer
             wanted = [goal for goal in wanted if goal.count]
-        return wanted
-
-    def _lowered(self, wanted: list[Wanted], index: int, target: str, count: int) -> list[Wanted]:
-        gives = self._best[wanted[index].items[0]].gives
-        while wanted[index].count:
-            fewer = [*wanted]
-            fewer[index] = replace(fewer[index], count=fewer[index].count - gives)
-            if not carry_out([goal for goal in fewer if goal.count], target, self.world, count=count).executable:
-                break
-            wanted = fewer
         return wanted
 
     def _describe(self, done: Done) -> str:

@@ -25,7 +25,7 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
 from reground_minecraft.names import Names
 from reground_minecraft.parser import parse_plan, readable_plan, render_plan
-from reground_minecraft.simulator import Outcome, Planner, join_words, simulate
+from reground_minecraft.simulator import Planner, join_words, simulate
 from reground_minecraft.world import GAME, SHEARS, VERSION, WOODS, Slot, Way, World, a_or_an, load_world, name_of
 
 TARGETS: dict[str, tuple[str, ...]] = {group: tuple(items) for group, items in GAME["targets"].items()}
@@ -99,27 +99,23 @@ class MinecraftTask:
     @cached_property
     def _examples(self) -> tuple[Example, ...]:
         """The reachable targets. Raises DataError if there are none."""
-        found = tuple(
-            self._example(item, group)
-            for group, items in TARGETS.items()
-            for item in items
-            if item in self.world.reachable
-        )
-        if not found:
+        examples = []
+        for group, item in ((group, item) for group, items in TARGETS.items() for item in items):
+            if item in self.world.reachable:
+                plan = self._planner.plan(item)
+                metadata: dict[str, JsonValue] = {
+                    "target": item,
+                    "group": group,
+                    "difficulty": len(plan),
+                    "version": self.world.version,
+                }
+                golden = (render_plan(plan),)
+                examples.append(
+                    Example(id=f"minecraft-{item}", question=question(item), golden_answers=golden, metadata=metadata)
+                )
+        if not examples:
             raise DataError("these recipes make none of the targets reachable", path=self._data / "minecraft")
-        return found
-
-    def _example(self, item: str, group: str) -> Example:
-        plan = self._planner.plan(item)
-        metadata: dict[str, JsonValue] = {
-            "target": item,
-            "group": group,
-            "difficulty": len(plan),
-            "version": self.world.version,
-        }
-        return Example(
-            id=f"minecraft-{item}", question=question(item), golden_answers=(render_plan(plan),), metadata=metadata
-        )
+        return tuple(examples)
 
     def examples(self) -> Sequence[Example]:
         """One question per target; metadata: target, group, difficulty (steps of the solver's plan), version."""
@@ -127,13 +123,14 @@ class MinecraftTask:
 
     def demonstrations(self) -> Sequence[Demonstration]:
         """The solver's plans for items that are not targets."""
-        return [self._demonstration(item) for item in DEMONSTRATED if item in self.world.reachable]
-
-    def _demonstration(self, item: str) -> Demonstration:
-        plan = self._planner.plan(item)
-        things = [name_of(name) for name in self._planner.milestones(plan)]
-        reasoning = f"{name_of(item).capitalize()} takes, from first to last, {join_words(things)}."
-        return Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan))
+        shown = []
+        for item in DEMONSTRATED:
+            if item in self.world.reachable:
+                plan = self._planner.plan(item)
+                things = join_words([name_of(name) for name in self._planner.milestones(plan)])
+                reasoning = f"{name_of(item).capitalize()} takes, from first to last, {things}."
+                shown.append(Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan)))
+        return shown
 
     def solutions(self) -> Sequence[str]:
         """The solver's plans for the targets."""
@@ -156,20 +153,18 @@ class MinecraftTask:
     def _judge(self, target: str, text: str) -> dict[str, Score]:
         steps = parse_plan(self.form.extract(text))
         outcome = simulate(steps, target, world=self.world, names=self._planner.names)
-        progress, why = self._progress(target, outcome)
-        return {
-            EXECUTABILITY: Score(value=float(outcome.executable), why=outcome.why),
-            PARTIAL: Score(value=progress, why=why),
-        }
-
-    def _progress(self, target: str, outcome: Outcome) -> tuple[float, str]:
         milestones = self._planner.milestones(self._planner.plan(target))
         any_wood = not _WOOD.match(target)
         obtained = {_kind(item, any_wood) for item in outcome.obtained}
         missing = [item for item in milestones if _kind(item, any_wood) not in obtained]
-        if outcome.executable or not missing:
-            return 1.0, ""
-        return 1 - len(missing) / len(milestones), f"not obtained: {', '.join(missing)}"
+        is_whole = outcome.executable or not missing
+        return {
+            EXECUTABILITY: Score(value=float(outcome.executable), why=outcome.why),
+            PARTIAL: Score(
+                value=1.0 if is_whole else 1 - len(missing) / len(milestones),
+                why="" if is_whole else f"not obtained: {', '.join(missing)}",
+            ),
+        }
 
     @cached_property
     def corpus(self) -> Path:
@@ -201,64 +196,38 @@ def write_corpus(data: Path, out: Path, *, version: str = VERSION) -> int:
 
 def _articles(world: World) -> Iterator[dict[str, str]]:
     names = Names(world)
-    used_for = _used_for(world)
-    for item in world.items:
-        ways = world.ways.get(item, ())
-        if not ways and not used_for.get(item):
+    products: dict[str, dict[str, None]] = defaultdict(dict)
+    for item, ways in world.ways.items():
+        for used in {name for way in ways for slot in way.uses for name in slot.items}:
+            products[used][item] = None
+    for item in world.display:
+        ways, made = world.ways.get(item, ()), list(products.get(item, ()))
+        if not ways and not made:
             continue
-        title = names.display(item)
-        sentences = [_opening(title, item)]
-        sentences += [_sentence(way) for way in ways] or ["It cannot be obtained in survival mode by ordinary means."]
-        sentences += _uses(title, used_for.get(item, []))
+        title, name = names.display(item), name_of(item)
+        sentences = [
+            f"{title} is a Minecraft item." if title.lower() == name else f"{title} ({name}) is a Minecraft item."
+        ]
+        sentences += map(_sentence, ways)
+        if not ways:
+            sentences.append("It cannot be obtained in survival mode by ordinary means.")
+        if made:
+            more = [f"{len(made) - _MOST_USES} other items"] if len(made) > _MOST_USES else []
+            sentences.append(f"{title} is used to make {join_words([*map(name_of, made[:_MOST_USES]), *more])}.")
         yield {"id": item, "title": title, "text": " ".join(sentences)}
 
 
-def _opening(title: str, item: str) -> str:
-    name = name_of(item)
-    return f"{title} is a Minecraft item." if title.lower() == name else f"{title} ({name}) is a Minecraft item."
-
-
-def _used_for(world: World) -> Mapping[str, list[str]]:
-    found: dict[str, dict[str, None]] = defaultdict(dict)
-    for item, ways in world.ways.items():
-        for way in ways:
-            for used in {name for slot in way.uses for name in slot.items}:
-                found[used][item] = None
-    return {item: list(made) for item, made in found.items()}
-
-
-def _uses(title: str, made: Sequence[str]) -> list[str]:
-    if not made:
-        return []
-    shown = [name_of(item) for item in made[:_MOST_USES]]
-    more = [f"{len(made) - _MOST_USES} other items"] if len(made) > _MOST_USES else []
-    return [f"{title} is used to make {join_words([*shown, *more])}."]
-
-
 def _sentence(way: Way) -> str:
-    return {"craft": _craft, "smelt": _smelt, "upgrade": _upgrade, "gather": _gather}[way.kind](way)
-
-
-def _craft(way: Way) -> str:
-    where = "at a crafting table" if way.tools else "in the 2x2 grid of the inventory, without a crafting table"
-    needs = join_words([_slot(slot) for slot in way.uses])
-    return f"Recipe for {way.gives} {name_of(way.item)}: {needs}, crafted {where}."
-
-
-def _smelt(way: Way) -> str:
-    stations = " or ".join(a_or_an(station) for station in way.tools[0])
-    return f"Smelting {_slot(way.uses[0])} in {stations} gives 1 {name_of(way.item)}."
-
-
-def _upgrade(way: Way) -> str:
-    return f"A smithing table upgrades {join_words([_slot(slot) for slot in way.uses])} to 1 {name_of(way.item)}."
-
-
-def _gather(way: Way) -> str:
-    needs = [_tool(group) for group in way.tools] + [_slot(slot) for slot in way.uses]
-    name = name_of(way.item)
-    needed = f"This needs {join_words(needs)}." if needs else "No tool is needed."
-    return f"To obtain {name}, {way.how}. {needed}"
+    name, used = name_of(way.item), [_slot(slot) for slot in way.uses]
+    if way.kind == "craft":
+        where = "at a crafting table" if way.tools else "in the 2x2 grid of the inventory, without a crafting table"
+        return f"Recipe for {way.gives} {name}: {join_words(used)}, crafted {where}."
+    if way.kind == "smelt":
+        return f"Smelting {used[0]} in {' or '.join(map(a_or_an, way.tools[0]))} gives 1 {name}."
+    if way.kind == "upgrade":
+        return f"A smithing table upgrades {join_words(used)} to 1 {name}."
+    needs = [*map(_tool, way.tools), *used]
+    return f"To obtain {name}, {way.how}. " + (f"This needs {join_words(needs)}." if needs else "No tool is needed.")
 
 
 def _tool(group: Sequence[str]) -> str:

@@ -8,9 +8,9 @@ prefers easy items.
 from __future__ import annotations
 
 import tomllib
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import chain
 from math import ceil, prod
@@ -66,81 +66,6 @@ def pickaxe(material: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Source:
-    """How one item is obtained from the world.
-
-    how: a phrase such as "mine coal ore". tool: items of which one must be held; empty needs only hands.
-    uses: the consumed items, each as alternatives and a count. gives: the number obtained at a time.
-    effort: difficulty relative to felling a tree, which is 1.
-    """
-
-    how: str
-    tool: tuple[str, ...] = ()
-    uses: tuple[tuple[tuple[str, ...], int], ...] = ()
-    gives: int = 1
-    effort: float = 1.0
-
-
-def _source(data: Mapping[str, Any]) -> Source:
-    """A source as the file has it: the ingredients are names, or several joined by "or", with a count."""
-    uses = tuple((tuple(names.split(" or ")), count) for names, count in data.get("uses", {}).items())
-    return Source(data["how"], tuple(data.get("tool", ())), uses, effort=data.get("effort", 1.0))
-
-
-def one(item: str) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """One piece of an item, as an ingredient."""
-    return (((item,), 1),)
-
-
-def sources(*, raw_metals: bool) -> dict[str, Source]:
-    """Every item that the world gives, by name. raw_metals: whether ores drop raw metal, as since 1.17."""
-    found = {item: Source(how) for item, how in GAME["by_hand"].items()}
-    found |= {item: Source(f"pick {a_or_an(item)}") for item in FLOWERS}
-    found |= {item: Source(how, tool=SHEARS) for item, how in GAME["sheared"].items()}
-    found |= {item: _source(data) for item, data in GAME["far_away"].items()}
-    found |= {item: Source(f"kill {prey}", effort=2.0) for item, prey in GAME["killed"].items()}
-    for item, data in GAME["killed_far_away"].items():
-        found[item] = Source(f"kill {data['prey']}", effort=data["effort"])
-    for material, items in GAME["mined"].items():
-        found |= {item: Source(how, pickaxe(material)) for item, how in items.items()}
-    for material, items in GAME["mined_in_the_nether"].items():
-        for item, how in items.items():
-            found[item] = Source(f"{how} in the Nether", pickaxe(material), effort=_NETHER)
-    for item, data in GAME["ores_since_1_17" if raw_metals else "ores_to_1_16"].items():
-        found[item] = Source(data["how"], pickaxe(data["pickaxe"]))
-    found["end_stone"] = Source("mine end stone in the End", pickaxe("wooden"), effort=_END)
-    found |= {f"{colour}_wool": Source(f"shear or kill a {name_of(colour)} sheep") for colour in GAME["sheep"]}
-    return found | _concrete() | _wood() | {item: _source(data) for item, data in GAME["changed"].items()}
-
-
-def _concrete() -> dict[str, Source]:
-    return {
-        f"{colour}_concrete": Source(
-            f"let water harden {name_of(colour)} concrete powder and mine it",
-            pickaxe("wooden"),
-            uses=one(f"{colour}_concrete_powder"),
-        )
-        for colour in COLOURS
-    }
-
-
-def _wood() -> dict[str, Source]:
-    found: dict[str, Source] = {}
-    for wood in WOODS:
-        if wood in FUNGI:
-            log, bark, effort = f"{wood}_stem", f"{wood}_hyphae", _NETHER
-            found[log] = Source(f"chop a huge {wood} fungus in the Nether", effort=effort)
-        else:
-            log, bark, effort = f"{wood}_log", f"{wood}_wood", 1.0
-            found[log] = Source(f"chop {name_of(wood)} trees")
-            found[f"{wood}_leaves"] = Source(f"cut {name_of(wood)} leaves", tool=SHEARS)
-            found[f"{wood}_sapling"] = Source(f"break {name_of(wood)} leaves until a sapling drops")
-        found[f"stripped_{log}"] = Source(f"strip {name_of(log)} with an axe", _ANY_AXE, uses=one(log))
-        found[f"stripped_{bark}"] = Source(f"strip {name_of(bark)} with an axe", _ANY_AXE, uses=one(bark))
-    return found
-
-
-@dataclass(frozen=True)
 class Slot:
     """An ingredient: `count` pieces of any of the `items`, in any mixture."""
 
@@ -152,8 +77,8 @@ class Slot:
 class Way:
     """One way to obtain `item`, `gives` at a time.
 
-    uses: the ingredients consumed each time. tools: groups; one item of each must be held, and is kept.
-    effort: difficulty relative to felling a tree.
+    uses: the ingredients consumed each time. tools: groups; one item of each must be held, and is kept. how: a phrase
+    such as "mine coal ore", of what the world gives. effort: difficulty relative to felling a tree, which is 1.
     """
 
     kind: Kind
@@ -163,6 +88,11 @@ class Way:
     tools: tuple[tuple[str, ...], ...] = ()
     how: str = ""
     effort: float = 1.0
+
+    @property
+    def needs(self) -> list[tuple[str, ...]]:
+        """Groups of alternatives: one item of each is consumed or held."""
+        return [*(slot.items for slot in self.uses), *self.tools]
 
     def times(self, count: int) -> int:
         """The number of repetitions for at least `count` pieces."""
@@ -178,12 +108,61 @@ class Way:
         return dict(back)
 
 
+def _gather(
+    item: str, how: str, tool: Sequence[str] = (), *, uses: Mapping[str, int] | None = None, effort: float = 1.0
+) -> Way:
+    """A way to get one item from the world. uses: the ingredients, names or several joined by "or", with a count."""
+    slots = tuple(Slot(tuple(names.split(" or ")), count) for names, count in (uses or {}).items())
+    return Way("gather", item, 1, slots, (tuple(tool),) if tool else (), how, effort)
+
+
+def sources(*, raw_metals: bool) -> dict[str, Way]:
+    """Every item that the world gives, by name. raw_metals: whether ores drop raw metal, as since 1.17."""
+    wooden, ores = pickaxe("wooden"), GAME["ores_since_1_17" if raw_metals else "ores_to_1_16"]
+    ways = [_gather(item, how) for item, how in GAME["by_hand"].items()]
+    ways += [_gather(item, f"pick {a_or_an(item)}") for item in FLOWERS]
+    ways += [_gather(item, how, SHEARS) for item, how in GAME["sheared"].items()]
+    ways += [_gather(item, **data) for item, data in GAME["far_away"].items()]
+    ways += [_gather(item, f"kill {prey}", effort=2.0) for item, prey in GAME["killed"].items()]
+    for item, data in GAME["killed_far_away"].items():
+        ways.append(_gather(item, f"kill {data['prey']}", effort=data["effort"]))
+    for material, items in GAME["mined"].items():
+        ways += [_gather(item, how, pickaxe(material)) for item, how in items.items()]
+    for material, items in GAME["mined_in_the_nether"].items():
+        for item, how in items.items():
+            ways.append(_gather(item, f"{how} in the Nether", pickaxe(material), effort=_NETHER))
+    ways += [_gather(item, data["how"], pickaxe(data["pickaxe"])) for item, data in ores.items()]
+    ways.append(_gather("end_stone", "mine end stone in the End", wooden, effort=_END))
+    ways += [_gather(f"{colour}_wool", f"shear or kill a {name_of(colour)} sheep") for colour in GAME["sheep"]]
+    for colour in COLOURS:
+        how = f"let water harden {name_of(colour)} concrete powder and mine it"
+        ways.append(_gather(f"{colour}_concrete", how, wooden, uses={f"{colour}_concrete_powder": 1}))
+    ways += _of_trees()
+    ways += [_gather(item, **data) for item, data in GAME["changed"].items()]
+    return {way.item: way for way in ways}
+
+
+def _of_trees() -> Iterator[Way]:
+    for wood in WOODS:
+        if wood in FUNGI:
+            log, bark = f"{wood}_stem", f"{wood}_hyphae"
+            yield _gather(log, f"chop a huge {wood} fungus in the Nether", effort=_NETHER)
+        else:
+            log, bark = f"{wood}_log", f"{wood}_wood"
+            yield _gather(log, f"chop {name_of(wood)} trees")
+            yield _gather(f"{wood}_leaves", f"cut {name_of(wood)} leaves", SHEARS)
+            yield _gather(f"{wood}_sapling", f"break {name_of(wood)} leaves until a sapling drops")
+        for part in (log, bark):
+            yield _gather(f"stripped_{part}", f"strip {name_of(part)} with an axe", _ANY_AXE, uses={part: 1})
+
+
 @dataclass(frozen=True)
 class World:
     """A version of the game.
 
-    ways: for every obtainable item, the ways to obtain it, with recipes in the file's order.
-    display: the name shown in the game. fuel: whether smelting needs fuel; otherwise a furnace is enough.
+    ways: for every obtainable item, the ways to obtain it, with recipes in the file's order. display: the name of every
+    item, also of those that cannot be obtained, as the game shows it. fuel: whether smelting needs fuel; otherwise a
+    furnace is enough.
     """
 
     version: str
@@ -191,14 +170,18 @@ class World:
     display: Mapping[str, str]
     fuel: bool = False
     reachable: frozenset[str] = field(init=False)
+    """What can be obtained from an empty inventory."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reachable", _reachable(self.ways))
-
-    @property
-    def items(self) -> Iterable[str]:
-        """Every item of the version, including those that cannot be obtained."""
-        return self.display.keys()
+        have: set[str] = set()
+        grown = True
+        while grown:  # to the least fixed point
+            grown = False
+            for item in self.ways.keys() - have:
+                if any(all(have.intersection(group) for group in way.needs) for way in self.ways[item]):
+                    have.add(item)
+                    grown = True
+        object.__setattr__(self, "reachable", frozenset(have))
 
     def fuels(self) -> dict[str, float]:
         """The number of items that one piece of each fuel smelts."""
@@ -218,13 +201,53 @@ def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> W
     recipes = [_recipe(record, path, line) for line, record in enumerate(read_records(path), start=1)]
     if not recipes:
         raise DataError("has no recipe", path=path)
-    named = {name for recipe in recipes for name in (recipe.result, *recipe.names())}
     display = _display(path.with_name(f"items_{version}.jsonl"))
-    return build_world(recipes, display, named, version=version, fuel=fuel)
+    named = {name for recipe in recipes for name in (recipe.result, *recipe.cells)}
+    gathered = sources(raw_metals="raw_iron" in named)
+    exists = set(display) or named | set(gathered) | {way.item for way in smelting()}
+    upgrades = (
+        Way(
+            "upgrade",
+            f"netherite_{gear}",
+            1,
+            (_one(f"diamond_{gear}"), _one("netherite_ingot")),
+            (("smithing_table",),),
+        )
+        for gear in GAME["upgraded"]
+    )
+    ways: dict[str, list[Way]] = defaultdict(list)
+    for way in chain(gathered.values(), _crafting(recipes), smelting(), upgrades):
+        uses = tuple(Slot(tuple(item for item in slot.items if item in exists), slot.count) for slot in way.uses)
+        tools = tuple(tuple(item for item in group if item in exists) for group in way.tools)
+        # Only with items that the version has; impossible where that leaves no alternative.
+        if way.item in exists and all(slot.items for slot in uses) and all(tools):
+            ways[way.item].append(replace(way, uses=uses, tools=tools))
+    names = {name: display.get(name, name_of(name).title()) for name in sorted(exists)}
+    return World(version, dict(ways), names, fuel)
+
+
+def _one(*items: str) -> Slot:
+    return Slot(items, 1)
+
+
+def smelting() -> Iterator[Way]:
+    """What is smelted one for one: ores, charcoal, blocks, food, glazed terracotta."""
+    logs = [
+        f"{stripped}{wood}_{part}"
+        for wood in WOODS
+        if wood not in FUNGI
+        for part in ("log", "wood")
+        for stripped in ("", "stripped_")
+    ]
+    glazed = {f"{colour}_glazed_terracotta": [f"{colour}_terracotta"] for colour in COLOURS}
+    groups = [(name, GAME["smelting"][name]) for name in _STATIONS]
+    for stations, smelted in (groups[0], ("furnace", {"charcoal": logs}), *groups[1:], ("furnace", glazed)):
+        for result, inputs in smelted.items():
+            yield Way("smelt", result, 1, (_one(*inputs),), (_STATIONS[stations],))
 
 
 @dataclass(frozen=True)
-class Recipe:
+class _Recipe:
     """One crafting recipe of the files, in which each alternative of a tag has its own line."""
 
     result: str
@@ -233,71 +256,14 @@ class Recipe:
     shaped: bool
     table: bool
 
-    def names(self) -> set[str]:
-        """The distinct ingredients."""
-        return set(self.cells)
 
-
-def build_world(
-    recipes: Sequence[Recipe], display: Mapping[str, str], named: set[str], *, version: str, fuel: bool = False
-) -> World:
-    """Put recipes and sources together. An empty `display` lets every item of theirs exist."""
-    gathered = sources(raw_metals="raw_iron" in named)
-    exists = set(display) or named | set(gathered) | {way.item for way in _smelting()}
-    ways: dict[str, list[Way]] = defaultdict(list)
-    for way in chain(_gathering(gathered), _crafting(recipes), _smelting(), _upgrading()):
-        kept = _restricted(way, exists)
-        if kept is not None:
-            ways[kept.item].append(kept)
-    names = {name: display.get(name, name_of(name).title()) for name in sorted(exists)}
-    return World(version, dict(ways), names, fuel)
-
-
-def _restricted(way: Way, exists: set[str]) -> Way | None:
-    """The way with only items that the version has; None where that leaves it impossible."""
-    uses = tuple(Slot(tuple(item for item in slot.items if item in exists), slot.count) for slot in way.uses)
-    tools = tuple(tuple(item for item in group if item in exists) for group in way.tools)
-    if way.item not in exists or not all(slot.items for slot in uses) or not all(tools):
-        return None
-    return Way(way.kind, way.item, way.gives, uses, tools, way.how, way.effort)
-
-
-def _gathering(gathered: Mapping[str, Source]) -> Iterable[Way]:
-    for item, source in gathered.items():
-        uses = tuple(Slot(items, count) for items, count in source.uses)
-        tools = (source.tool,) if source.tool else ()
-        yield Way("gather", item, source.gives, uses, tools, source.how, source.effort)
-
-
-def _smelting() -> Iterable[Way]:
-    """What is smelted one for one: ores, charcoal, blocks, food, glazed terracotta."""
-    logs = tuple(
-        f"{stripped}{wood}_{part}"
-        for wood in WOODS
-        if wood not in FUNGI
-        for part in ("log", "wood")
-        for stripped in ("", "stripped_")
-    )
-    glazed = {f"{colour}_glazed_terracotta": [f"{colour}_terracotta"] for colour in COLOURS}
-    groups = [(name, GAME["smelting"][name]) for name in _STATIONS]
-    for stations, smelted in (groups[0], ("furnace", {"charcoal": logs}), *groups[1:], ("furnace", glazed)):
-        for result, inputs in smelted.items():
-            yield Way("smelt", result, 1, (Slot(tuple(inputs), 1),), (_STATIONS[stations],))
-
-
-def _upgrading() -> Iterable[Way]:
-    for gear in GAME["upgraded"]:
-        uses = (Slot((f"diamond_{gear}",), 1), Slot(("netherite_ingot",), 1))
-        yield Way("upgrade", f"netherite_{gear}", 1, uses, (("smithing_table",),))
-
-
-def _crafting(recipes: Iterable[Recipe]) -> Iterable[Way]:
+def _crafting(recipes: Iterable[_Recipe]) -> Iterator[Way]:
     """Merge recipes that differ only in one of several alternatives ("any planks") into one way."""
-    alike: dict[object, list[Recipe]] = defaultdict(list)
+    alike: dict[object, list[_Recipe]] = defaultdict(list)
     for recipe in recipes:
-        symbols = tuple(dict.fromkeys(recipe.cells))
-        counts = tuple(recipe.cells.count(symbol) for symbol in symbols)
-        shape = tuple(symbols.index(cell) for cell in recipe.cells) if recipe.shaped else tuple(sorted(counts))
+        counts = Counter(recipe.cells)
+        symbols = list(counts)
+        shape = tuple(map(symbols.index, recipe.cells)) if recipe.shaped else tuple(sorted(counts.values()))
         alike[recipe.result, recipe.count, recipe.shaped, recipe.table, shape].append(recipe)
     for variants in alike.values():
         first = variants[0]
@@ -308,7 +274,7 @@ def _crafting(recipes: Iterable[Recipe]) -> Iterable[Way]:
 
 def _slots(variants: Sequence[tuple[str, ...]], *, shaped: bool) -> list[tuple[Slot, ...]]:
     """Merge variants if they are all combinations of some alternatives; otherwise keep them separate."""
-    counted = [_counted(cells) for cells in variants]
+    counted = [list(Counter(cells).items()) for cells in variants]
     if not shaped:
         common = set(counted[0]).intersection(*counted[1:])
         counted = [[*sorted(common), *sorted(set(one) - common)] for one in counted]
@@ -319,11 +285,7 @@ def _slots(variants: Sequence[tuple[str, ...]], *, shaped: bool) -> list[tuple[S
     return [tuple(Slot((name,), count) for name, count in one) for one in counted]
 
 
-def _counted(cells: tuple[str, ...]) -> list[tuple[str, int]]:
-    return [(name, cells.count(name)) for name in dict.fromkeys(cells)]
-
-
-def _recipe(record: Record, path: Path, line: int) -> Recipe:
+def _recipe(record: Record, path: Path, line: int) -> _Recipe:
     result, count, ingredients = record.get("result"), record.get("count", 1), record.get("ingredients")
     if not isinstance(result, str) or not result:
         raise DataError("a recipe needs a result: the item's name", path=path, line=line)
@@ -342,34 +304,14 @@ def _recipe(record: Record, path: Path, line: int) -> Recipe:
     big = len(rows) > 2 or any(len(row) > 2 for row in rows) or (not rows and len(cells) > 4)
     table = record.get("needs_crafting_table", big)
     shaped = sorted(laid) == sorted(cells)
-    return Recipe(result, count, tuple(laid if shaped else cells), shaped, bool(table))
+    return _Recipe(result, count, tuple(laid if shaped else cells), shaped, bool(table))
 
 
 def _display(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
     found = {}
-    for line, record in enumerate(read_records(path, ("name",)), start=1):
+    for line, record in enumerate(read_records(path, ("name",)), start=1) if path.exists() else ():
         name, shown = record["name"], record.get("displayName")
         if not isinstance(name, str):
             raise DataError("an item's name must be text", path=path, line=line)
         found[name] = shown if isinstance(shown, str) else name_of(name).title()
     return found
-
-
-def _reachable(ways: Mapping[str, Sequence[Way]]) -> frozenset[str]:
-    """The items that can be obtained from an empty inventory: the least fixed point."""
-    have: set[str] = set()
-    grown = True
-    while grown:
-        grown = False
-        for item, options in ways.items():
-            if item not in have and any(_possible(way, have) for way in options):
-                have.add(item)
-                grown = True
-    return frozenset(have)
-
-
-def _possible(way: Way, have: set[str]) -> bool:
-    needs = chain((slot.items for slot in way.uses), way.tools)
-    return all(any(item in have for item in group) for group in needs)

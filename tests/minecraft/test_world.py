@@ -51,7 +51,7 @@ def test_what_nothing_gives_is_not_reachable(tmp_path):
     world = small_world(tmp_path)
     assert {"diamond_pickaxe", "cake", "golden_apple"} <= world.reachable
     assert "packed_ice" not in world.reachable
-    assert "ice" in set(world.items)
+    assert "ice" in set(world.display)
 
 
 def test_the_items_file_decides_what_exists_and_how_it_is_shown(tmp_path):
@@ -93,20 +93,20 @@ def test_most_items_of_the_real_game_are_reachable(version, at_least):
     world = load_world(need_data("minecraft").parent, version=version)
     assert len(world.reachable) >= at_least
     assert not {"bedrock", "ice", "command_block", "zombie_spawn_egg"} & world.reachable
-    assert world.reachable <= set(world.items)
+    assert world.reachable <= set(world.display)
 
 
 def test_ores_drop_themselves_before_1_17_and_raw_metal_since():
     data = need_data("minecraft").parent
     old, new = load_world(data), load_world(data, version="1.19")
-    assert "iron_ore" in old.reachable and "raw_iron" not in set(old.items)
+    assert "iron_ore" in old.reachable and "raw_iron" not in old.display
     assert "raw_iron" in new.reachable and "iron_ore" not in new.reachable
 
 
 def test_every_item_of_the_rules_exists_in_one_of_the_versions():
     data = need_data("minecraft").parent
-    known = set(load_world(data).items) | set(load_world(data, version="1.19").items)
-    named = set(game.sources(raw_metals=True)) | {way.item for way in game._smelting()}
+    known = load_world(data).display.keys() | load_world(data, version="1.19").display.keys()
+    named = set(game.sources(raw_metals=True)) | {way.item for way in game.smelting()}
     assert named - known == {"mangrove_sapling", "turtle_scute"}
 
 
@@ -153,7 +153,7 @@ def test_an_unknown_name_gets_suggestions(names):
 
 def test_every_display_name_resolves_to_its_item(names):
     world = load_world(need_data("minecraft").parent)
-    wrong = {item: names.display(item) for item in world.items if names.resolve(names.display(item)).items[0] != item}
+    wrong = {item: names.display(item) for item in world.display if names.resolve(names.display(item)).items[0] != item}
     assert wrong == {}
 
 
