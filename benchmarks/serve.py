@@ -80,7 +80,7 @@ async def opened(home: Path) -> AsyncIterator[Engine]:
     )
     engine = Engine(Session(setup, {"openai/m": model}, {"docs": retriever}), concurrency=64)
     yield engine
-    await engine.aclose()
+    engine.close()
 
 
 async def bare(request: Request) -> JSONResponse:

@@ -113,7 +113,7 @@ def served(
         server = uvicorn.Server(config)
         ready.append((asyncio.get_running_loop(), engine, server))
         await server.serve([listening])
-        await engine.aclose()
+        engine.close()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
     thread.start()

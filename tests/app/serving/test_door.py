@@ -28,7 +28,7 @@ def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None 
         lines = [(name.encode(), said.encode()) for name, said in headers.items()]
         scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": lines}
         await app(scope, None, send)  # type: ignore[arg-type]
-        await engine.aclose()
+        engine.close()
 
     asyncio.run(main())
     return int(sent[0]["status"])

@@ -1,17 +1,22 @@
-"""`reground chat`: a conversation over documents, in a terminal or from a pipe."""
+"""`reground chat`: a conversation over documents, in a terminal or from a pipe, kept in a file of lines."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from io import TextIOWrapper
-from itertools import chain
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Literal
 
 import typer
+from pydantic import Field
 
 from reground.app.cli.ask import is_model_named, other_models_offered
 from reground.app.cli.config import ConfigFile
@@ -21,12 +26,12 @@ from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.progress import Progress, opened
 from reground.app.options import Chat, Json, Quiet
 from reground.app.result import Result
-from reground.app.serving.engine import Engine
-from reground.app.serving.responses import words_of
-from reground.app.serving.transcript import Transcript, open_transcript
+from reground.app.serving.engine import Engine, words_of
 from reground.app.session import Session, setup_of
-from reground.core.errors import EXIT_UNGROUNDED, RegroundError
-from reground.core.language import Message
+from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, RegroundError
+from reground.core.files import append_line, read_lines, set_aside, without_sum
+from reground.core.language import Message, Text, Value
+from reground.core.paths import conversations_dir, expanded
 from reground.core.run import Event
 
 _STEP = 400  # characters of a step that are shown while a question is in work
@@ -50,18 +55,56 @@ def chat(context: typer.Context, options: Chat, output: Json, voice: Quiet, conf
     """
     with other_models_offered(named=is_model_named(context)), asyncio.Runner() as runner:
         setup = setup_of(options)  # wrong names are refused before a conversation's file is opened
-        transcript = open_transcript(options.conversation, resume=options.resume)
+        path = place_of(options.conversation, resume=options.resume)
+        for notice in set_aside(path, Line.model_validate_json) if path.exists() else ():
+            note(notice)
+        lines = [Line.model_validate_json(without_sum(line)) for line in _lines(path)]
         quiet = voice.quiet or output.as_json
         stack = AsyncExitStack()
         try:
             session = stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
             engine = Engine(runner.run(session), concurrency=1)
-            stack.push_async_callback(engine.aclose)
-            code = _Talk(options, engine, transcript, runner, output.as_json, quiet).hold()
+            stack.callback(engine.close)
+            code = _Talk(options, engine, path, lines, runner, output.as_json, quiet).hold()
         finally:
             runner.run(stack.aclose())
     if code:
         raise typer.Exit(code)
+
+
+class Line(Value):
+    """A line of a conversation's file: a question, its answer, or why it got none. when: ISO 8601."""
+
+    kind: Literal["question", "answer", "stopped"]
+    text: Text
+    when: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    trajectory: Text | None = None
+
+
+def place_of(path: Path | None, *, resume: bool) -> Path:
+    """The file of a new conversation, or of one to go on with; without a path a new one, or the last.
+
+    Raises ConfigurationError where there is nothing to take up, or something else in the file; and DataError.
+    """
+    if path is None:
+        kept = sorted(conversations_dir().glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
+        if resume and not kept:
+            raise ConfigurationError("there is no conversation to take up: begin one without --resume")
+        name = f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl"
+        return kept[-1] if resume else conversations_dir() / name
+    path = expanded(path)
+    if resume and not path.exists():
+        raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
+    lines = _lines(path)
+    if lines and not any(line.startswith(b'{"kind":"') for line in lines):  # setting them aside would ruin the file
+        raise ConfigurationError(f"{path} holds something else than a conversation: give --conversation another file")
+    if lines and not resume:
+        raise ConfigurationError(f"{path} has content already: --resume takes a conversation up")
+    return path
+
+
+def _lines(path: Path) -> list[bytes]:
+    return [line for _, line in read_lines(path, "the conversation")] if path.exists() else []
 
 
 def _typed() -> Iterator[str]:
@@ -78,7 +121,8 @@ def _typed() -> Iterator[str]:
 class _Talk:
     options: Chat
     engine: Engine
-    transcript: Transcript
+    path: Path
+    lines: list[Line]
     runner: asyncio.Runner
     as_json: bool
     quiet: bool
@@ -88,7 +132,7 @@ class _Talk:
 
         Returns the exit code. Ctrl-C stops a question of a terminal; from a pipe it ends all.
         """
-        transcript, in_terminal, codes = self.transcript, sys.stdin.isatty(), {0}
+        in_terminal, codes = sys.stdin.isatty(), {0}
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")
         if in_terminal:
@@ -101,42 +145,49 @@ class _Talk:
             except KeyboardInterrupt:
                 if not in_terminal:
                     raise
-                if transcript.unanswered is not None:
-                    transcript.write("stopped", "interrupted")
+                if self.lines and self.lines[-1].kind == "question":
+                    self._write(Line(kind="stopped", text="interrupted"))
                 self._remark("stopped; Ctrl-C again ends")
-        if in_terminal and transcript.path.exists():
-            self._remark(f"kept in {transcript.path}; --resume takes it up")
+        if in_terminal and self.path.exists():
+            self._remark(f"kept in {self.path}; --resume takes it up")
         return 0 if in_terminal else 1 if 1 in codes else max(codes)
 
     def _taken_up(self) -> Iterator[str]:
-        """Say what was kept; gives the question that was cut short, if there is one."""
-        transcript = self.transcript
-        for notice in transcript.notices:
-            note(notice)
-        if turns := transcript.turns:
+        """Say what was kept; gives the question that the end of the process cut short, if there is one."""
+        if turns := self._turns():
             self._remark(f"taken up after {len(turns) // 2} questions; the last: {turns[-2].content}")
             self._remark(turns[-1].content)
-        if transcript.unanswered is not None:
-            self._remark(f"going on with: {transcript.unanswered}")
-            yield transcript.unanswered
+        if self.lines and self.lines[-1].kind == "question":
+            self._remark(f"going on with: {self.lines[-1].text}")
+            yield self.lines[-1].text
+
+    def _turns(self) -> list[Message]:
+        """The questions that were answered, and their answers."""
+        answered = [(one, two) for one, two in pairwise(self.lines) if (one.kind, two.kind) == ("question", "answer")]
+        return [
+            message
+            for question, answer in answered
+            for message in (Message(role="user", content=question.text), Message(role="assistant", content=answer.text))
+        ]
+
+    def _write(self, line: Line) -> None:
+        append_line(self.path, line.model_dump_json(exclude_none=True))
+        self.lines.append(line)
 
     def _ask(self, question: str) -> int:
-        """Ask, print and keep the answer, and return the exit code of a pipe. Raises KeyboardInterrupt.
-
-        A terminal shows each step when the next one begins, so the last one, the answer, is printed as that alone.
-        """
-        self.transcript.write("question", question)
-        turns = [*self.transcript.turns, Message(role="user", content=question)]
-        in_terminal = consoles()[1].is_terminal
-        ended: list[str] = []
+        """Ask, print and keep the answer, and return the exit code of a pipe. Raises KeyboardInterrupt."""
+        turns = [*self._turns(), Message(role="user", content=question)]
+        self._write(Line(kind="question", text=question))  # before it is asked, so that it can be taken up
+        steps: list[str] = []
 
         def on_event(event: Event) -> None:
+            """Show each step when the next one begins; the last one, the answer, is printed as that alone."""
             if event.type == "begin":
-                for words in ended if in_terminal else ():
+                for words in steps if consoles()[1].is_terminal else ():
                     self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
-                ended.clear()
+                steps.clear()
             elif words := words_of(event).strip():
-                ended.append(words)
+                steps.append(words)
             progress.on_event(event)
 
         try:
@@ -145,12 +196,12 @@ class _Talk:
                 result = self.runner.run(self.engine.ask("", turns, observer=on_event, seed=seed, form=form))
         except RegroundError as error:
             why = " ".join(str(error).split())
-            self.transcript.write("stopped", why)
+            self._write(Line(kind="stopped", text=why))
             note(f"error: {why}")
             if self.as_json:
                 say(json_text({"question": question, "error": why}))
             return 1
-        self.transcript.write("answer", result.text, result.trajectory_path)
+        self._write(Line(kind="answer", text=result.text, trajectory=str(result.trajectory_path)))
         if self.as_json:
             say(json_text(result.to_dict()))
         else:

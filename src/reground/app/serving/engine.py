@@ -1,4 +1,5 @@
-"""A session that is asked again and again: its queue, follow-ups as questions of their own, removal of old runs."""
+"""A session that is asked again and again: its queue, follow-ups as questions of their own, removal of old runs, and
+the words for what happens meanwhile."""
 
 from __future__ import annotations
 
@@ -7,13 +8,11 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
 
 from reground.app import catalogue
@@ -30,12 +29,9 @@ from reground.core.evidence import Retriever
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Sampling, Usage
 from reground.core.paths import expanded, runs_dir
-from reground.core.run import Observer, Run
+from reground.core.run import Event, Observer, Run
+from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
 from reground.text.excerpts import terms
-
-if TYPE_CHECKING:
-    from reground.core.run import Event
-
 
 MARK = "served"
 """An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
@@ -48,6 +44,8 @@ _OFTEN, _SELDOM = 1.0, 3600.0
 _log = logging.getLogger("reground.serve")
 TURNS = 8
 """The last turns before the question that are shown to the model."""
+_TITLES = 5
+"""Titles of passages that are told of a search."""
 _TURN = 1500
 """Characters of a turn that are shown, from its beginning."""
 _PROMPT = """\
@@ -81,22 +79,13 @@ class Engine:
     (`Keeping`); None for the user's own questions, which are kept.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        concurrency: int = 8,
-        waiting: int = 64,
-        keep: float | None = None,
-    ) -> None:
+    def __init__(self, session: Session, *, concurrency: int = 8, waiting: int = 64, keep: float | None = None) -> None:
         self.session = session
         self.offers = session.setup.offers
         self.corpora = session.retrievers
-        self.working = 0
-        self.waiting = 0
-        self._places, self._most = asyncio.Semaphore(concurrency), waiting
-        self._concurrency = concurrency
-        self._seconds = 10.0
+        self.working = self.waiting = 0
+        self._places, self._concurrency, self._most = asyncio.Semaphore(concurrency), concurrency, waiting
+        self._seconds = 10.0  # of a question, on average
         self._same: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._home = session.setup.home or runs_dir()
         self._home.mkdir(parents=True, exist_ok=True)
@@ -122,30 +111,28 @@ class Engine:
         """
         offer = self.offer(name)
         question_of(turns)  # refused before it waits for a place
-        model, limits = self.session.models[offer.model], _smaller(self.session.setup.budget, budget)
+        limits = _smaller(self.session.setup.budget, budget)
         limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
         home = self._home / f"{WITHIN}{fingerprint(limited)[:12]}" if limited else self._home
-        said = (text for turn in turns for text in (turn.role, turn.content))
-        key = fingerprint("served", offer.name, str(seed), str(form), limited, *said)
+        texts = (text for turn in turns for text in (turn.role, turn.content))
+        key = fingerprint("served", offer.name, str(seed), str(form), limited, *texts)
         async with self._place(key):
             began = time.monotonic()
             run = Run(
                 run_id="follow-ups", question_id=key, journal=self._journal, budget=limits, observer=observer, seed=seed
             )
-            question = await condensed(run, model, turns)
+            question = await condensed(run, self.session.models[offer.model], turns)
             took = run.meter.elapsed if run.usage.calls else 0.0
-            # Other conversations may have come to the same question; its run is one, so it is answered once.
-            async with self._lock(fingerprint("answered", offer.name, str(seed), str(form), limited, question)):
-                result = await self.session.ask(
-                    question,
-                    offer,
-                    form=form,
-                    budget=_without(limits, run.usage, took),
-                    seed=seed,
-                    observer=observer,
-                    home=home,
-                    hold=in_use if self.keeping is None else self.keeping.asked,
-                )
+            result = await self.session.ask(
+                question,
+                offer,
+                form=form,
+                budget=_without(limits, run.usage, took),
+                seed=seed,
+                observer=observer,
+                home=home,
+                hold=in_use if self.keeping is None else self.keeping.asked,
+            )
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
         return replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
 
@@ -153,23 +140,19 @@ class Engine:
         """The offer of this name, or the default for an empty one. Raises UnknownName."""
         if not self.offers:
             raise UnknownName("this server answers no questions: it was started with --model none")
-        if not name:
-            return next(iter(self.offers.values()))
-        if name not in self.offers:
+        if name and name not in self.offers:
             raise UnknownName(f"no model is called {name!r}; {did_you_mean(name, self.offers)}")
-        return self.offers[name]
+        return self.offers[name or next(iter(self.offers))]
 
     def corpus(self, name: str | None = None) -> Retriever:
         """The documents of this name, or the first. Raises UnknownName."""
         if not self.corpora:
             raise UnknownName("there are no documents to search")
-        if name is None:
-            return next(iter(self.corpora.values()))
-        if name not in self.corpora:
+        if name is not None and name not in self.corpora:
             raise UnknownName(f"no documents are called {name!r}; {did_you_mean(name, self.corpora)}")
-        return self.corpora[name]
+        return self.corpora[next(iter(self.corpora)) if name is None else name]
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close the journal of follow-ups. Models and documents are closed by who opened them."""
         self._journal.close()
 
@@ -177,46 +160,36 @@ class Engine:
     async def _place(self, key: str) -> AsyncIterator[None]:
         """A place among the questions in work. Raises Busy where too many wait.
 
-        Who asks what is in work already waits without taking a place.
+        Who asks what is in work already waits without taking a place, and then gets it replayed.
         """
         if self.waiting >= self._most and (self._places.locked() or key in self._same):
             raise Busy(max(1.0, self._seconds * (self.waiting + 1) / self._concurrency))
-        self.waiting += 1
-        waits = True
-        try:
-            async with self._lock(key), self._places:
-                self.waiting, waits = self.waiting - 1, False
-                self.working += 1
-                try:
-                    yield
-                finally:
-                    self.working -= 1
-        finally:
-            self.waiting -= waits
-
-    def _lock(self, key: str) -> asyncio.Lock:
-        """One question is answered once: a second who asks the same at the same time waits, and gets it replayed.
-
-        The lock is there while somebody holds it or waits for it.
-        """
-        return self._same.setdefault(key, asyncio.Lock())
+        async with AsyncExitStack() as place:
+            self.waiting += 1
+            try:
+                await place.enter_async_context(self._same.setdefault(key, asyncio.Lock()))
+                await place.enter_async_context(self._places)
+            finally:
+                self.waiting -= 1
+            self.working += 1
+            try:
+                yield
+            finally:
+                self.working -= 1
 
 
 @asynccontextmanager
 async def open_engine(session: Session, options: Offering) -> AsyncIterator[Engine]:
     """The questions of an open session, and the removal of old runs, until the end of the block."""
-    engine = Engine(
-        session,
-        concurrency=options.concurrency,
-        waiting=options.waiting,
-        keep=options.keep if isinstance(options, Serve) else None,
-    )
-    async with AsyncExitStack() as opened:
-        opened.push_async_callback(engine.aclose)
-        if engine.keeping is not None:
-            watch = asyncio.create_task(engine.keeping.watch())
-            opened.callback(watch.cancel)
+    keep = options.keep if isinstance(options, Serve) else None
+    engine = Engine(session, concurrency=options.concurrency, waiting=options.waiting, keep=keep)
+    watch = None if engine.keeping is None else asyncio.create_task(engine.keeping.watch())
+    try:
         yield engine
+    finally:
+        if watch is not None:
+            watch.cancel()
+        engine.close()
 
 
 def setup_of(options: Offering, *, located: bool = False) -> Setup:
@@ -227,11 +200,21 @@ def setup_of(options: Offering, *, located: bool = False) -> Setup:
     Raises ConfigurationError, also for a setting, a model or a check that no question could have.
     """
     methods = [catalogue.method(each).name for each in options.method]
+    sources: dict[str, Source] = {}
+    if names_other(options):
+        sources["web" if options.web is not None else "own"] = Source()
+    for corpus in options.corpus or ():
+        name, equals, path = corpus.partition("=")
+        place = expanded(Path(path if equals else corpus))
+        name = name if equals else place.resolve().stem
+        if name in sources:
+            raise ConfigurationError(f"two corpora are called {name}: name them, as in --corpus other=PATH")
+        sources[name] = Source(place, located=located)
     return Setup(
         search=options,
         methods=tuple(methods),
         models={spec: spec for spec in options.model if options.model != ["none"]},
-        sources=_sources(options, located=located),
+        sources=sources,
         settings=settings_by_method(options.settings, methods),
         model_options=options.model_options,
         budget=options.budget,
@@ -240,41 +223,17 @@ def setup_of(options: Offering, *, located: bool = False) -> Setup:
     )
 
 
-def _sources(options: Offering, *, located: bool) -> dict[str, Source]:
-    """What is searched, by name."""
-    if names_other(options):
-        return {"web" if options.web is not None else "own": Source()}
-    sources: dict[str, Source] = {}
-    for given in options.corpus or ():
-        name, equals, path = given.partition("=")
-        place = expanded(Path(path if equals else given))
-        name = name if equals else place.resolve().stem
-        if name in sources:
-            raise ConfigurationError(f"two corpora are called {name}: name them, as in --corpus other=PATH")
-        sources[name] = Source(place, located=located)
-    return sources
-
-
-def _smaller(most: Budget | None, asked: Budget | None) -> Budget:
+def _smaller(*budgets: Budget | None) -> Budget:
     """Of each limit the smaller one."""
-    budgets = [budget for budget in (most, asked) if budget is not None]
-    limits = {name: [getattr(budget, name) for budget in budgets] for name in Budget.model_fields}
-    return Budget(
-        **{name: min((each for each in given if each is not None), default=None) for name, given in limits.items()}
-    )
+    limits = [budget.model_dump(exclude_none=True) for budget in budgets if budget is not None]
+    return Budget(**{name: min(each[name] for each in limits if name in each) for each in limits for name in each})
 
 
 def _without(budget: Budget, used: Usage, seconds: float) -> Budget:
     """What is left of a budget."""
-    spent = {
-        "tokens": used.tokens,
-        "calls": used.calls,
-        "seconds": seconds,
-        "usd": used.usd or 0.0,
-        "completion": used.completion,
-    }
+    spent = {name: getattr(used, name) or 0 for name in ("tokens", "calls", "usd", "completion")} | {"seconds": seconds}
     limits = budget.model_dump(exclude_none=True)
-    return budget.model_copy(update={name: max(0, limit - spent[name]) for name, limit in limits.items()})
+    return Budget(**{name: max(0, limit - spent[name]) for name, limit in limits.items()})
 
 
 def question_of(turns: Sequence[Message]) -> str:
@@ -292,18 +251,19 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     conversation. Where the model writes nothing, the message stays as it is too. Where it writes something that shares
     no word with the message, as small models do, the message stands behind the question before it.
     """
-    last, said = question_of(turns), [turn for turn in turns if turn.role != "system"]
-    place = max(number for number, turn in enumerate(said) if turn.role == "user")
-    if not any(turn.content.strip() for turn in said[:place]):
+    last, messages = question_of(turns), [turn for turn in turns if turn.role != "system"]
+    place = max(number for number, turn in enumerate(messages) if turn.role == "user")
+    before = messages[:place]
+    if not any(turn.content.strip() for turn in before):
         return last
-    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:_TURN]}" for turn in said[max(0, place - TURNS) : place])
+    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:_TURN]}" for turn in before[-TURNS:])
     prompt = _PROMPT.format(conversation=shown, last=last[:_TURN])
     reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
-    lines = [line.strip() for line in reply.text.splitlines() if line.strip()]
-    if not lines or not set(terms(last)).isdisjoint(terms(lines[0])):
-        return lines[0] if lines else last
-    before = next((turn.content.strip() for turn in reversed(said[:place]) if turn.role == "user"), "")
-    return f"{before[:_TURN]} {last}".strip()
+    line = next((line.strip() for line in reply.text.splitlines() if line.strip()), last)
+    if line == last or not set(terms(last)).isdisjoint(terms(line)):
+        return line
+    question = next((turn.content.strip() for turn in reversed(before) if turn.role == "user"), "")
+    return f"{question[:_TURN]} {last}".strip()
 
 
 class Keeping:
@@ -350,62 +310,24 @@ class Keeping:
             return False
 
 
-class Work:
-    """A question that is answered while its steps are read. Leaving the block cancels it.
-
-    ask: answers, and tells the observer what happens.
-    """
-
-    def __init__(self, ask: Callable[[Observer], Awaitable[Result]]) -> None:
-        self._news: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._ask = ask
-        self._task: asyncio.Task[Result] | None = None
-        self._first: Event | None = None
-
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._answered())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._task is not None
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        if not self._task.cancelled():
-            self._task.exception()  # it was told, or nobody is left to be told
-
-    async def _answered(self) -> Result:
-        try:
-            return await self._ask(self._news.put_nowait)
-        finally:
-            self._news.put_nowait(None)
-
-    async def begun(self, seconds: float) -> None:
-        """Return at the first step, or after these seconds. Raises what kept the question from beginning."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                self._first = await self._news.get()
-                if self._first is None:
-                    self._news.put_nowait(None)
-                    await self.result()
-
-    async def events(self, heartbeat: float | None) -> AsyncIterator[Event | None]:
-        """What happens, as it happens; None after that many seconds without news; never for None."""
-        if self._first is not None:
-            yield self._first
-        while True:
-            try:
-                async with asyncio.timeout(heartbeat):
-                    event = await self._news.get()
-            except TimeoutError:
-                yield None
-                continue
-            if event is None:
-                return
-            yield event
-
-    async def result(self) -> Result:
-        """The result. Raises what kept the method from an answer."""
-        assert self._task is not None
-        return await asyncio.shield(self._task)
+def words_of(event: Event) -> str:
+    """What a begin or an end tells, as a paragraph; empty where it tells nothing that a reader needs."""
+    if event.type == "begin":
+        return f"{event.name} ...\n\n"
+    match event.step:
+        case GenerateStep(replies=replies):
+            words = replies[0].text.strip()
+        case RetrieveStep(query=query, passages=passages):
+            titles = list(dict.fromkeys(passage.title or passage.id for passage in passages))
+            more = f" and {len(titles) - _TITLES} more" if len(titles) > _TITLES else ""
+            found = f"found: {'; '.join(titles[:_TITLES])}{more}" if titles else "nothing was found"
+            words = f"{query.strip()}\n{found}"
+        case ExecuteStep(execution=execution):
+            words = execution.verdict
+        case ChooseStep(candidates=candidates, chosen=int(chosen)):
+            words = candidates[chosen].text.strip()
+        case NoteStep(data={"why": why}):
+            words = str(why)
+        case _:
+            return ""
+    return f"{event.name}: {words}\n\n"

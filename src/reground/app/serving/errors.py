@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 
 from reground.app.serving.engine import Busy, UnknownName
 from reground.core.errors import (
@@ -22,37 +22,31 @@ from reground.core.errors import (
     TransientModelError,
 )
 
-_INVALID = "invalid_request_error"
-
 
 class Refusal(Exception):
-    """A request that gets an error instead of an answer."""
+    """A request that gets an error instead of an answer. body: of the response, or of the last event of a stream."""
 
     def __init__(
         self,
         status: int,
         message: str,
-        *,
         code: str | None = None,
+        *,
         param: str | None = None,
-        type: str = _INVALID,
+        type: str = "invalid_request_error",
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status = status
-        self.code = code
-        self.headers = dict(headers or {})
-        self._more = {"type": type, "param": param, "code": code}
-
-    @property
-    def body(self) -> dict[str, Any]:
-        """The body of the response, and of an error in the middle of a stream."""
-        return {"error": {"message": str(self), **self._more}}
+        self.status, self.headers = status, headers
+        self.body = {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
 class Gone(Exception):
     """The client went away."""
 
+
+OF_THE_CLIENT = (Refusal, HTTPException, Busy, UnknownName, BudgetExceeded)
+"""Errors that say all there is to know of them to the client."""
 
 _FAILURES: tuple[tuple[type[RegroundError], int, str, str], ...] = (
     (AuthenticationError, 502, "model_refused", "the model's server refused the key of this server"),
@@ -67,21 +61,24 @@ _FAILURES: tuple[tuple[type[RegroundError], int, str, str], ...] = (
 
 def refusal_of(error: Exception) -> Refusal:
     """What a client is told of an error. The message of an error inside stays inside."""
-    if isinstance(error, Refusal):
-        return error
-    if isinstance(error, Busy):
-        again = {"Retry-After": str(math.ceil(error.retry_after))}
-        return Refusal(429, str(error), code="busy", type="rate_limit_error", headers=again)
-    if isinstance(error, UnknownName):
-        return Refusal(404, str(error), code="model_not_found", param="model")
-    if isinstance(error, BudgetExceeded):
-        return Refusal(400, f"the budget ended before there was an answer: {error}", code="budget_exceeded")
-    if isinstance(error, ContextLengthExceeded):
-        return Refusal(400, "the conversation is too long for the model", code="context_length_exceeded")
+    match error:
+        case Refusal():
+            return error
+        case HTTPException():
+            return Refusal(error.status_code, error.detail.lower(), headers=error.headers)
+        case Busy():
+            again = {"Retry-After": str(math.ceil(error.retry_after))}
+            return Refusal(429, str(error), "busy", type="rate_limit_error", headers=again)
+        case UnknownName():
+            return Refusal(404, str(error), "model_not_found", param="model")
+        case BudgetExceeded():
+            return Refusal(400, f"the budget ended before there was an answer: {error}", "budget_exceeded")
+        case ContextLengthExceeded():
+            return Refusal(400, "the conversation is too long for the model", "context_length_exceeded")
     for kind, status, code, message in _FAILURES:
         if isinstance(error, kind):
-            return Refusal(status, message, code=code, type="server_error")
-    return Refusal(500, "this server could not answer; its log says why", code="internal", type="server_error")
+            return Refusal(status, message, code, type="server_error")
+    return Refusal(500, "this server could not answer; its log says why", "internal", type="server_error")
 
 
 def refusal_of_body(error: ValidationError) -> Refusal:
@@ -89,7 +86,7 @@ def refusal_of_body(error: ValidationError) -> Refusal:
     errors = error.errors(include_url=False, include_input=False)
     first = max(errors, key=lambda each: len(each["loc"]))  # of a text or a list, what is wrong in the list
     if first["type"] == "json_invalid":
-        return Refusal(400, "the body is not JSON", code="invalid_json")
+        return Refusal(400, "the body is not JSON", "invalid_json")
     param = ".".join(str(part) for part in first["loc"] if not set("[-(") & set(str(part))) or None
-    said = first["msg"].removeprefix("Value error, ")
-    return Refusal(400, f"{param}: {said}" if param else said, code="invalid_value", param=param)
+    why = first["msg"].removeprefix("Value error, ")
+    return Refusal(400, f"{param}: {why}" if param else why, "invalid_value", param=param)

@@ -39,14 +39,14 @@ def new_key(path: Path, name: str) -> str:
 
 def hashes(path: Path) -> dict[str, str]:
     """The name of each hash. Raises DataError naming the line."""
-    found = {}
+    names = {}
     for number, line in read_lines(path, "keys"):
         try:
             data = json.loads(without_sum(line))
-            found[str(bytes.fromhex(data["sha256"]).hex())] = str(data["name"])
+            names[bytes.fromhex(data["sha256"]).hex()] = str(data["name"])
         except (ValueError, KeyError, TypeError):
             raise DataError("not a key as reground serve --new-key writes it", path=path, line=number) from None
-    return found
+    return names
 
 
 def _hash(key: str) -> str:
@@ -58,36 +58,28 @@ class Keys:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._hashes = hashes(path)
-        self._stamp = self._seen()
+        self._stamp, self._hashes = self._version(), hashes(path)
 
     def __len__(self) -> int:
         return len(self._hashes)
 
     def name_of(self, key: str) -> str | None:
         """The name of a key; None where it is none. Every key is compared, and each comparison takes the same time."""
-        self._refresh()
-        given, found = _hash(key), None
-        for known, name in self._hashes.items():
-            if hmac.compare_digest(known, given):
-                found = name
-        return found
-
-    def _refresh(self) -> None:
-        stamp = self._seen()
-        if stamp != self._stamp:
+        if (stamp := self._version()) != self._stamp:
             try:
-                self._hashes = hashes(self._path)
+                self._stamp, self._hashes = stamp, hashes(self._path)
             except DataError:  # a file that is gone or damaged lets nobody in
-                self._hashes = {}
-            self._stamp = stamp
+                self._stamp, self._hashes = stamp, {}
+        digest = _hash(key)
+        names = [name for known, name in self._hashes.items() if hmac.compare_digest(known, digest)]
+        return names[0] if names else None
 
-    def _seen(self) -> tuple[int, int]:
+    def _version(self) -> tuple[int, int]:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return 0, 0
-        return found.st_mtime_ns, found.st_size
+        return status.st_mtime_ns, status.st_size
 
 
 def place_of_keys(order: Serve) -> Path:

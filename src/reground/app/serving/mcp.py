@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,14 +16,12 @@ from mcp.server.stdio import stdio_server
 from pydantic import BaseModel, ValidationError
 
 from reground import __version__
-from reground.app.serving.tools import TOOLS, AskGiven, FetchGiven, RetrieveGiven, Tools, written
+from reground.app.serving.tools import TOOLS, AskGiven, Tools, written
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.http import cannot_listen
 from reground.core.run import Event, Observer
 
-STDIN = "reground-stdin"
-"""The name of the thread that waits for the next message; Ctrl-C does not wait for it."""
 _LONGEST = 1_000
 """Characters of an error."""
 _LOG = logging.getLogger("reground.mcp")
@@ -39,7 +37,8 @@ Opened = Callable[[], Awaitable[Tools]]
 
 def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Server[Any]:
     """The server of the tools. offers, corpora: the names that the descriptions of the tools tell."""
-    listed = [_tool(name, offers, corpora) for name in TOOLS if corpora or name != "retrieve"]
+    names = [name for name in TOOLS if corpora or name != "retrieve"]
+    listed = [_tool(name, offers, corpora) for name in names]
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=listed)
@@ -48,24 +47,13 @@ def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Ser
         context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         try:
-            if params.name not in {tool.name for tool in listed}:
-                raise ConfigurationError(
-                    f"no tool is called {params.name!r}; {did_you_mean(params.name, [tool.name for tool in listed])}"
-                )
+            if params.name not in names:
+                raise ConfigurationError(f"no tool is called {params.name!r}; {did_you_mean(params.name, names)}")
             given = TOOLS[params.name][0].model_validate(params.arguments or {})
             tools = await opened()
-            if isinstance(given, AskGiven):
-                async with _telling(context) as observer:
-                    result = await _ending(tools.ask(given, observer))
-            elif isinstance(given, RetrieveGiven):
-                result = await _ending(tools.retrieve(given))
-            else:
-                assert isinstance(given, FetchGiven)
-                result = await _ending(tools.fetch(given))
-            structured = result.model_dump(mode="json", exclude_none=True)
-            return types.CallToolResult(
-                content=[types.TextContent(text=written(result))], structured_content=structured
-            )
+            async with _telling(context) as observer:
+                work = tools.ask(given, observer) if isinstance(given, AskGiven) else getattr(tools, params.name)(given)
+                result = await _ending(work)
         except ValidationError as error:
             return _failed("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]))
         except RegroundError as error:
@@ -73,16 +61,18 @@ def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Ser
         except Exception as error:
             _LOG.exception("the tool %s failed", params.name)
             return _failed(f"internal error: {type(error).__name__}; the server's log says where")
+        structured = result.model_dump(mode="json", exclude_none=True)
+        return types.CallToolResult(content=[types.TextContent(text=written(result))], structured_content=structured)
 
     return Server(
         "reground", version=__version__, instructions=_ABOUT, on_list_tools=list_tools, on_call_tool=call_tool
     )
 
 
-async def _ending(work: Any) -> BaseModel:
+async def _ending(work: Coroutine[Any, Any, BaseModel]) -> BaseModel:
     """Do work in a task of its own. A client that gives up cancels again and again what waits; the task is told once,
     and can close what it opened."""
-    task: asyncio.Task[BaseModel] = asyncio.ensure_future(work)
+    task = asyncio.create_task(work)
     try:
         await asyncio.wait([task])
         return task.result()
@@ -114,7 +104,7 @@ async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[Observer
 
 
 def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Tool:
-    given, gives, words = TOOLS[name]
+    given, gives = TOOLS[name]
     schema: dict[str, Any] = given.model_json_schema()
     for each in (schema, *schema["properties"].values()):
         each.pop("title")  # the names in other letters, and every word of a tool is in the client's prompt
@@ -123,7 +113,7 @@ def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Too
             schema["properties"][field]["description"] += f"; one of {', '.join(known)}" if known else ""
     return types.Tool(
         name=name,
-        description=words,
+        description=" ".join(schema.pop("description").split()),
         input_schema=schema,
         output_schema=gives.model_json_schema(),
         annotations=types.ToolAnnotations(read_only_hint=True, idempotent_hint=True),
@@ -140,18 +130,18 @@ async def over_stdio(serving: Server[Any]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)  # a process that is started here must not read the client's messages
     os.close(nothing)
-    lines: Any = _lines(wire)  # the kind of file that is asked for is only iterated over
-    async with stdio_server(stdin=lines) as (received, sent):
+
+    async def lines() -> AsyncIterator[str]:
+        """The lines of the client, read in a thread that the end of the process need not wait for."""
+        left = b""
+        while block := await in_daemon(lambda: os.read(wire, 1 << 16), name="reground-stdin"):
+            *whole, left = (left + block).split(b"\n")
+            for line in whole:
+                yield line.decode("utf-8", "replace")
+
+    stdin: Any = lines()  # the kind of file that is asked for is only iterated over
+    async with stdio_server(stdin=stdin) as (received, sent):
         await serving.run(received, sent, serving.create_initialization_options())
-
-
-async def _lines(descriptor: int) -> AsyncIterator[str]:
-    """The lines of a descriptor, read in a thread that the end of the process need not wait for."""
-    left = b""
-    while block := await in_daemon(lambda: os.read(descriptor, 1 << 16), name=STDIN):
-        *whole, left = (left + block).split(b"\n")
-        for line in whole:
-            yield line.decode("utf-8", "replace")
 
 
 async def over_http(serving: Server[Any], port: int, say: Callable[[str], None]) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Collection, Mapping, MutableMapping
+from collections.abc import Collection, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
+from starlette.routing import Route
 
-from reground.app.serving.engine import Busy, UnknownName
-from reground.app.serving.errors import Gone, Refusal, refusal_of
-from reground.app.serving.responses import send_json
-from reground.core.errors import BudgetExceeded
+from reground.app.serving.errors import OF_THE_CLIENT, Gone, Refusal, refusal_of
+from reground.app.serving.responses import json_response
 from reground.core.http import names_this, redacted
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.routing import Router
+    from starlette.types import Receive, Scope, Send
 
     from reground.app.serving.keys import Keys
     from reground.app.serving.telemetry import Metrics
@@ -31,6 +31,7 @@ SEEN = "reground.seen"
 """The key in a request's scope under which `Seen` lies."""
 _OPEN = frozenset(("/healthz", "/openapi.json"))
 _WRONG_HOST = "without keys this server is asked by its address, or by a name in its allow_origin, such as http://NAME"
+_WRONG_ORIGIN = "pages of this origin may not ask; the server's allow_origin lets them"
 _GONE = 499
 """The status in the log of a request whose client went away, as other servers write it."""
 
@@ -39,19 +40,18 @@ _GONE = 499
 class Seen:
     """What is known of a request for the log and the figures.
 
-    model: the offer's name. path: that of the route. status: what was sent. number: names the request to its client.
+    number: names the request to its client. model: the offer's name. status: what was sent.
     """
 
+    number: str
     model: str = ""
-    path: str = "other"
     status: int = 0
-    number: str = ""
 
-
-def note_failure(seen: Seen, error: Exception) -> None:
-    """Write why a request failed to the log, without anything that may be a key."""
-    if not isinstance(error, Refusal | Busy | UnknownName | BudgetExceeded):
-        log.error("%s %s: %s", seen.number, type(error).__name__, redacted(str(error), None))
+    def refusal(self, error: Exception) -> Refusal:
+        """What the client is told of an error. The log gets why, without anything that may be a key."""
+        if not isinstance(error, OF_THE_CLIENT):
+            log.error("%s %s: %s", self.number, type(error).__name__, redacted(str(error), None))
+        return refusal_of(error)
 
 
 class Door:
@@ -63,19 +63,19 @@ class Door:
     """
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, keys: Keys | None, *, host: str, origins: Collection[str] = ()
+        self, router: Router, metrics: Metrics, keys: Keys | None, *, host: str, origins: Collection[str] = ()
     ) -> None:
-        self._app = app
-        self._metrics = metrics
-        self._keys = keys
-        self._host = host
-        self._origins = frozenset(origins)
+        self._router, self._metrics, self._keys = router, metrics, keys
+        self._host, self._origins = host, frozenset(origins)
+        self._paths: dict[object, str] = {
+            route.endpoint: route.path for route in router.routes if isinstance(route, Route)
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        seen, began = Seen(number=secrets.token_hex(8)), time.monotonic()
+        seen, began = Seen(secrets.token_hex(8)), time.monotonic()
         scope[SEEN], scope["app"] = seen, self
 
         async def noting(message: MutableMapping[str, Any]) -> None:
@@ -85,42 +85,31 @@ class Door:
             await send(message)
 
         try:
-            self._check(scope)
-            await self._app(scope, receive, noting)
+            self._check(scope["path"], Headers(scope=scope))
+            await self._router(scope, receive, noting)
         except Gone:
             seen.status = _GONE
-        except HTTPException as error:
-            await self._refuse(Refusal(error.status_code, error.detail.lower(), headers=error.headers), seen, noting)
         except Exception as error:
-            note_failure(seen, error)
-            await self._refuse(refusal_of(error), seen, noting)
+            refusal = seen.refusal(error)
+            if not seen.status:
+                await json_response(refusal.body, refusal.status, refusal.headers)(scope, receive, noting)
         finally:
-            seconds = time.monotonic() - began
-            self._metrics.answered(seen.path, seen.model, seen.status, seconds)
-            said = (seen.number, scope["method"], seen.path, seen.model or "-", seen.status, seconds)
-            log.info("%s %s %s %s %d %.2fs", *said)
+            path, seconds = self._paths.get(scope.get("endpoint"), "other"), time.monotonic() - began
+            self._metrics.answered(path, seen.model, seen.status, seconds)
+            line = (seen.number, scope["method"], path, seen.model or "-", seen.status, seconds)
+            log.info("%s %s %s %s %d %.2fs", *line)
 
-    async def _refuse(self, refusal: Refusal, seen: Seen, send: Send) -> None:
-        if not seen.status:
-            await send_json(send, refusal.body, status=refusal.status, headers=refusal.headers)
-
-    def _check(self, scope: Scope) -> None:
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        self._check_host(headers)
-        if scope["path"] in _OPEN or self._keys is None:
+    def _check(self, path: str, headers: Headers) -> None:
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if "*" not in self._origins:
+            named = names_this(host, self._host) or host in {each.partition("://")[2] for each in self._origins}
+            if self._keys is None and not named:
+                raise Refusal(403, _WRONG_HOST, "wrong_host")
+            if origin is not None and origin not in self._origins and origin.partition("://")[2] != host:
+                raise Refusal(403, _WRONG_ORIGIN, "wrong_origin")
+        if path in _OPEN or self._keys is None:
             return
         kind, _, key = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or self._keys.name_of(key.strip()) is None:
             why = "a wrong key was given" if key else "a key is needed: Authorization: Bearer KEY"
-            raise Refusal(401, why, code="invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
-
-    def _check_host(self, headers: Mapping[str, str]) -> None:
-        host, origin = headers.get("host", ""), headers.get("origin")
-        if "*" in self._origins:
-            return
-        named = names_this(host, self._host) or host in {each.partition("://")[2] for each in self._origins}
-        if self._keys is None and not named:
-            raise Refusal(403, _WRONG_HOST, code="wrong_host")
-        if origin is None or origin in self._origins or origin.partition("://")[2] == host:
-            return
-        raise Refusal(403, "pages of this origin may not ask; the server's allow_origin lets them", code="wrong_origin")
+            raise Refusal(401, why, "invalid_api_key", headers={"WWW-Authenticate": "Bearer"})

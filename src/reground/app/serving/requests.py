@@ -7,7 +7,7 @@ pictures, several choices and a form of answer other than text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -29,14 +29,13 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message
 
-_TEXTS = ("text", "input_text", "output_text", "refusal")
 _PART = {
     "type": "object",
     "required": ["type", "text"],
     "properties": {"type": {"enum": ["text", "input_text", "output_text"]}, "text": {"type": "string"}},
 }
 _CONTENT = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
-_ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
+_ROLES: dict[str | None, Literal["system", "user", "assistant"]] = {
     "system": "system",
     "developer": "system",
     "user": "user",
@@ -50,36 +49,38 @@ def _text(content: object) -> str:
         return content or ""
     if not isinstance(content, list):
         raise ValueError("a content is a text or a list of parts")
-    return "\n".join(_of_part(part) for part in content)
+    texts = []
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(kind, str):
+            raise ValueError("a part of a content is an object with a type")
+        if kind not in ("text", "input_text", "output_text", "refusal"):
+            raise ValueError(f"a part of type {kind[:40]!r} cannot be read; these methods read text alone")
+        text = part.get("refusal" if kind == "refusal" else "text")
+        if not isinstance(text, str):
+            raise ValueError("a part of type text has a text")
+        texts.append(text)
+    return "\n".join(texts)
 
 
-def _of_part(part: object) -> str:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(part, dict) or not isinstance(kind, str):
-        raise ValueError("a part of a content is an object with a type")
-    if kind not in _TEXTS:
-        raise ValueError(f"a part of type {kind[:40]!r} cannot be read; these methods read text alone")
-    text = part.get("refusal" if kind == "refusal" else "text")
-    if not isinstance(text, str):
-        raise ValueError("a part of type text has a text")
-    return text
+def _only(*allowed: object, otherwise: str) -> BeforeValidator:
+    """Refuses every other value, with the reason."""
 
+    def check(value: object) -> object:
+        if value not in allowed:
+            raise ValueError(otherwise)
+        return value
 
-def _never_required(choice: object) -> object:
-    if choice not in (None, "none", "auto"):
-        raise ValueError("tools of the client are never called, so none can be required")
-    return choice
-
-
-def _nothing_stored(value: object) -> object:
-    if value is not None:
-        raise ValueError("nothing is stored here: send the whole conversation as input")
-    return value
+    return BeforeValidator(check)
 
 
 Content = Annotated[str, BeforeValidator(_text), WithJsonSchema(_CONTENT)]
-ToolChoice = Annotated[JsonValue, BeforeValidator(_never_required), WithJsonSchema({"enum": [None, "none", "auto"]})]
-Stored = Annotated[None, BeforeValidator(_nothing_stored)]
+ToolChoice = Annotated[
+    JsonValue,
+    _only(None, "none", "auto", otherwise="tools of the client are never called, so none can be required"),
+    WithJsonSchema({"enum": [None, "none", "auto"]}),
+]
+Stored = Annotated[None, _only(None, otherwise="nothing is stored here: send the whole conversation as input")]
 
 
 class _Body(BaseModel):
@@ -126,13 +127,14 @@ class _Asked(_Body):
     budget: Budget | None = None
     tool_choice: ToolChoice = None
 
-    def limits(self, written: int | None) -> Budget | None:
-        """The request's budget. written: the most tokens that all calls together may write."""
-        if written is None:
-            return self.budget
+    @property
+    def most(self) -> Budget | None:
+        """The request's budget, with the most tokens that all calls of the method together may write."""
         budget = self.budget or Budget()
-        most = written if budget.completion is None else min(written, budget.completion)
-        return budget.model_copy(update={"completion": most})
+        names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+        limits = (budget.completion, *(getattr(self, name, None) for name in names))
+        written = min((limit for limit in limits if limit is not None), default=None)
+        return self.budget if written is None else budget.model_copy(update={"completion": written})
 
 
 class ChatRequest(_Asked):
@@ -152,14 +154,7 @@ class ChatRequest(_Asked):
     @property
     def turns(self) -> list[Message]:
         """The conversation. Raises Refusal where it asks nothing."""
-        turns = [Message(role=_ROLES[turn.role], content=turn.content) for turn in self.messages if turn.role in _ROLES]
-        return _asking(turns, "messages")
-
-    @property
-    def most(self) -> Budget | None:
-        """The request's budget."""
-        given = [each for each in (self.max_completion_tokens, self.max_tokens) if each is not None]
-        return self.limits(min(given, default=None))
+        return _conversation(((turn.role, turn.content) for turn in self.messages), "messages")
 
 
 class InputItem(_Body):
@@ -195,18 +190,12 @@ class ResponsesRequest(_Asked):
     @property
     def turns(self) -> list[Message]:
         """The conversation. Raises Refusal where it asks nothing."""
-        turns = [Message(role="system", content=self.instructions)] if self.instructions else []
+        turns: list[tuple[str | None, str]] = [("system", self.instructions)] if self.instructions else []
         if isinstance(self.input, str):
-            turns.append(Message(role="user", content=self.input))
+            turns.append(("user", self.input))
         else:
-            said = [item for item in self.input if item.type == "message" and item.role is not None]
-            turns += [Message(role=_ROLES[item.role or ""], content=item.content) for item in said]
-        return _asking(turns, "input")
-
-    @property
-    def most(self) -> Budget | None:
-        """The request's budget."""
-        return self.limits(self.max_output_tokens)
+            turns += [(item.role, item.content) for item in self.input]
+        return _conversation(turns, "input")
 
 
 class RetrieveRequest(BaseModel):
@@ -231,15 +220,13 @@ def parsed(kind: type[A], body: bytes) -> A:
         raise refusal_of_body(error) from None
 
 
-def _asking(turns: list[Message], param: str) -> list[Message]:
+def _conversation(turns: Iterable[tuple[str | None, str]], param: str) -> list[Message]:
+    messages = [Message(role=_ROLES[role], content=content) for role, content in turns if role in _ROLES]
     try:
-        question_of(turns)
+        question_of(messages)
     except ConfigurationError as error:
-        raise Refusal(400, str(error), code="no_question", param=param) from None
-    return turns
-
-
-_TEXT, _WHOLE, _OBJECT = {"type": "string"}, {"type": "integer"}, {"type": "object"}
+        raise Refusal(400, str(error), "no_question", param=param) from None
+    return messages
 
 
 def description(*, with_keys: bool) -> dict[str, Any]:
@@ -250,37 +237,30 @@ def description(*, with_keys: bool) -> dict[str, Any]:
     if with_keys:
         components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+    question, errors = "Ask a question", (404, 429, 503)
     return {
         "openapi": "3.1.0",
         "info": {"title": "reground", "version": __version__, "description": "Answers checked against documents."},
         "security": [{"key": []}] if with_keys else [],
         "paths": {
             "/v1/models": {"get": _operation("What can be asked", "Models")},
-            "/v1/models/{name}": {"get": _operation("One of them", "Model", 404) | {"parameters": [name]}},
-            "/v1/chat/completions": {"post": _question("ChatRequest", "ChatCompletion")},
-            "/v1/responses": {"post": _question("ResponsesRequest", "Response")},
-            "/retrieve": {"post": _body("Search the documents", "RetrieveRequest", "Passages", 404)},
+            "/v1/models/{name}": {"get": _operation("One of them", "Model", 404), "parameters": [name]},
+            "/v1/chat/completions": {"post": _operation(question, "ChatCompletion", *errors, takes="ChatRequest")},
+            "/v1/responses": {"post": _operation(question, "Response", *errors, takes="ResponsesRequest")},
+            "/retrieve": {"post": _operation("Search the documents", "Passages", 404, takes="RetrieveRequest")},
             "/healthz": {"get": _operation("Whether the server works", "Health")},
         },
         "components": components,
     }
 
 
-def _operation(summary: str, schema: str, *errors: int) -> dict[str, Any]:
-    refused = {str(status): {"description": "Refused", "content": _json("Error")} for status in (401, 403, *errors)}
-    answered = {"200": {"description": "Answered", "content": _json(schema)}}
-    return {"summary": summary, "responses": answered | refused}
-
-
-def _question(body: str, schema: str) -> dict[str, Any]:
-    asked = _body("Ask a question", body, schema, 404, 429, 503)
-    asked["responses"]["200"]["content"]["text/event-stream"] = {"schema": _TEXT}
-    return asked
-
-
-def _body(summary: str, body: str, schema: str, *errors: int) -> dict[str, Any]:
-    asked = _operation(summary, schema, 400, 408, 413, 500, 502, *errors)
-    return asked | {"requestBody": {"required": True, "content": _json(body)}}
+def _operation(summary: str, gives: str, *errors: int, takes: str = "") -> dict[str, Any]:
+    """What a path does, by the names of the schemas. 429 is a question's, which may be answered as a stream."""
+    statuses = (401, 403, *errors, *((400, 408, 413, 500, 502) if takes else ()))
+    responses = {str(status): {"description": "Refused", "content": _json("Error")} for status in statuses}
+    answer = _json(gives) | ({"text/event-stream": {"schema": _TEXT}} if 429 in errors else {})
+    operation = {"summary": summary, "responses": {"200": {"description": "Answered", "content": answer}, **responses}}
+    return operation | ({"requestBody": {"required": True, "content": _json(takes)}} if takes else {})
 
 
 def _json(schema: str) -> dict[str, Any]:
@@ -295,6 +275,7 @@ def _list(of: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": of}
 
 
+_TEXT, _WHOLE, _OBJECT, _PERHAPS = {"type": "string"}, {"type": "integer"}, {"type": "object"}, ["string", "null"]
 _MODEL = _has(id=_TEXT, object={"const": "model"}, created=_WHOLE, owned_by=_TEXT)
 _MESSAGE = _has(role={"const": "assistant"}, content=_TEXT, annotations=_list(_OBJECT), reasoning_content=_TEXT)
 _CHOICE = _has(index=_WHOLE, message=_MESSAGE, finish_reason={"enum": ["stop", "length"]})
@@ -303,9 +284,7 @@ _SCHEMAS = {
     "Models": _has(object={"const": "list"}, data=_list(_MODEL)),
     "Health": _has(status={"const": "ok"}, working=_WHOLE, waiting=_WHOLE),
     "Passages": _has(result=_list(_list(_OBJECT))),
-    "Error": _has(
-        error=_has(message=_TEXT, type=_TEXT, param={"type": ["string", "null"]}, code={"type": ["string", "null"]})
-    ),
+    "Error": _has(error=_has(message=_TEXT, type=_TEXT, param={"type": _PERHAPS}, code={"type": _PERHAPS})),
     "ChatCompletion": _has(
         id=_TEXT,
         object={"const": "chat.completion"},

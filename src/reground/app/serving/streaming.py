@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from starlette.requests import Request
+
 from reground.app import catalogue
-from reground.app.serving.engine import Engine, Work
-from reground.app.serving.errors import Gone, Refusal, refusal_of
-from reground.app.serving.middleware import SEEN, Seen, note_failure
+from reground.app.result import Result
+from reground.app.serving.engine import words_of
+from reground.app.serving.errors import Gone, Refusal
+from reground.app.serving.middleware import SEEN, Seen
 from reground.app.serving.requests import ChatRequest, ResponsesRequest, parsed
-from reground.app.serving.responses import ChatReply, EventStream, ResponsesReply, send_json, words_of
-from reground.app.serving.telemetry import Trace, traced
+from reground.app.serving.responses import ChatReply, News, ResponsesReply, json_response, server_sent
+from reground.app.serving.telemetry import traced
 from reground.core.errors import ConfigurationError
 from reground.core.http import MIB
 
@@ -22,13 +24,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from reground.app.options import Serve
-    from reground.app.result import Result
+    from reground.app.serving.engine import Engine
     from reground.app.serving.telemetry import Metrics
-    from reground.app.session import Offer
-    from reground.core.budget import Budget
     from reground.core.run import Event, Observer
-
-Reply = ChatReply | ResponsesReply
 
 _BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
@@ -37,6 +35,42 @@ _DROPPED = 4
 _SOON = 1.0
 """How long a stream waits for its first step before it begins, so that an early failure still has a status."""
 _CLOSE = {"Connection": "close"}
+_HEADERS = {
+    "content-type": "text/event-stream; charset=utf-8",
+    "cache-control": "no-cache",
+    "x-accel-buffering": "no",  # proxies pass on every event at once
+}
+
+
+async def progress_of(ask: Callable[[Observer], Awaitable[Result]], heartbeat: float) -> AsyncGenerator[News, None]:
+    """What happens while a question is answered, and its result. The first item comes soon, news or not.
+
+    ask: answers, and tells the observer what happens. heartbeat: the seconds without news after which None comes.
+    Raises what kept the method from an answer. The end of the iterator, wherever it is, ends the work.
+    """
+    news: asyncio.Queue[Any] = asyncio.Queue()  # of events, and of the task when it is done
+    task = asyncio.ensure_future(ask(news.put_nowait))
+    task.add_done_callback(news.put_nowait)
+    seconds = min(_SOON, heartbeat)
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    event = await news.get()
+            except TimeoutError:
+                event = None
+            if event is task:
+                yield task.result()
+                return
+            words = None if event is None else words_of(event)
+            if words != "":
+                yield words
+                seconds = heartbeat
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()  # it was told, or nobody is left to be told
 
 
 @asynccontextmanager
@@ -76,97 +110,106 @@ class Questions:
         metrics: Metrics,
         order: Serve,
         asked: type[ChatRequest] | type[ResponsesRequest],
-        reply: Callable[[Any, str], Reply],
+        reply: Callable[[Any, str], ChatReply | ResponsesReply],
     ) -> None:
         self._engine, self._metrics, self._order = engine, metrics, order
         self._asked, self._reply = asked, reply
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
-        seen: Seen = scope[SEEN]
+        request, seen = Request(scope, receive), scope[SEEN]
         asked: ChatRequest | ResponsesRequest = parsed(
-            self._asked, await read_body(scope, receive, self._order.max_body * MIB)
+            self._asked, await read_body(request, self._order.max_body * MIB)
         )
-        offer, turns = self._engine.offer(asked.model), asked.turns
+        offer, turns, budget = self._engine.offer(asked.model), asked.turns, asked.most
         seen.model = offer.name
-        self._check_price(offer, asked.most)
-        reply = self._reply(asked, offer.name)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        with traced(offer, headers) as trace:
-
-            async def ask(news: Observer) -> Result:
-                observer = self._observer(offer, news, trace)
-                result = await self._engine.ask(
-                    offer.name, turns, observer=observer, budget=asked.most, seed=asked.seed
-                )
-                if trace is not None:
-                    trace.result(result)
-                return result
-
-            async with while_connected(receive), Work(ask) as work:
-                if asked.stream:
-                    last = await self._stream(reply, work, send, seen)
-                else:
-                    said = [words_of(event) async for event in work.events(None) if event is not None]
-                    whole = reply.whole(await work.result(), "".join(said))
-        # Past this point a client that goes away has its answer.
-        await (last() if asked.stream else send_json(send, whole))
-
-    def _check_price(self, offer: Offer, budget: Budget | None) -> None:
         try:
             catalogue.check_price(offer.model, self._order.model_options, budget)
         except ConfigurationError:
             why = "budget.usd needs the model's price, which this server does not know"
-            raise Refusal(400, why, code="unknown_price", param="budget.usd") from None
+            raise Refusal(400, why, "unknown_price", param="budget.usd") from None
+        reply = self._reply(asked, offer.name)
+        with traced(offer, request.headers) as trace:
 
-    def _observer(self, offer: Offer, news: Observer, trace: Trace | None) -> Observer:
-        def observer(event: Event) -> None:
-            self._metrics.see(offer.name, event)
-            if trace is not None:
-                trace.see(event)
-            news(event)
+            async def ask(news: Observer) -> Result:
+                def observer(event: Event) -> None:
+                    self._metrics.see(offer.name, event)
+                    if trace is not None:
+                        trace.see(event)
+                    news(event)
 
-        return observer
+                result = await self._engine.ask(offer.name, turns, observer=observer, budget=budget, seed=asked.seed)
+                if trace is not None:
+                    trace.result(result)
+                return result
 
-    async def _stream(self, reply: Reply, work: Work, send: Send, seen: Seen) -> Callable[[], Awaitable[None]]:
-        """Send the stream but for its last word, which the returned function sends."""
-        await work.begun(min(_SOON, self._order.heartbeat))
-        stream = EventStream(send)
-        await stream.begin()
-        try:
-            async for event in reply.stream(work, self._order.heartbeat):
-                await stream.event(event)
-        except Exception as error:
-            refusal = refusal_of(error)
-            note_failure(seen, error)
-            seen.status = refusal.status
-            for event in reply.failed(refusal.body):
-                await stream.event(event)
-        return partial(stream.end, reply.done)
+            async with while_connected(receive), aclosing(progress_of(ask, self._order.heartbeat)) as progress:
+                if asked.stream:
+                    await _stream(reply, progress, send, seen)
+                else:
+                    response = json_response(await _whole(reply, progress))
+        # Past this point a client that goes away has its answer.
+        if asked.stream:
+            await send({"type": "http.response.body", "body": reply.last, "more_body": False})
+        else:
+            await response(scope, receive, send)
 
 
-async def read_body(scope: Scope, receive: Receive, most: int) -> bytes:
+async def _whole(reply: ChatReply | ResponsesReply, progress: AsyncIterator[News]) -> dict[str, Any]:
+    reasoning = ""
+    async for news in progress:
+        if isinstance(news, Result):
+            return reply.whole(news, reasoning)
+        reasoning += news or ""
+    raise AssertionError("a question ends with a result or an error")
+
+
+async def _stream(reply: ChatReply | ResponsesReply, progress: AsyncIterator[News], send: Send, seen: Seen) -> None:
+    """Send the stream but for its last word. Raises what kept the question from beginning."""
+    first = await anext(progress)
+
+    async def every() -> AsyncIterator[News]:
+        yield first
+        async for news in progress:
+            yield news
+
+    async def piece(event: dict[str, Any] | None) -> None:
+        await send({"type": "http.response.body", "body": server_sent(event), "more_body": True})
+
+    headers = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    try:
+        async for event in reply.stream(every()):
+            await piece(event)
+    except Exception as error:
+        refusal = seen.refusal(error)
+        seen.status = refusal.status
+        for event in reply.failed(refusal.body):
+            await piece(event)
+
+
+async def read_body(request: Request, most: int) -> bytes:
     """The body of a request. Raises Refusal where it is too large or too slow, and Gone."""
-    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    too_large = Refusal(413, f"the body is larger than {most // MIB} MiB", code="body_too_large", headers=_CLOSE)
-    if not length.isdigit() or int(length[:20]) > _DROPPED * most:
+    length = request.headers.get("content-length", "0")
+    too_large = Refusal(413, f"the body is larger than {most // MIB} MiB", "body_too_large", headers=_CLOSE)
+    if not length.isdecimal() or int(length[:20]) > _DROPPED * most:
         raise too_large
-    parts: list[bytes] = []
+    body = bytearray()
     size, more = 0, True
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             # Somewhat more than the limit is read and dropped: a client that still sends would not see the refusal.
             while more and size <= _DROPPED * most:
-                message = await receive()
+                message = await request.receive()
                 if message["type"] == "http.disconnect":
                     raise Gone
                 size += len(message.get("body", b""))
                 more = message.get("more_body", False)
                 if size <= most:
-                    parts.append(message.get("body", b""))
+                    body += message.get("body", b"")
     except TimeoutError:
         why = f"the body did not arrive within {_BODY_SECONDS:.0f} seconds"
-        raise Refusal(408, why, code="timeout", headers=_CLOSE) from None
+        raise Refusal(408, why, "timeout", headers=_CLOSE) from None
     if size > most:
         raise too_large
-    return b"".join(parts)
+    return bytes(body)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from reground.core.language import Usage
 from reground.core.trajectory import GenerateStep, RetrieveStep
 
 if TYPE_CHECKING:
@@ -30,25 +31,19 @@ class Metrics:
 
     def __init__(self, engine: Engine) -> None:
         self._registry = CollectorRegistry()
-        of, registry = ["path", "model"], self._registry
-        self._requests = Counter(
-            "reground_requests", "Requests that were answered.", [*of, "status"], registry=registry
+
+        def made(kind: Any, name: str, about: str, labels: str = "", **more: Any) -> Any:
+            return kind(f"reground_{name}", about, labels.split(), registry=self._registry, **more)
+
+        self._requests = made(Counter, "requests", "Requests that were answered.", "path model status")
+        self._seconds = made(
+            Histogram, "request_seconds", "Seconds to the end of a reply.", "path model", buckets=_SECONDS
         )
-        self._seconds = Histogram(
-            "reground_request_seconds", "Seconds to the end of a reply.", of, buckets=_SECONDS, registry=registry
-        )
-        self._calls = Counter(
-            "reground_model_calls", "Calls of models; replayed ones are none.", ["model"], registry=registry
-        )
-        self._tokens = Counter(
-            "reground_tokens",
-            "Tokens of those calls, by kind: prompt or completion.",
-            ["model", "kind"],
-            registry=registry,
-        )
-        working = Gauge("reground_questions_working", "Questions in work.", registry=registry)
+        self._calls = made(Counter, "model_calls", "Calls of models; replayed ones are none.", "model")
+        self._tokens = made(Counter, "tokens", "Tokens of those calls, by kind: prompt or completion.", "model kind")
+        working = made(Gauge, "questions_working", "Questions in work.")
         working.set_function(lambda: engine.working)
-        waiting = Gauge("reground_questions_waiting", "Questions that wait for their turn.", registry=registry)
+        waiting = made(Gauge, "questions_waiting", "Questions that wait for their turn.")
         waiting.set_function(lambda: engine.waiting)
 
     def answered(self, path: str, model: str, status: int, seconds: float) -> None:
@@ -58,13 +53,11 @@ class Metrics:
 
     def see(self, model: str, event: Event) -> None:
         """Count what a step of a question cost."""
-        step = event.step
-        if not isinstance(step, GenerateStep) or step.replayed:
-            return
-        for reply in step.replies:
-            self._calls.labels(model).inc(reply.usage.calls)
-            self._tokens.labels(model, "prompt").inc(reply.usage.prompt)
-            self._tokens.labels(model, "completion").inc(reply.usage.completion)
+        if isinstance(event.step, GenerateStep) and not event.step.replayed:
+            usage = sum((reply.usage for reply in event.step.replies), Usage())
+            self._calls.labels(model).inc(usage.calls)
+            self._tokens.labels(model, "prompt").inc(usage.prompt)
+            self._tokens.labels(model, "completion").inc(usage.completion)
 
     def text(self) -> bytes:
         """All figures in Prometheus's text format."""
@@ -85,9 +78,8 @@ class Trace:
 
     def __init__(self, offer: Offer, headers: Mapping[str, str], provider: Any = None) -> None:
         self._tracer = trace.get_tracer("reground", tracer_provider=provider)
-        self._offer = offer
         self._open: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
-        self._span = self._tracer.start_span(
+        self.span = self._tracer.start_span(
             f"invoke_agent {offer.method}",
             context=propagate.extract(headers),
             kind=trace.SpanKind.SERVER,
@@ -99,8 +91,7 @@ class Trace:
                 **({} if offer.corpus is None else {"gen_ai.data_source.id": offer.corpus}),
             },
         )
-        self.recorded = self._span.is_recording()
-        self._within = trace.set_span_in_context(self._span)
+        self._within = trace.set_span_in_context(self.span)
 
     def see(self, event: Event) -> None:
         """Begin or end a span. A replayed step begins nothing, so it has none."""
@@ -116,23 +107,23 @@ class Trace:
 
     def result(self, result: Result) -> None:
         """What the question cost."""
-        self._span.set_attributes(_usage(result.usage) | {"gen_ai.response.id": result.trajectory.id})
+        self.span.set_attributes(_usage(result.usage) | {"gen_ai.response.id": result.trajectory.id})
 
-    def end(self, error: BaseException | None) -> None:
+    def end(self, error: BaseException | None = None) -> None:
         """End the spans. error: what kept the method from an answer; its message stays out."""
         for span in (span for waiting in self._open.values() for span in waiting):
             span.end()
         if error is not None:
-            self._span.set_attribute("error.type", type(error).__name__)
-            self._span.set_status(trace.Status(trace.StatusCode.ERROR))
-        self._span.end()
+            self.span.set_attribute("error.type", type(error).__name__)
+            self.span.set_status(trace.Status(trace.StatusCode.ERROR))
+        self.span.end()
 
 
 @contextmanager
 def traced(offer: Offer, headers: Mapping[str, str]) -> Iterator[Trace | None]:
     """The trace of a question, ended with the block; None where nothing records it."""
     made = None if trace is None else Trace(offer, headers)
-    if made is None or not made.recorded:
+    if made is None or not made.span.is_recording():
         yield None
         return
     try:
@@ -140,25 +131,22 @@ def traced(offer: Offer, headers: Mapping[str, str]) -> Iterator[Trace | None]:
     except BaseException as error:
         made.end(error)
         raise
-    made.end(None)
+    made.end()
 
 
 def _described(step: GenerateStep | RetrieveStep) -> tuple[str, dict[str, Any]]:
     if isinstance(step, RetrieveStep):
-        return f"retrieval {step.retriever}", {
-            "gen_ai.operation.name": "retrieval",
-            "gen_ai.data_source.id": step.retriever,
-        }
+        name, attributes = f"retrieval {step.retriever}", {"gen_ai.data_source.id": step.retriever}
+        return name, attributes | {"gen_ai.operation.name": "retrieval"}
     provider, _, model = step.model.partition("/")
-    usage = [reply.usage for reply in step.replies]
     return f"chat {model or provider}", {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model or provider,
         "gen_ai.response.finish_reasons": [reply.finish_reason for reply in step.replies],
-        **_usage(sum(usage[1:], usage[0])),
+        **_usage(sum((reply.usage for reply in step.replies), Usage())),
     }
 
 
-def _usage(usage: Any) -> dict[str, int]:
+def _usage(usage: Usage) -> dict[str, int]:
     return {"gen_ai.usage.input_tokens": usage.prompt, "gen_ai.usage.output_tokens": usage.completion}
