@@ -14,14 +14,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from reground.core.errors import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SURROUNDINGS
 
 _LONGEST = 1_000
 """The most characters in an error message."""
+_BUSY = ("reground-index", "reground-fit", "llama", "reground-transformers", "ddgs")
+"""How the names of threads begin that index, fit, load a model, read a prompt or search."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:  # between the end of the command and here
         code = _interrupted()
         _end_at_once(code)
-    if code == EXIT_INTERRUPTED and _is_busy():
+    if code == EXIT_INTERRUPTED and any(thread.name.startswith(_BUSY) for thread in threading.enumerate()):
         # The thread is in a library call that nothing can stop, and a normal exit would break the interpreter under it.
         sys.stderr.flush()
         os._exit(code)
@@ -49,8 +50,7 @@ def _written(arguments: Sequence[str] | None) -> int:
     except OSError as error:  # the disk is full; the buffered rest would fail again at exit
         to_nowhere(sys.stdout.fileno())
         if code == 0:
-            _report(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
-            code = EXIT_SURROUNDINGS
+            code = _report(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
     _end_at_once(code)
     return code
 
@@ -61,29 +61,27 @@ def _end_at_once(code: int) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
 
 
-_THREADS = {
-    "reground.app.documents": "BACKGROUND",
-    "reground.app.cli.train": "THREAD",
-    "reground.models.gguf": "THREADS",
-    "reground.models.hf": "THREADS",
-    "reground.web.engines.ddgs": "THREAD",
-}
-"""The constants with the names of threads that index, fit, load a model, read a prompt or search; by their module."""
+class _Warnings(logging.Handler):
+    """Prints what reground's own loggers say as every other line: it may hold a server's words."""
 
+    def emit(self, record: logging.LogRecord) -> None:
+        from reground.app.cli.console import note
 
-def _is_busy() -> bool:
-    """Whether such a thread runs. A module that was not loaded has begun nothing."""
-    busy = tuple(getattr(sys.modules[name], constant) for name, constant in _THREADS.items() if name in sys.modules)
-    return any(thread.name.startswith(busy) for thread in threading.enumerate())
+        note(self.format(record))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. An error that the user can fix shows no stack trace."""
+    log, warnings = logging.getLogger("reground"), _Warnings()
+    before, log.propagate = log.propagate, False
+    log.addHandler(warnings)
     try:
-        with _shown_warnings():
-            return _run(arguments)
+        return _run(arguments)
     except KeyboardInterrupt:
         return _interrupted()
+    finally:
+        log.removeHandler(warnings)
+        log.propagate = before
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -100,64 +98,35 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except RegroundError as error:
-        _report(f"error: {' '.join(str(error).split())}")
-        return error.exit_code
+        return _report(f"error: {' '.join(str(error).split())}", error.exit_code)
     except Exception as error:
-        if _is_usage(error):
+        # By name: some releases of typer have no public name for the base class of the option parser's errors.
+        if any(base.__name__ == "ClickException" for base in type(error).__mro__):
             return _show_usage(error)
         place = place_of(error)
         if isinstance(error, OSError) and error.errno is not None and place is None:
-            _report(f"error: {'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}")
-            return EXIT_SURROUNDINGS
+            return _report(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
         if os.environ.get("REGROUND_DEBUG"):
             raise
         what = f"{type(error).__name__}: {error}"
         if place is not None:
-            _report(f"error: {place}: {what} (set REGROUND_DEBUG=1 to see how it got there)")
-            return EXIT_SURROUNDINGS
-        _report(f"internal error: {what} (set REGROUND_DEBUG=1 to see where; please report it)")
-        return EXIT_BUG
+            return _report(f"error: {place}: {what} (set REGROUND_DEBUG=1 to see how it got there)")
+        return _report(f"internal error: {what} (set REGROUND_DEBUG=1 to see where; please report it)", EXIT_BUG)
     # typer turns a Ctrl-C that no command handled into this code
     return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0
 
 
-class _Warnings(logging.Handler):
-    """Prints what reground's own loggers say as every other line: it may hold a server's words."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        from reground.app.cli.console import note
-
-        note(self.format(record))
-
-
-@contextmanager
-def _shown_warnings() -> Iterator[None]:
-    log, shown = logging.getLogger("reground"), _Warnings()
-    before, log.propagate = log.propagate, False
-    log.addHandler(shown)
-    try:
-        yield
-    finally:
-        log.removeHandler(shown)
-        log.propagate = before
-
-
 def _interrupted() -> int:
-    _report("interrupted; everything so far is kept: the same command continues from here")
-    return EXIT_INTERRUPTED
-
-
-def _is_usage(error: Exception) -> bool:
-    """Whether the option parser raised it. By name: some releases of typer have no public name for the base class."""
-    return any(base.__name__ == "ClickException" for base in type(error).__mro__)
+    return _report("interrupted; everything so far is kept: the same command continues from here", EXIT_INTERRUPTED)
 
 
 def _show_usage(error: Any) -> int:
     name = getattr(error, "option_name", None)
     if name is not None and name in getattr(error.ctx.command, "in_file", ()):
         key = name[2:].replace("-", "_")
-        _report(f"error: {name} is no option of the command line: write {key} = ... in reground.toml, or pass --config")
-        return EXIT_SURROUNDINGS
+        return _report(
+            f"error: {name} is no option of the command line: write {key} = ... in reground.toml, or pass --config"
+        )
     error.message = _short(str(error.message).removeprefix("Value error, "))  # pydantic's words
     error.show()
     if type(error).__name__ == "NoArgsIsHelpError":  # it shows only the help
@@ -165,10 +134,12 @@ def _show_usage(error: Any) -> int:
     return int(error.exit_code)
 
 
-def _report(line: str) -> None:
+def _report(line: str, code: int = EXIT_SURROUNDINGS) -> int:
+    """Print a line on standard error. Returns the exit code."""
     from reground.app.cli.console import note
 
     note(_short(line))
+    return code
 
 
 def _short(line: str) -> str:

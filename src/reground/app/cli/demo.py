@@ -15,7 +15,7 @@ from rich.text import Text
 from reground.app import catalogue
 from reground.app.cli.ask import is_model_named, other_model, other_models_offered
 from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
-from reground.app.cli.display import plain, replayed, show_answer_text, show_read, show_steps, show_support
+from reground.app.cli.display import head, plain, replayed, show_answer_text, show_read, show_steps, show_support
 from reground.app.cli.eval import Job, run_job, slug, tell_what_failed
 from reground.app.cli.flags import flattened
 from reground.app.cli.progress import Progress
@@ -41,6 +41,8 @@ _SHOWN = "2"
 """The question asked by default. The default model has it right, as it has most."""
 _METRIC = "cover-EM"
 _RIGHT = "Right: the words of the expected answer stand in the short answer."
+_SETTINGS: dict[str, dict[str, object]] = {"grounded": {"max_rounds": 1}}
+"""What keeps the demonstration of a method short."""
 
 
 @flattened
@@ -56,8 +58,7 @@ def demo(context: typer.Context, options: Demo, output: Json, voice: Quiet) -> N
     quiet = voice.quiet or output.as_json
     if options.listed:
         return _list(examples, as_json=output.as_json)
-    method = catalogue.method(options.method).name
-    methods = [*dict.fromkeys((MEMORY, method))]
+    methods = [*dict.fromkeys((MEMORY, catalogue.method(options.method).name))]
     named = is_model_named(context)
     with other_models_offered(named=named):
         if options.every:
@@ -88,28 +89,25 @@ def _list(examples: Sequence[Example], *, as_json: bool) -> None:
     return consoles()[0].print(table)
 
 
-def _settings(method: str) -> dict[str, object]:
-    return {"max_rounds": 1} if method == "grounded" else {}  # keeps the demonstration short
-
-
-def _chosen(text: str, examples: Sequence[Example]) -> tuple[str, int | None]:
-    """The question, and its number if it is one of the demo's."""
+def _number_of(question: str, examples: Sequence[Example]) -> int | None:
+    """The number of a question that is given by its number or its words; None for one of the user's own."""
     for number, example in enumerate(examples, start=1):
-        if text in (str(number), example.question):
-            return example.question, number
-    if text.isdecimal():
+        if question in (str(number), example.question):
+            return number
+    if question.isdecimal():
         raise ConfigurationError(f"the demo has the questions 1 to {len(examples)}: reground demo --list shows them")
-    return text, None
+    return None
 
 
 def _ask_one(options: Demo, methods: Sequence[str], examples: Sequence[Example], *, quiet: bool, as_json: bool) -> None:
     """Ask each method a question. One of the demo's ends with a short answer, which is marked."""
     console, _ = consoles()
-    question, number = _chosen((options.question or _SHOWN).strip(), examples)
-    golds = None if number is None else examples[number - 1].golden_answers
+    question = (options.question or _SHOWN).strip()
+    number, golds = _number_of(question, examples), None
+    if number is not None:
+        question, golds = examples[number - 1].question, examples[number - 1].golden_answers
     if not as_json:
-        title = "Question" if number is None else f"Question {number} of the demo"
-        console.print(Rule(title, style="dim", align="left"))
+        head(console, "Question" if number is None else f"Question {number} of the demo")
         console.print(plain(question, "bold"))
         console.print(plain(f"model {options.model}; 36 articles that come with reground", "dim"))
     results: dict[str, Result] = {}
@@ -122,7 +120,7 @@ def _ask_one(options: Demo, methods: Sequence[str], examples: Sequence[Example],
                 model_options=options.model_options,
                 corpus=None if method == MEMORY else corpus_path(),
                 form=None if golds is None else "phrase",
-                settings=_settings(method),
+                settings=_SETTINGS.get(method, {}),
                 fresh=options.fresh,
                 observer=progress.on_event,
             )
@@ -140,23 +138,21 @@ def _ask_one(options: Demo, methods: Sequence[str], examples: Sequence[Example],
         + (" (replayed)" if replayed(result.trajectory) else "")
         for method, result in results.items()
     )
-    console.print(Text("; ".join(costs), style="dim"))
-    if golds is not None:
-        console.print(Text(_RIGHT, style="dim"))
+    lines = ["; ".join(costs)] if golds is None else ["; ".join(costs), _RIGHT]
     if (figure := measured(options.model, methods[-1])) is not None:
         counts = f"{figure['right']} of {figure['of']} right ({figure['date']})"
-        console.print(Text(f"Measured: {methods[-1]} with {options.model}: {counts}.", style="dim"))
-    console.print(Text("One question says little; to ask all 20: reground demo --all", style="dim"))
+        lines.append(f"Measured: {methods[-1]} with {options.model}: {counts}.")
+    for line in (*lines, "One question says little; to ask all 20: reground demo --all"):
+        console.print(Text(line, style="dim"))
 
 
 def show_answer(console: Console, method: str, result: Result, golds: Sequence[str] | None) -> None:
     """Print a method's answer with its mark, its steps and its evidence."""
     reads = bool(result.shown)
-    title = f"{method}: with the articles" if reads else f"{method}: from the model's memory"
-    console.print(Rule(title, style="cyan", align="left"))
+    head(console, f"{method}: with the articles" if reads else f"{method}: from the model's memory", "cyan")
     if reads and result.steps:
         show_steps(console, result)
-        console.print(Rule("Answer", style="dim", align="left"))
+        head(console, "Answer")
     show_answer_text(console, result)
     if golds is not None:
         # a sign where the terminal can show it, and always a word: no colour carries the meaning
@@ -177,13 +173,14 @@ def _ask_all(options: Demo, methods: Sequence[str], *, quiet: bool, as_json: boo
     """All questions with each method, as `compare` runs and reports them: durable, with progress and the time left."""
     if options.question is not None:
         raise ConfigurationError("--all asks the 20 questions: leave out the question")
+    settings = ((method, key, value) for method in methods for key, value in _SETTINGS.get(method, {}).items())
     measuring = Compare(
         questions=questions_path(),
         corpus=corpus_path(),
         rerank=ANSWERING,
         model=options.model,
         model_options=options.model_options,
-        settings={f"{method}.{key}": value for method in methods for key, value in _settings(method).items()},
+        settings={f"{method}.{key}": value for method, key, value in settings},
     )
     names = filter(None, ("demo", methods[-1], options.model, options.model_options.base_url))
     job = Job(measuring, cells_of(methods, [None]), runs_dir() / slug(*names), MEMORY, quiet)

@@ -51,9 +51,15 @@ def has_links(console: Console) -> bool:
 
 def address(citation: Citation, corpus: Path | None) -> str | None:
     """Where a citation opens; None where there is nothing to open or it must not be opened."""
-    if citation.url is None:
-        return None
-    found = _web(citation.url) if "://" in citation.url else _file(citation, corpus)
+    url = citation.url or ""
+    found = _web(url) if "://" in url else None
+    file = file_of(url, corpus) if url and corpus is not None and "://" not in url else None
+    if file is not None:
+        found = file.as_uri()
+        if citation.page:
+            found += f"#page={citation.page}"
+        elif citation.fragment:
+            found += f"#{parse.quote(citation.fragment, safe='')}"
     return found if found is not None and len(found) <= _LONGEST else None
 
 
@@ -65,18 +71,6 @@ def _web(url: str) -> str | None:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return None
     return parse.quote(url, safe="%/:?#[]@!$&'()*+,=~-._")
-
-
-def _file(citation: Citation, corpus: Path | None) -> str | None:
-    file = None if corpus is None else file_of(citation.url or "", corpus)
-    if file is None:
-        return None
-    fragment = ""
-    if citation.page:
-        fragment = f"#page={citation.page}"
-    elif citation.fragment:
-        fragment = f"#{parse.quote(citation.fragment, safe='')}"
-    return file.as_uri() + fragment
 
 
 _LAID_OUT = re.compile(r"```|~~~|\t|^ {4}", re.MULTILINE)
@@ -115,7 +109,7 @@ def _tell(console: Console, text: Text, indent: int = 0) -> None:
 
 def show_result(console: Console, result: Result, *, steps: bool = False) -> None:
     """Print the answer, what supports it and its cost; on demand its steps."""
-    console.print(Rule("Answer", style="green" if result.answered else "yellow", align="left"))
+    head(console, "Answer", "green" if result.answered else "yellow")
     show_answer_text(console, result)
     show_support(console, result)
     if steps:
@@ -127,6 +121,11 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
     if result.steps and not steps:
         console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
     console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
+
+
+def head(console: Console, title: str, style: str = "dim") -> None:
+    """Print a line with a title."""
+    console.print(Rule(title, style=style, align="left"))
 
 
 def show_notes(console: Console, result: Result) -> None:
@@ -151,7 +150,7 @@ def show_answer_text(console: Console, result: Result) -> None:
 def show_steps(console: Console, result: Result) -> None:
     """Print each step with its correction, query and reflection."""
     if result.steps:
-        console.print(Rule("Steps", style="dim", align="left"))
+        head(console, "Steps")
     for number, step in enumerate(result.steps, start=1):
         marks = "".join(f"[{marker}]" for marker in step.citations)
         same = step.draft is None or step.draft.strip() == step.text.strip()
@@ -167,13 +166,12 @@ def show_read(console: Console, result: Result) -> None:
     cited = {passage.passage_id for passage in result.quotes}
     also = [passage for passage in result.shown if passage.passage_id not in cited]
     if also:
-        console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
+        head(console, "Also read" if cited else "Read")
     files: dict[tuple[str, str], list[Citation]] = {}
     for passage in also:
         files.setdefault((passage.title, passage.url or passage.passage_id), []).append(passage)
     for passages in files.values():
-        markers = [passage.marker for passage in passages]
-        console.print(_source(passages[0], result, links=has_links(console), markers=markers), soft_wrap=True)
+        _source(console, passages[0], result, [passage.marker for passage in passages])
     steps = (step for step in result.trajectory.steps if isinstance(step, RetrieveStep))
     for skipped in dict.fromkeys(each for step in steps for each in step.skipped):
         console.print(unread(skipped), soft_wrap=True)
@@ -188,45 +186,46 @@ def show_support(console: Console, result: Result) -> None:
     """Print the quotes that support the answer, and its sentences without one."""
     quotes = result.quotes
     if quotes:
-        console.print(Rule("Supported by" if result.sentences else "Sources", style="dim", align="left"))
+        head(console, "Supported by" if result.sentences else "Sources")
     for quote in quotes:
-        console.print(_source(quote, result, links=has_links(console)), soft_wrap=True)
+        _source(console, quote, result, [quote.marker])
         if quote.quote:
             _tell(console, plain(f"“{quote.quote}”", "dim"), 4)
     lacking = [each.text.strip() for each in result.sentences if each.supported is False]
     if lacking and result.answered:
-        console.print(Rule("Not supported by what was read", style="yellow", align="left"))
+        head(console, "Not supported by what was read", "yellow")
         for text in lacking:
             _tell(console, plain(text, "yellow"), 4)
 
 
-def _source(citation: Citation, result: Result, *, links: bool, markers: Sequence[int] = ()) -> Text:
-    """A passage's marker, or all `markers` of its file, its title and place, which opens it where the terminal knows
-    links."""
+def _source(console: Console, citation: Citation, result: Result, markers: Sequence[int]) -> None:
+    """Print the markers of a file's passages, its title and its place, which opens where the terminal knows links."""
     place = f":{citation.line}" if citation.line else f", page {citation.page}" if citation.page else ""
     place = f"#{citation.fragment}" if citation.fragment else place
-    title = citation.title or citation.passage_id
     first, _, deeper = citation.heading.partition(" > ")
     heading = deeper if first == citation.title else citation.heading  # most files begin with their title
     where = plain(f"{citation.url or citation.passage_id}{place}", "dim")
-    if links and (target := address(citation, result.corpus)) is not None:
+    if has_links(console) and (target := address(citation, result.corpus)) is not None:
         where.stylize(Style(link=target))
-    under = plain(f", {heading}" if heading else "", "dim")
-    fetched = plain(f", fetched {citation.fetched}" if citation.fetched else "", "dim")
-    marks = "".join(f"[{marker}]" for marker in markers or [citation.marker])
-    return Text.assemble((f"{marks} ", "cyan"), plain(title, "bold"), "  ", where, under, fetched)
+    line = Text.assemble(
+        ("".join(f"[{marker}]" for marker in markers) + " ", "cyan"),
+        plain(citation.title or citation.passage_id, "bold"),
+        "  ",
+        where,
+        plain(f", {heading}" if heading else "", "dim"),
+        plain(f", fetched {citation.fetched}" if citation.fetched else "", "dim"),
+    )
+    console.print(line, soft_wrap=True)
 
 
 def corrected(draft: str, final: str) -> Text:
     """Both versions in one text, word by word: [-what was taken out-] and {+what was put in+}, as git shows them."""
-    parts: list[Text] = []
+    text = Text()
     for taken, put, kept in changes(draft, final):
-        if taken:
-            parts.append(plain(f"[-{taken}-]", "red strike"))
-        if put:
-            parts.append(plain(f"{{+{put}+}}", "green"))
-        parts.append(plain(kept))
-    return Text.assemble(*parts)
+        text.append_text(plain(f"[-{taken}-]" if taken else "", "red strike"))
+        text.append_text(plain(f"{{+{put}+}}" if put else "", "green"))
+        text.append_text(plain(kept))
+    return text
 
 
 def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
@@ -271,14 +270,14 @@ def show_trajectory(console: Console, trajectory: Trajectory) -> None:
     """Print every step of one trajectory, in the order in which the steps ended."""
     _tell(console, plain(trajectory.question, "bold"))
     for step in trajectory.steps:
-        console.print(Rule(f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s", style="dim", align="left"))
+        head(console, f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s")
         if isinstance(step, ExecuteStep):
             as_written(console, plain(step.program.source, "dim"))
         for text in _step_texts(step):
             _tell(console, text)
         for skipped in step.skipped if isinstance(step, RetrieveStep) else ():
             console.print(unread(skipped), soft_wrap=True)
-    console.print(Rule("Answer", style="green", align="left"))
+    head(console, "Answer", "green")
     if trajectory.failure is not None:
         _tell(console, plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
     if trajectory.answer is not None:

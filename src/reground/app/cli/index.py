@@ -27,6 +27,8 @@ from reground.retrieval.storage import holds_index
 
 _OWN = ("kind", "embedder", "chunk_tokens", "overlap")
 """Options of an index that `ask` does not keep."""
+_DROPPED = 20
+"""The most dropped passages that are printed."""
 
 
 @everyday("source", "out", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
@@ -104,8 +106,8 @@ def _show(report: IndexReport, *, whole: bool) -> None:
         lines.append((f"{report.duplicate_count} documents had an id that was taken: {example}", "yellow"))
     if report.dropped_count:
         lines.append((f"dropped {report.dropped_count} passages that overlap a benchmark's solutions:", ""))
-        lines += [(f"  {dropped.id}: {dropped.ngram}", "dim") for dropped in report.dropped[:20]]
-        if report.dropped_count > 20:
-            lines.append((f"  ... and {report.dropped_count - 20} more; --json lists a thousand", ""))
+        lines += [(f"  {dropped.id}: {dropped.ngram}", "dim") for dropped in report.dropped[:_DROPPED]]
+    if report.dropped_count > _DROPPED:
+        lines.append((f"  ... and {report.dropped_count - _DROPPED} more; --json lists a thousand", ""))
     for text, style in lines:
         consoles()[0].print(plain(text, style), soft_wrap=True)

@@ -41,14 +41,9 @@ def models(context: typer.Context, options: Served, output: Json) -> None:
         return
     listings = asyncio.run(catalogue.model_listings(options.model_options))
     if output.as_json:
+        names = ("name", "usable", "why")
         return print_json([
-            {
-                "name": entry.name,
-                "usable": entry.usable,
-                "why": entry.why,
-                "use": _words(entry) if entry.usable else None,
-                "server": entry.server,
-            }
+            {name: getattr(entry, name) for name in names} | {"use": _words(entry), "server": entry.server}
             for entries in listings.values()
             for entry in entries
         ])  # fmt: skip
@@ -56,16 +51,18 @@ def models(context: typer.Context, options: Served, output: Json) -> None:
     for provider, entries in listings.items():
         console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
         for entry in entries[:_MOST_LINES]:
-            mark, what = (("yes ", "green"), _words(entry)) if entry.usable else (("no  ", "red"), entry.name)
-            console.print(Text.assemble("  ", mark, what, "  ", (entry.why, "dim")), soft_wrap=True)
+            mark = ("yes ", "green") if entry.usable else ("no  ", "red")
+            console.print(
+                Text.assemble("  ", mark, _words(entry) or entry.name, "  ", (entry.why, "dim")), soft_wrap=True
+            )
         if len(entries) > _MOST_LINES:
             console.print(f"      ... and {len(entries) - _MOST_LINES} more; --json lists them all")
     return None
 
 
-def _words(entry: Listing) -> str:
-    """What to type for a model that can be used."""
-    return entry.use if entry.use is not None else shlex.join(["--model", entry.name])
+def _words(entry: Listing) -> str | None:
+    """What to type for a model; None if it cannot be used."""
+    return (entry.use or shlex.join(["--model", entry.name])) if entry.usable else None
 
 
 @models_app.command("pull")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rich.console import Console
@@ -78,11 +83,10 @@ class Progress:
         self._works: Mapping[Any, Work] = {}
         self._runs: dict[Hashable, RunProgress] = {}
         self._spinner = Spinner("dots")
-        terminal = self._console.is_terminal
-        self._plain = shown and not terminal
-        self._live = (
-            Live(self, console=self._console, transient=True, refresh_per_second=8) if shown and terminal else None
-        )
+        self._plain = shown and not self._console.is_terminal
+        self._live: AbstractContextManager[object] = nullcontext()
+        if shown and self._console.is_terminal:
+            self._live = Live(self, console=self._console, transient=True, refresh_per_second=8)
 
     @property
     def opening(self) -> Opening:
@@ -90,15 +94,11 @@ class Progress:
         return Opening(self.on_pull, self.on_index, self.on_report)
 
     def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.__enter__()
+        self._live.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._live.__exit__(*error)
 
     @property
     def text(self) -> str:
@@ -141,26 +141,21 @@ class Progress:
         self.show(f"{what}: {size}", now=not self._text.startswith(what))
 
     def on_index(self, index: IndexProgress) -> None:
-        """Show the progress of the indexing."""
+        """Show how many files, megabytes and seconds; the file only where it is large enough to be waited for."""
         if index.waiting:
-            self.show("waiting for another process that builds this index")
-        elif not index.total:
-            self.show(f"listing files: {index.listed}")
-        else:
-            self.show(self._indexing(index))
-
-    def _indexing(self, index: IndexProgress) -> str:
-        """How many files, megabytes and seconds; the file only where it is large enough to be waited for."""
+            return self.show("waiting for another process that builds this index")
+        if not index.total:
+            return self.show(f"listing files: {index.listed}")
         if self._reading is None:
             self._reading = time.monotonic()
         text = f"indexing: {index.files}/{index.total} files, {_megabytes(index.all_done, index.all_size)}"
         if index.writing:
-            return f"{text}, writing the index of {index.passages} passages"
+            return self.show(f"{text}, writing the index of {index.passages} passages")
         elapsed = time.monotonic() - self._reading
         if index.share > 0 and elapsed >= _FIRST_SECONDS:
             text += f", about {human_time(elapsed * (1 / index.share - 1))} left"
         text += f", {index.documents} documents, {index.passages} passages"
-        return f"{text}, {index.file} {_megabytes(index.done, index.size)}" if index.size >= _LARGE else text
+        return self.show(f"{text}, {index.file} {_megabytes(index.done, index.size)}" if index.size >= _LARGE else text)
 
     def on_report(self, report: IndexReport) -> None:
         """Print what was not read and the notes of an indexing."""
