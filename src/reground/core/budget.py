@@ -19,7 +19,6 @@ from reground.core.language import (
     Message,
     Reply,
     Sampling,
-    Terms,
     Usage,
     Value,
     estimate_tokens,
@@ -140,41 +139,37 @@ class Meter:
         return None if left is None else int(left / self.ratio)
 
     def admit(
-        self,
-        messages: tuple[Message, ...],
-        sampling: Sampling,
-        *,
-        least: int = LEAST_REPLY,
-        terms: Terms = Terms(),  # noqa: B008 (immutable)
+        self, messages: tuple[Message, ...], sampling: Sampling, *, least: int = LEAST_REPLY, model: object = None
     ) -> tuple[Sampling, Reservation]:
         """Reserve tokens for a call. Returns the sampling, cut to the tokens left, and the reservation.
 
         If a reply would be shorter than `least` tokens, fewer samples are drawn. Raises BudgetExceeded if not even one
         such reply fits.
 
-        terms: what the model's calls cost. One that needs several requests for the samples reads the prompt in each.
+        model: its `price` is known, if it has one. If it has `samples`, one request gives so many replies and no more,
+        and each further request reads the prompt again.
         """
         self.check_time()
-        n = self._within_calls(sampling.n, terms)
+        price, samples = getattr(model, "price", None), getattr(model, "samples", None) or sampling.n
+        n = self._within_calls(sampling.n, samples)
         self._check_usd()
         n, longest = self._within_completion(n, sampling.max_tokens, least)
-        estimated = prompts = 0
+        estimated = estimate_tokens(messages)
+        prompt = 0
         room = self.remaining_tokens()
         if room is not None:
-            estimated = estimate_tokens(messages)
             prompt = math.ceil(estimated * self.ratio)
             least = min(max(1, least), longest)
-            while n > 0 and terms.requests(n) * prompt + n * least > room:
+            while n > 0 and -(-n // samples) * prompt + n * least > room:
                 n -= 1
             if n < 1:
                 left = f"{room} of {self.budget.tokens} tokens are left"
                 raise BudgetExceeded("tokens", f"{left} and the next call needs about {prompt + least}")
-            prompts = terms.requests(n) * prompt
-            longest = min(longest, (room - prompts) // n)
-        calls, usd = terms.requests(n), 0.0
-        if self.budget.usd is not None and terms.usd is not None:
-            usd = terms.usd(calls * estimate_tokens(messages), 0, longest * n)
-        reserved = Reservation(estimated, calls, prompts + longest * n, longest * n, usd)
+            longest = min(longest, (room - -(-n // samples) * prompt) // n)
+        calls = -(-n // samples)
+        usd = 0.0 if price is None or self.budget.usd is None else price.usd(calls * estimated, 0, longest * n)
+        estimated = estimated if room is not None else 0
+        reserved = Reservation(estimated, calls, calls * prompt + longest * n, longest * n, usd)
         self._in_flight.append(reserved)
         is_whole = (n, longest) == (sampling.n, sampling.max_tokens)
         return sampling if is_whole else sampling.model_copy(update={"n": n, "max_tokens": longest}), reserved
@@ -188,7 +183,7 @@ class Meter:
         if self.usage.usd + sum(each.usd for each in self._in_flight) >= self.budget.usd:
             raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")
 
-    def _within_calls(self, n: int, terms: Terms) -> int:
+    def _within_calls(self, n: int, samples: int) -> int:
         """As many samples as the calls that are left give."""
         if self.budget.calls is None:
             return n
@@ -196,7 +191,7 @@ class Meter:
         left = self.budget.calls - self.usage.calls - reserved - len(self._held)
         if left < 1:
             raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
-        return n if terms.samples is None else min(n, left * terms.samples)
+        return min(n, left * samples)
 
     def _within_completion(self, n: int, longest: int, least: int) -> tuple[int, int]:
         """Samples, and the tokens of each that may still be written. The first call is made however few they are."""

@@ -19,7 +19,7 @@ _INDEXED = re.compile(
 """A name of code before a bracket. Capitals with digits, at least two capitals, are a word: CO2, COVID19."""
 _BESIDE = re.compile(r"(?:[=<>+/^\\][ \t]*|\\\w+)$")
 _AFTER = re.compile(r"\A(?:\{|\((?!\[)|[ \t]*+[=<>+/^])")
-_BLANKS, _BLANKS_AND_COLONS = re.compile(r"[ \t]*+"), re.compile(r"[ \t:]*+")
+_CLOSING = re.compile(r"(?<![ \t])[ \t]*+\)")
 _LISTS = re.compile(
     r"\b(?:is|are|be|was|were|of|from|between|returns?|equals?|gives"
     r"|interval|range|list|array|set|vector|tuple)[ \t]+$",
@@ -45,8 +45,12 @@ def marker_runs(text: str, *, most: int) -> Iterator[tuple[int, int, list[int]]]
     for place, part in enumerate(_CODE.split(text)):
         for found in _RUN.finditer(part) if place % 2 == 0 else ():
             start, end = found.span()
-            if _cites(found.group(), part[max(0, start - _NEAR) : start], part[end : end + _NEAR], most):
-                yield at + start, at + end, _numbers(found.group())
+            numbers = _numbers(found[0])
+            before, after = part[max(0, start - _NEAR) : start].rpartition("\n")[2], part[end : end + _NEAR]
+            is_code = _INDEXED.search(before) or _BESIDE.search(before) or _AFTER.match(after)
+            is_list = found[0].count("[") == 1 and len(numbers) > 1 and _LISTS.search(before)
+            if all(0 < number <= max(_USUAL, most) for number in numbers) and not is_code and not is_list:
+                yield at + start, at + end, numbers
         at += len(part)
 
 
@@ -85,48 +89,28 @@ def unbracketed(text: str) -> str:
 
 def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
     """The text with every run of markers changed."""
-    parts = _CODE.split(text)
-    parts[::2] = [_changed(part, change, most) for part in parts[::2]]
-    return "".join(parts)
-
-
-def _changed(part: str, change: Callable[[str], str], most: int) -> str:
     done, end = [], 0
-    for found in _RUN.finditer(part):
-        run, before = found.group(), part[end : found.start()]
-        near = part[max(0, found.start() - _NEAR) : found.start()], part[found.end() : found.end() + _NEAR]
-        new, end = change(run) if _cites(run, *near, most) else run, found.end()
+    for start, stop, _ in marker_runs(text, most=most):
+        before, new, end = text[end:start], change(text[start:stop]), stop
         if not new:
-            before, end = _closed(before, part, end)
+            before, end = _closed(before, text, end)
         done += [before, new]
-    return "".join([*done, part[end:]])
+    return "".join([*done, text[end:]])
 
 
-def _cites(run: str, before: str, after: str, most: int) -> bool:
-    line = before.rpartition("\n")[2]
-    if not all(0 < number <= max(_USUAL, most) for number in _numbers(run)):
-        return False
-    if _INDEXED.search(line) or _BESIDE.search(line) or _AFTER.match(after):
-        return False
-    return not (run.count("[") == 1 and len(_numbers(run)) > 1 and _LISTS.search(line))
-
-
-def _closed(before: str, part: str, end: int) -> tuple[str, int]:
+def _closed(before: str, text: str, end: int) -> tuple[str, int]:
     """The text kept before a removed run, and the position where the text continues.
 
     Parentheses that contained nothing else are removed too, and one space.
     """
-    opened, closed = before.rstrip(" \t"), _skipped(_BLANKS, part, end)
-    if opened.endswith("(") and part.startswith(")", closed):
-        opened, end = opened[:-1].rstrip(" \t"), closed + 1
+    opened = before.rstrip(" \t")
+    if opened.endswith("(") and (closing := _CLOSING.match(text, end)):
+        opened, end = opened[:-1].rstrip(" \t"), closing.end()
     if not opened or opened.endswith("\n"):
-        return opened, _skipped(_BLANKS_AND_COLONS, part, end)
-    return (before if part[end : end + 1].isalnum() else opened), end
-
-
-def _skipped(blanks: re.Pattern[str], part: str, end: int) -> int:
-    found = blanks.match(part, end)
-    return found.end() if found else end
+        while text[end : end + 1] in {" ", "\t", ":"}:
+            end += 1
+        return opened, end
+    return (before if text[end : end + 1].isalnum() else opened), end
 
 
 def _rebuilt(run: str, known: Collection[int]) -> str:

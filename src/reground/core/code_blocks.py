@@ -11,14 +11,13 @@ import ast
 import builtins
 import math
 import re
-import symtable
 import textwrap
 import warnings
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 _MARGIN = re.compile(r"\A(?:[>*+-]\s?)*+(?:\d++[.)])?")
 _SHORTEST = 3
@@ -32,22 +31,28 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
     Blocks are CommonMark's, with three exceptions. A fence may end a line of prose or code. A fence with a language
     directly after an opening fence replaces it. A fence with a language inside a block closes it too.
     """
-    found: list[_Fenced] = []
-    block: _Fenced | None = None
+    blocks: list[tuple[str, list[str]]] = []
+    mark, indent, blank = "", 0, True  # of the block that is open, if the mark is not empty
     for line in text.split("\n"):
         fence = _fence(line)
-        if block is None:
-            block = _opened(fence) if fence is not None else None
-        elif fence is None or not block.ends_at(fence):
-            block.lines.append(block.dedented(line))
+        if not mark:
+            opens = fence is not None and (fence.alone or _ONE_WORD.fullmatch(fence.info) is not None)
         else:
-            if not fence.alone:
-                block.lines.append(block.dedented(fence.before))
-            found.append(block)
-            block = _opened(fence) if block.reopened_by(fence) else None
-    if block is not None:
-        found.append(block)
-    return [(each.language, "\n".join(each.lines)) for each in found]
+            ends = fence is not None and fence.ends(mark, blank=blank)
+            opens = (
+                fence is not None and ends and fence.alone and (fence.names_a_language or (blank and fence.info > ""))
+            )
+            rest = line if fence is None or not ends else None if fence.alone else fence.before
+            if rest is not None:  # without the indentation of the opening fence
+                margin = len(rest) - len(rest.lstrip(" \t"))
+                blocks[-1][1].append(rest[min(margin, indent) :])
+                blank = blank and not rest.strip()
+            mark = "" if ends else mark
+        if fence is not None and opens:
+            language = _LANGUAGE.match(fence.info)
+            blocks.append((language[1].lower() if language else "", []))
+            mark, indent, blank = fence.mark, len(fence.before) if fence.alone else 0, True
+    return [(language, "\n".join(lines)) for language, lines in blocks]
 
 
 def without_fences(text: str) -> str:
@@ -55,49 +60,28 @@ def without_fences(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not ((fence := _fence(line)) and fence.alone))
 
 
-@dataclass(frozen=True)
-class _Fence:
-    """A line that ends in a fence: the text before it, its mark, and the text after it."""
+class _Fence(NamedTuple):
+    """A line that ends in a fence: the text before it, its mark, and the text after it.
+
+    alone: whether only indentation, or the marker of a list or a quotation, comes before it.
+    """
 
     before: str
     mark: str
     info: str
-
-    @property
-    def alone(self) -> bool:
-        """Whether only indentation, or the marker of a list or a quotation, comes before it."""
-        return _MARGIN.fullmatch(self.before.strip()) is not None
+    alone: bool
 
     @property
     def names_a_language(self) -> bool:
         """Whether the text after it can be a language, not a sentence."""
         return bool(self.info) and (_ONE_WORD.fullmatch(self.info) is not None or self.info[0] == "{")
 
-
-@dataclass
-class _Fenced:
-    mark: str
-    indent: int
-    language: str
-    lines: list[str] = field(default_factory=list)
-
-    @property
-    def blank(self) -> bool:
-        return not "".join(self.lines).strip()
-
-    def ends_at(self, fence: _Fence) -> bool:
-        same = fence.mark.startswith(self.mark)
-        if self.blank and fence.alone:
-            return same or bool(fence.info)
-        return same and (fence.alone or not fence.info)
-
-    def reopened_by(self, fence: _Fence) -> bool:
-        return fence.alone and (fence.names_a_language or (self.blank and bool(fence.info)))
-
-    def dedented(self, line: str) -> str:
-        """The line without the indentation of the opening fence."""
-        margin = len(line) - len(line.lstrip(" \t"))
-        return line[min(margin, self.indent) :]
+    def ends(self, mark: str, *, blank: bool) -> bool:
+        """Whether it ends a block with this mark. blank: whether the block holds nothing so far."""
+        same = self.mark.startswith(mark)
+        if blank and self.alone:
+            return same or bool(self.info)
+        return same and (self.alone or not self.info)
 
 
 def _fence(line: str) -> _Fence | None:
@@ -106,15 +90,7 @@ def _fence(line: str) -> _Fence | None:
     mark = line[len(before) : end]
     if len(mark) < _SHORTEST or mark in before:
         return None
-    return _Fence(before, mark, line[end:].strip())
-
-
-def _opened(fence: _Fence) -> _Fenced | None:
-    """The block that a fence opens; None if the fence is inside a line of prose."""
-    if not fence.alone and _ONE_WORD.fullmatch(fence.info) is None:
-        return None
-    language = _LANGUAGE.match(fence.info)
-    return _Fenced(fence.mark, len(fence.before) if fence.alone else 0, language[1].lower() if language else "")
+    return _Fence(before, mark, line[end:].strip(), _MARGIN.fullmatch(before.strip()) is not None)
 
 
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
@@ -126,6 +102,7 @@ _ATTEMPTS = 200
 _CUTS = 10
 """Maximum places at which a program may end that goes over into prose."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 
 
 def extract_program(text: str, names: Collection[str] = (), *, reads_input: bool = False) -> str:
@@ -162,7 +139,7 @@ class _Block:
 
     body: str
     language: str
-    defined: frozenset[tuple[str, str]] = frozenset()
+    defined: frozenset[tuple[str, str]]
     binds: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     whole: bool = False
@@ -180,19 +157,26 @@ class _Block:
         return 2 if name in self.binds else int(any(name == own for _, own in self.defined))
 
 
-@dataclass(frozen=True)
 class _Reply:
     """The blocks of a reply. A set of blocks is the set of their places."""
 
-    blocks: Sequence[_Block]
+    def __init__(self, blocks: Sequence[_Block]) -> None:
+        self.blocks = blocks
+        self._givers: dict[str, list[int]] = defaultdict(list)
+        for place, block in enumerate(blocks):
+            for name in block.binds:
+                self._givers[name].append(place)
 
     def defining(self, names: Iterable[str]) -> set[int]:
         """For each name the block that defines it best: the last one that is whole."""
-        found = set()
-        for name in names:
-            ranks = [(block.whole, block.rank(name), place) for place, block in enumerate(self.blocks)]
-            found |= {place for _, rank, place in [max(ranks, default=(False, 0, 0))] if rank}
-        return found
+        ranks = (
+            max(
+                ((block.whole, block.rank(name), place) for place, block in enumerate(self.blocks)),
+                default=(False, 0, 0),
+            )
+            for name in names
+        )
+        return {place for _, rank, place in ranks if rank}
 
     def last(self) -> set[int]:
         """The last block that defines something beside tests and that no other block needs."""
@@ -230,30 +214,63 @@ class _Reply:
     def _givers_of(self, place: int) -> set[int]:
         """For each name that a block needs, the last block before it that binds the name, else the first one after."""
         found = set()
-        for name in self.blocks[place].needs:
-            places = self._givers.get(name, [])
-            found |= set(places[max(0, bisect_left(places, place) - 1) :][:1])
+        for name in self.blocks[place].needs & self._givers.keys():
+            places = self._givers[name]
+            found.add(places[max(0, bisect_left(places, place) - 1)])
         return found
-
-    @cached_property
-    def _givers(self) -> Mapping[str, list[int]]:
-        givers = defaultdict(list)
-        for place, block in enumerate(self.blocks):
-            for name in block.binds:
-                givers[name].append(place)
-        return givers
 
 
 def _block(body: str, language: str = "") -> _Block:
     source = textwrap.dedent(body)
     defined = frozenset(_DEFINITION.findall(source))
-    tree, scopes = _python(source), _scopes(source)
-    if scopes is None or not isinstance(tree, ast.Module):
+    tree = _python(source)
+    if not isinstance(tree, ast.Module):
         return _Block(body, language, defined)
-    binds = frozenset(each.get_name() for each in scopes.get_symbols() if each.is_assigned() or each.is_imported())
-    acts = any(isinstance(part, ast.Call) for each in tree.body if not _defines(each) for part in ast.walk(each))
-    needs = _taken(scopes) - binds - set(vars(builtins))
-    return _Block(body, language, defined, binds, frozenset(needs), whole=True, acts=acts)
+    parts = list(map(_part, tree.body))
+    binds = frozenset[str]().union(*(part.binds for part in parts))
+    needs = frozenset[str]().union(*(part.takes for part in parts)) - binds - set(vars(builtins))
+    return _Block(body, language, defined, binds, needs, whole=True, acts=any(part.acts for part in parts))
+
+
+class _Part(NamedTuple):
+    """A statement of a program, and whether it is an import or a definition, or acts.
+
+    binds: the names that the module gets from it. takes: the names that it reads and does not bind itself. mentions:
+    the names, attributes and definitions in it.
+    """
+
+    statement: ast.stmt
+    defines: bool
+    acts: bool
+    binds: frozenset[str]
+    takes: frozenset[str]
+    mentions: frozenset[str]
+
+
+def _part(statement: ast.stmt) -> _Part:
+    read, bound, inner, attributes = set(), set(), set(), set()
+    calls = False
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()):
+                read.add(name)
+            case ast.Name(id=name) | ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                bound.add(name)
+            case ast.ClassDef(name=name) | ast.ExceptHandler(name=str(name)):
+                bound.add(name)
+            case ast.alias(name=name, asname=other):
+                bound.add(other or name.partition(".")[0])
+            case ast.arg(arg=name):
+                inner.add(name)
+            case ast.Attribute(attr=name):
+                attributes.add(name)
+            case ast.Call():
+                calls = True
+    is_definition = isinstance(statement, _DEFINITIONS)
+    defines = is_definition or isinstance(statement, _IMPORTS)
+    mentions = read | attributes | (set() if isinstance(statement, _IMPORTS) else bound)
+    binds = {statement.name} if isinstance(statement, _DEFINITIONS) else bound
+    return _Part(statement, defines, calls and not defines, *map(frozenset, (binds, read - bound - inner, mentions)))
 
 
 def _python(source: str) -> ast.Module | int:
@@ -265,25 +282,6 @@ def _python(source: str) -> ast.Module | int:
         return error.lineno or 1
     except (ValueError, RecursionError, MemoryError):
         return 1
-
-
-def _scopes(source: str) -> symtable.SymbolTable | None:
-    """The names of a program and where they are bound; None if it is none."""
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return symtable.symtable(source, "reply", "exec")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _taken(scopes: symtable.SymbolTable) -> set[str]:
-    """The global names that are read in a scope or inside of it."""
-    own = {each.get_name() for each in scopes.get_symbols() if each.is_referenced() and each.is_global()}
-    return own.union(*map(_taken, scopes.get_children()))
-
-
-def _defines(statement: ast.stmt) -> bool:
-    return isinstance(statement, (*_DEFINITIONS, ast.Import, ast.ImportFrom))
 
 
 def _unfenced(text: str) -> list[str]:
@@ -316,48 +314,25 @@ def _program_in(lines: Sequence[str]) -> str:
 def _is_prose(statement: ast.stmt) -> bool:
     """Whether a statement may be a line of prose, such as "Done", "Yes, indeed" or "Note: simple"."""
     if isinstance(statement, ast.Expr):
-        return not any(isinstance(part, ast.Call) for part in ast.walk(statement))
+        return not _part(statement).acts
     return isinstance(statement, ast.AnnAssign) and statement.value is None
 
 
 def _without_trials(source: str, names: Collection[str]) -> str:
     """The program without the module's statements that only try what was asked: example calls, asserts, reading."""
-    tree, scopes = _python(source), _scopes(source)
-    if scopes is None or not isinstance(tree, ast.Module):
-        return source
-    used = {*names}.union(*map(_taken, scopes.get_children()))
-    parts = {each: _Part.of(each) for each in tree.body}
-    needed = {each for each, part in parts.items() if part.binds & used and not _defines(each)}
-    tried, trials = {*names, "input", "stdin", "__name__"}, set[ast.stmt]()
-    while new := {each for each in {*parts} - needed - trials if parts[each].mentions & tried}:
+    tree = _python(source)
+    parts = list(map(_part, tree.body)) if isinstance(tree, ast.Module) else []
+    used = {*names}.union(*(part.takes for part in parts if part.defines or part.binds.intersection(names)))
+    needed = {at for at, part in enumerate(parts) if part.binds & used and not part.defines}
+    tried, trials = {*names, "input", "stdin", "__name__"}, set[int]()
+    while new := {at for at in {*range(len(parts))} - needed - trials if parts[at].mentions & tried}:
         trials |= new
-        tried = tried.union(*(parts[each].binds for each in new))
+        tried = tried.union(*(parts[at].binds for at in new))
     gone = {
         line
-        for each in parts
-        if isinstance(each, ast.Assert) or (each in trials and not _defines(each))
-        for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)
+        for at, part in enumerate(parts)
+        if isinstance(part.statement, ast.Assert) or (at in trials and not part.defines)
+        for line in range(part.statement.lineno, (part.statement.end_lineno or part.statement.lineno) + 1)
     }
     kept = [line for number, line in enumerate(source.split("\n"), start=1) if number not in gone]
     return "\n".join(kept).strip("\n") if gone else source
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The names that a statement binds, and the names, attributes and definitions in it."""
-
-    binds: frozenset[str]
-    mentions: frozenset[str]
-
-    @classmethod
-    def of(cls, statement: ast.stmt) -> _Part:
-        nodes = list(ast.walk(statement))
-        names = [node for node in nodes if isinstance(node, ast.Name)]
-        defined = {node.name for node in nodes if isinstance(node, _DEFINITIONS)}
-        attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-        bound = (
-            {statement.name}
-            if isinstance(statement, _DEFINITIONS)
-            else {node.id for node in names if isinstance(node.ctx, ast.Store)} | defined
-        )
-        return cls(frozenset(bound), frozenset(defined | attributes | {node.id for node in names}))

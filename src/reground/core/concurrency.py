@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -53,19 +53,11 @@ def being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-class Closable(Protocol):
-    """What is closed in an event loop, such as an HTTP session."""
-
-    async def close(self) -> None:
-        """Free what it holds."""
-        ...
-
-
-Session = TypeVar("Session", bound=Closable)
+Session = TypeVar("Session", bound=Any)
 
 
 class PerLoop(Generic[Session]):
-    """Something that belongs to one event loop, such as an HTTP session: made for each loop that asks for it."""
+    """What belongs to one event loop and has a coroutine `close`, as an HTTP session: made for each loop that asks."""
 
     def __init__(self, make: Callable[[], Session]) -> None:
         self._make = make
@@ -75,17 +67,14 @@ class PerLoop(Generic[Session]):
         """The running loop's; those of loops that have ended are closed."""
         loop = asyncio.get_running_loop()
         if loop not in self._made:
+            await self.aclose()
             self._made[loop] = self._make()
-            await self._close(lambda owner: owner.is_closed())
         return self._made[loop]
 
     async def aclose(self) -> None:
         """Close the running loop's, and those of loops that have ended. The next call makes a new one."""
         loop = asyncio.get_running_loop()
-        await self._close(lambda owner: owner is loop or owner.is_closed())
-
-    async def _close(self, goes: Callable[[asyncio.AbstractEventLoop], bool]) -> None:
-        for owner in [owner for owner in self._made if goes(owner)]:
+        for owner in [owner for owner in self._made if owner is loop or owner.is_closed()]:
             await self._made.pop(owner).close()
 
 
@@ -160,26 +149,20 @@ class BatchThread(Generic[Loaded, Call, Answer]):
                 if not job.cancelled.is_set():
                     (batch if not batch or self._fits(batch, job) else others).append(job)
             self._waiting = others
-        if not batch:
-            return
+        if batch:
+            self._answer(batch)
+
+    def _answer(self, jobs: Sequence[Job[Call, Answer]]) -> None:
+        """Answer the jobs together, or each alone where that fails."""
         try:
             self.loaded = self.loaded or self._load()
+            answers = self._work(self.loaded, jobs)
         except Exception as error:
-            for job in batch:
-                job.settle(error)
+            for job in jobs:
+                if len(jobs) > 1 and self.loaded is not None:
+                    self._answer([job])
+                else:
+                    job.settle(error)
             return
-        if not self._answer(self.loaded, batch, last=len(batch) == 1):
-            for job in batch:
-                self._answer(self.loaded, [job], last=True)
-
-    def _answer(self, loaded: Loaded, jobs: Sequence[Job[Call, Answer]], *, last: bool) -> bool:
-        """Whether the jobs are settled: a failure settles them only where it is the last try."""
-        try:
-            answers = self._work(loaded, jobs)
-        except Exception as error:
-            for job in jobs if last else ():
-                job.settle(error)
-            return last
         for job, answer in zip(jobs, answers, strict=True):
             job.settle(answer)
-        return True

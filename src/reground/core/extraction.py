@@ -56,7 +56,7 @@ def extract_phrase(text: str) -> str:
     Marks are <answer>, a JSON field "answer", the last "Answer:", preferably at the start of a line and in any language
     that an index knows, and LaTeX's box.
     """
-    stated = marked_answer(text) or sentence_answer(text)
+    stated = marked_answer(text) or _sentence_answer(text)
     if stated is not None:
         return trim(stated)
     filled = [line.strip() for line in text.splitlines() if line.strip()]
@@ -98,7 +98,7 @@ def _decoded(field: str) -> str:
     return value if isinstance(value, str) else field
 
 
-def sentence_answer(text: str) -> str | None:
+def _sentence_answer(text: str) -> str | None:
     """The rest of the sentence after the last "answer is"."""
     starts = [found.end() for found in _ANSWER_IS.finditer(text)]
     if not starts:
@@ -134,22 +134,16 @@ def trim(phrase: str) -> str:
     for boxed in _BOXED.findall(phrase)[-1:]:
         phrase = boxed
     phrase = _LATEX.sub(r"\1", phrase).strip()
-    phrase = phrase[1:-1] if phrase[:1] == phrase[-1:] == "$" else phrase
-    return _uncited(phrase.strip()).strip("*_`\"'“”「」『』").rstrip(".。").strip()
-
-
-def _uncited(phrase: str) -> str:
-    """The phrase without markers at its end, such as [1][2] or [1, 2] and [3]. A list stays: "the interval [0, 1]"."""
-    markers = _MARKERS_BACKWARDS.match(phrase[::-1])
-    if markers is None:
-        return phrase
-    rest = phrase[: -markers.end()].rstrip()
-    cut = phrase[len(rest) :]
-    if _SEVERAL.search(cut):
-        first = len(rest) + cut.index("[")
-        if not rest or all(start != first for start, _, _ in marker_runs(phrase, most=0)):
-            return phrase
-    return rest
+    phrase = phrase[1:-1].strip() if phrase[:1] == phrase[-1:] == "$" else phrase
+    if markers := _MARKERS_BACKWARDS.match(phrase[::-1]):
+        rest = phrase[: -markers.end()].rstrip()
+        first = phrase.index("[", len(rest))
+        # A list stays: "the interval [0, 1]".
+        is_list = _SEVERAL.search(phrase, first) and (
+            not rest or all(start != first for start, _, _ in marker_runs(phrase, most=0))
+        )
+        phrase = phrase if is_list else rest
+    return phrase.strip("*_`\"'“”「」『』").rstrip(".。").strip()
 
 
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|\\[,;:! ]|[ \u00a0\u2009\u202f'’])\d{3})+(?!\d)")
@@ -198,22 +192,16 @@ def extract_number(text: str) -> str:
 
     Powers and fractions are worked out: "3/4" is "0.75".
     """
-    plain = plain_numerals(text)
-    return stated_number(extract_phrase(plain)) or stated_number(plain)
-
-
-def plain_numerals(text: str) -> str:
-    """The text with its numbers written plainly: 12 000 as 12000, 10⁶ as 10^6, \\frac{1}{2} and ½ as 1/2."""
     text = _VULGAR.sub(lambda found: f" {unicodedata.normalize('NFKC', found[0])}", text).translate(WIDE)
     text = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
     text = _RAISED.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]).replace("\u2212", "-"), text)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
-    return text
+    return _stated(extract_phrase(text)) or _stated(text)
 
 
-def stated_number(phrase: str) -> str:
-    """The number that a phrase with plain numerals states, without thousands separators and currency; empty if none.
+def _stated(phrase: str) -> str:
+    """The number that a phrase states, without thousands separators and currency; empty if none.
 
     This is the last one, without years and what stands in brackets behind it; of a phrase that begins with a number the
     first one, where all others only describe it: "42 dollars in 3 days".
@@ -224,7 +212,8 @@ def stated_number(phrase: str) -> str:
         parts: list[str] = _ANY.findall(phrase)
         return parts[-1] if parts else ""
     begins = not any(map(str.isalnum, phrase[: found[0].start()]))
-    return _written(found[0] if begins and all(map(_describes, found[1:])) else found[-1])
+    described = all(_BESIDE.search(phrase[max(0, each.start() - _NEAR_NUMBER) : each.start()]) for each in found[1:])
+    return _written(found[0] if begins and described else found[-1])
 
 
 def _is_year(number: re.Match[str]) -> bool:
@@ -233,28 +222,23 @@ def _is_year(number: re.Match[str]) -> bool:
     return bool(_YEAR.fullmatch(number[0]) and dated and _DATE.match(text[end : end + _NEAR_NUMBER]))
 
 
-def _describes(number: re.Match[str]) -> bool:
-    return _BESIDE.search(number.string[max(0, number.start() - _NEAR_NUMBER) : number.start()]) is not None
-
-
 def _written(number: re.Match[str]) -> str:
     """The number in digits; powers and fractions are worked out."""
-    plain = number["sign"] + _decimal(number["digits"])
+    plain = _decimal(number["digits"])
+    value, raised = float(plain), number["ten"] or number["power"]
     try:
-        value = _value(number, float(_decimal(number["digits"])))
+        if raised:
+            power = math.copysign(min(abs(float(raised)), _LARGEST), float(raised))
+            value = value * 10**power if number["ten"] else value**power
+        elif number["below"]:
+            value /= float(_decimal(number["below"]))
+        elif number["above"]:
+            value += int(number["above"][:9]) / int(number["under"][:9])
+        else:
+            return number["sign"] + plain
     except (OverflowError, ZeroDivisionError):
-        return plain
-    return plain if value is None else f"{number['sign']}{value:.12g}"
-
-
-def _value(number: re.Match[str], base: float) -> float | None:
-    """What a power or a fraction comes to; None for a number in digits alone."""
-    if raised := number["ten"] or number["power"]:
-        power = math.copysign(min(abs(float(raised)), _LARGEST), float(raised))
-        return base * 10**power if number["ten"] else base**power
-    if number["below"]:
-        return base / float(_decimal(number["below"]))
-    return base + int(number["above"][:9]) / int(number["under"][:9]) if number["above"] else None
+        return number["sign"] + plain
+    return f"{number['sign']}{value:.12g}"
 
 
 def _decimal(digits: str) -> str:
@@ -298,23 +282,18 @@ def extract_letters(text: str) -> str:
     """
     text = text.translate(WIDE).replace("*", "")
     marked = marked_answer(text)
-    places = [marked if marked is not None else sentence_answer(text) or "", *_LETTERS_CHOSEN.findall(text)[-1:]]
+    places = [marked if marked is not None else _sentence_answer(text) or "", *_LETTERS_CHOSEN.findall(text)[-1:]]
     lines = [line for line in text.splitlines() if line.strip()] if marked is None else []
     if lines:
         options = _OPTION_LINE.findall(text) if _OPTION_LINE.match(lines[0]) else []
         places += [*_LETTERS_ALONE.findall(text)[-1:], *(options if len(options) == 1 else [])]
-    chosen = [_letters(trim(place))[:1] for place in places]
-    named = [_named(line) for line in (*lines[-1:], *lines[:1])]
-    groups = next((each for each in (*chosen, *named) if each), [])
+    groups = next(filter(None, (_letters(trim(place))[:1] for place in places)), [])
+    for line in (*lines[-1:], *lines[:1]):
+        if not groups:  # of "A or rather B" the last ones; in Chinese all
+            groups = _letters(line)
+            whole, begins = _CHINESE.search(line), _OPTION_LINE.match(line)
+            groups = groups if whole else groups[:1] if begins else groups[-1:]
     return "".join(sorted(set(re.sub(r"and|[^a-hA-H]", "", "".join(groups)).upper())))
-
-
-def _named(line: str) -> list[str]:
-    """The letters that a line without a mark comes to: of "A or rather B" the last ones; in Chinese all."""
-    groups = _letters(line)
-    if _CHINESE.search(line):
-        return groups
-    return groups[:1] if _OPTION_LINE.match(line) else groups[-1:]
 
 
 def _letters(phrase: str) -> list[str]:

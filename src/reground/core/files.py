@@ -9,7 +9,6 @@ whether weights, or code, are still those that were used before.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -20,7 +19,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import CellType, CodeType, EllipsisType, FunctionType, MethodType
 
 from reground.core.errors import DataError, StorageError
 
@@ -53,37 +52,21 @@ def append_line(path: Path, text: str) -> None:
     line = with_sum(text)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            _lock(handle)
-            end = os.fstat(handle).st_size
-            if end and os.pread(handle, 1, end - 1) != b"\n":
+        with path.open("ab+", buffering=0) as file:
+            with suppress(ImportError, OSError):  # Windows has none, nor have some network file systems
+                import fcntl
+
+                fcntl.flock(file, fcntl.LOCK_EX)  # several processes may add to it
+            end = file.seek(0, os.SEEK_END)
+            if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
                 line = b"\n" + line
-            _write_whole(handle, line, end)
-        finally:
-            os.close(handle)
-
-
-def _write_whole(handle: int, data: bytes, end: int) -> None:
-    """Write everything, or undo a partial write."""
-    left = memoryview(data)
-    try:
-        while left:
-            left = left[os.write(handle, left) :]
-    except BaseException:
-        with suppress(OSError):
-            os.ftruncate(handle, end)
-        raise
-
-
-def _lock(handle: int) -> None:
-    """Lock the file, because several processes may add to it. Closing the handle unlocks it."""
-    try:
-        import fcntl
-    except ImportError:  # not on Windows
-        return
-    with suppress(OSError):  # some network file systems have none
-        fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                while line:
+                    line = line[file.write(line) :]
+            except BaseException:  # undo a partial write
+                with suppress(OSError):
+                    file.truncate(end)
+                raise
 
 
 def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
@@ -129,8 +112,16 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
     check: reads a line without a checksum, and raises ValueError if it is damaged. A whole last line without a line end
     gets one; a last line that was cut short is dropped.
     """
-    broken, ended = _broken(path, check)
-    if not broken and ended:
+    broken: dict[int, bytes] = {}
+    line = b"\n"
+    for number, line in read_lines(path, "lines"):
+        try:
+            data = without_sum(line)
+            if len(data) == len(line.strip()):
+                check(data)
+        except ValueError:
+            broken[number] = line
+    if not broken and line.endswith(b"\n"):
         return []
     aside = path.with_name(path.name + ".damaged")
     notices = []
@@ -145,20 +136,6 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
     good = (line for number, line in read_lines(path, "lines") if number not in broken)
     replace_lines(path, (line if line.endswith(b"\n") else line + b"\n" for line in good))
     return notices
-
-
-def _broken(path: Path, check: Callable[[bytes], object]) -> tuple[dict[int, bytes], bool]:
-    """The lines that cannot be read, by number, and whether the last line has its end."""
-    broken: dict[int, bytes] = {}
-    line = b"\n"
-    for number, line in read_lines(path, "lines"):
-        try:
-            data = without_sum(line)
-            if len(data) == len(line.strip()):
-                check(data)
-        except ValueError:
-            broken[number] = line
-    return broken, line.endswith(b"\n")
 
 
 _SAMPLES, _SAMPLE = 64, 1 << 16
@@ -198,83 +175,58 @@ def function_fingerprint(function: object) -> str:
 
     It is the same in every process. Of any other object that it holds, such as a client, its type alone counts.
     """
-    told = repr(_told(function))
-    return hashlib.blake2b(told.encode(errors="backslashreplace"), digest_size=4).hexdigest()
+    text = repr(_nested(function, 0))
+    return hashlib.blake2b(text.encode(errors="backslashreplace"), digest_size=4).hexdigest()
 
 
 _DEEPEST = 6
 """Objects within objects that a fingerprint of a function looks into."""
 
 
-def _told(value: object, *, depth: int = 0) -> object:
+def _nested(value: object, depth: int) -> object:
     """A value as nested tuples whose repr is the same in every process."""
-    if value is None or value is Ellipsis or isinstance(value, (bool, int, float, complex, str, bytes)):
-        return value
     name = getattr(value, "__qualname__", type(value).__qualname__)
-    if depth > _DEEPEST:
-        return name
-    parts = _parts_of(value)
-    if parts is None and depth > 1:  # neither the object that is called nor the one whose method is
-        return name
-    if parts is None:
-        own = getattr(type(value).__call__, "__code__", None) if callable(value) else None
-        parts = (name, own, getattr(value, "__dict__", None))
-    told = [_told(part, depth=depth + 1) for part in parts]
-    return tuple(sorted(told, key=repr) if isinstance(value, (Mapping, AbstractSet)) else told)
-
-
-def _parts_of(value: object) -> Iterable[object] | None:
-    """What a function or a collection consists of; None for another object."""
+    parts: Iterable[object]
     match value:
-        case CodeType():
-            return value.co_code, value.co_names, value.co_consts
-        case FunctionType():
-            cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
-            return value.__code__, value.__defaults__, value.__kwdefaults__, cells
-        case partial():
-            return "partial", value.func, value.args, value.keywords
-        case MethodType():
-            return value.__func__, value.__self__
-        case Mapping():
-            return value.items()
-        case AbstractSet() | list() | tuple():
+        case None | EllipsisType() | bool() | int() | float() | complex() | str() | bytes():
             return value
-    return None
-
-
-def _is_filled(cell: object) -> bool:
-    try:
-        _ = cell.cell_contents  # type: ignore[attr-defined]
-    except ValueError:
-        return False
-    return True
+        case _ if depth > _DEEPEST:
+            return name
+        case CodeType():
+            parts = value.co_code, value.co_names, value.co_consts
+        case FunctionType():
+            cells = [cell.cell_contents for cell in value.__closure__ or () if cell != CellType()]  # else it is empty
+            parts = value.__code__, value.__defaults__, value.__kwdefaults__, cells
+        case partial():
+            parts = "partial", value.func, value.args, value.keywords
+        case MethodType():
+            parts = value.__func__, value.__self__
+        case Mapping():
+            parts = value.items()
+        case AbstractSet() | list() | tuple():
+            parts = value
+        case _ if depth > 1:  # neither the object that is called nor the one whose method is
+            return name
+        case _:
+            own = getattr(type(value).__call__, "__code__", None) if callable(value) else None
+            parts = name, own, getattr(value, "__dict__", None)
+    nested = [_nested(part, depth + 1) for part in parts]
+    return tuple(sorted(nested, key=repr) if isinstance(value, (Mapping, AbstractSet)) else nested)
 
 
 _LONGEST = 300
 """The most characters of another library's message."""
-_HEADER = 100_000_000
-"""The most bytes of a safetensors header, as its library has it."""
 
 
 def trouble(error: Exception, *places: str | Path | None) -> str:
     """What went wrong, in one line: the damaged safetensors file below the folders, else what the error says."""
     for place in places:
         for file in sorted(Path(place).rglob("*.safetensors")) if place is not None else ():
-            if not _is_whole(file):
+            from safetensors import SafetensorError, safe_open
+
+            try:
+                with safe_open(file, framework="np"):
+                    pass
+            except (SafetensorError, OSError):
                 return f"{file} is damaged or was not written whole"
     return " ".join(str(error).split())[:_LONGEST] or type(error).__name__
-
-
-def _is_whole(file: Path) -> bool:
-    """Whether a file's header can be read and its tensors end where the file ends."""
-    size = file.stat().st_size
-    with file.open("rb") as data:
-        length = int.from_bytes(data.read(8), "little")
-        if not 2 <= length <= min(size - 8, _HEADER):
-            return False
-        try:
-            header = json.loads(data.read(length))
-            ends = [int(entry["data_offsets"][1]) for name, entry in header.items() if name != "__metadata__"]
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-            return False
-    return 8 + length + max(ends, default=0) == size

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
-import json.decoder
-import json.scanner
 import os
 import re
 import socket
@@ -20,7 +18,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic_core import from_json
@@ -89,14 +87,11 @@ def proxy_for(url: str) -> str | None:
     One without a scheme is an HTTP proxy, as for curl. Raises ConfigurationError for a SOCKS proxy and for what is no
     address, without repeating it: it may hold a password.
     """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if is_loopback(host) or urllib.request.proxy_bypass(host):
+    scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
+    proxy = urllib.request.getproxies().get(scheme)
+    if proxy is None or is_loopback(host) or urllib.request.proxy_bypass(host):
         return None
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy is None:
-        return None
-    name, proxy = proxy_name(parts.scheme), proxy.strip()
+    name, proxy = proxy_name(scheme), proxy.strip()
     full = proxy if "://" in proxy else f"http://{proxy}"
     try:
         parts = urlsplit(full)
@@ -124,10 +119,10 @@ _LONGEST = 400
 
 def key_in(variable: str) -> str | None:
     """The key in an environment variable; None if it is unset or blank. Raises ConfigurationError if it can be none."""
-    key = os.environ.get(variable, "").strip() or None
-    if key is not None and not (key.isascii() and key.isprintable()):
+    key = os.environ.get(variable, "").strip()
+    if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(f"{variable} has characters that no key has")
-    return key
+    return key or None
 
 
 def redacted(text: str, key: str | None) -> str:
@@ -157,32 +152,13 @@ class BadBody(Exception):
         self.passing = passing
 
 
-class _Content(Protocol):
-    """What is still to come of a body."""
-
-    def is_eof(self) -> bool: ...
-
-    async def readany(self) -> bytes: ...
-
-
-class _Response(Protocol):
-    """A response whose body has not been read, as aiohttp gives it."""
-
-    @property
-    def headers(self) -> Mapping[str, str]: ...
-
-    @property
-    def content(self) -> _Content: ...
-
-    def close(self) -> None: ...
-
-
-async def read_body(response: _Response, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+async def read_body(response: Any, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
     What follows the end of a packed body is passed over, as in browsers: padding, or a second member, legal but rare.
-    idle: the most seconds without data.
+
+    response: one of aiohttp's, whose body has not been read. idle: the most seconds without data.
     """
     packed = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
     if packed not in ("identity", *_GZIP):
@@ -207,12 +183,12 @@ async def read_body(response: _Response, most: int, *, idle: float = IDLE_SECOND
     return b"".join(parts)
 
 
-async def _piece(content: _Content, idle: float) -> bytes:
-    if content.is_eof():  # most replies arrive whole, and a timer costs more than reading them
-        return await content.readany()
+async def _piece(content: Any, idle: float) -> bytes:
     try:
-        async with asyncio.timeout(idle) as limit:
-            return await content.readany()
+        # Most replies arrive whole, and a timer costs more than reading them.
+        async with asyncio.timeout(None if content.is_eof() else idle) as limit:
+            piece: bytes = await content.readany()
+            return piece
     except TimeoutError:
         if not limit.expired():
             raise
@@ -223,33 +199,20 @@ def read_json(body: bytes) -> Any:
     """A body's JSON. Raises ValueError.
 
     Bytes that are no UTF-8, and half a surrogate pair, which a token limit may leave behind, become U+FFFD.
-    Parse a large body in a thread: this parser is in Python, so other threads can run meanwhile.
     """
-    if len(body) <= LARGE:
-        try:
-            return from_json(body)
-        except ValueError as error:
-            first = error
     try:
-        text = body.decode("utf-8", "replace")
-        if len(body) > LARGE:
-            return _Patient().decode(text)
-        return from_json(storable_text(json.dumps(json.loads(text), ensure_ascii=False)))
+        return from_json(body)
+    except ValueError as error:
+        first = error
+    try:
+        data = json.loads(body.decode("utf-8", "replace"))
+        return from_json(storable_text(json.dumps(data, ensure_ascii=False)))
     except RecursionError:
         raise ValueError("nested too deep") from None
-    except ValueError as error:
-        raise (error if len(body) > LARGE else first) from None
+    except ValueError:
+        raise first from None
 
 
-class _Patient(json.JSONDecoder):
-    """The standard library's decoder without its C part, which would hold the interpreter's lock throughout."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
-
-
-BURST_SECONDS = 10.0
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
@@ -265,7 +228,7 @@ class Bucket:
         self,
         per_minute: float | None,
         *,
-        burst_seconds: float = BURST_SECONDS,
+        burst_seconds: float = 10.0,
         clock: Clock = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
@@ -291,18 +254,12 @@ class Bucket:
         needed = min(amount, self._capacity)
         async with self._turn:
             while (missing := needed - self._refill()) > 1e-9:
-                await self._wait(missing / self._rate)
+                self._nap = asyncio.ensure_future(self._sleep(missing / self._rate))
+                try:
+                    await asyncio.wait((self._nap,))  # or until something is given back, which may be enough
+                finally:
+                    self._nap.cancel()
             self._level -= amount
-
-    async def _wait(self, seconds: float) -> None:
-        """Return when the seconds are over, or something was given back, which may be enough."""
-        self._nap = nap = asyncio.ensure_future(self._sleep(seconds))
-        try:
-            await asyncio.wait((nap,))
-        finally:
-            nap.cancel()
-        if not nap.cancelled():
-            nap.result()
 
     def settle(self, difference: float) -> None:
         """Correct the amount taken: a positive difference takes more, a negative one gives back."""
@@ -314,9 +271,9 @@ class Bucket:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
-    milliseconds, wait = headers.get("retry-after-ms", ""), headers.get("Retry-After", "")
+    wait = headers.get("Retry-After", "")
     with suppress(ValueError):
-        return max(0.0, float(milliseconds) / 1000)
+        return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
     with suppress(ValueError):
         return max(0.0, float(wait))
     with suppress(ValueError):

@@ -12,8 +12,9 @@ import hashlib
 import logging
 import sqlite3
 import zlib
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -94,7 +95,7 @@ class SqliteJournal:
         self.path = path
         self.notices: list[str] = []
         self._waiting: list[tuple[tuple[object, ...], asyncio.Future[None]]] = []
-        try:
+        with self._naming("open"):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -109,35 +110,36 @@ class SqliteJournal:
             )
             self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    @contextmanager
+    def _naming(self, work: str) -> Iterator[None]:
+        try:
+            yield
         except (sqlite3.Error, OSError) as error:
-            raise JournalError(f"cannot open the journal {path}: {error}") from error
+            raise JournalError(f"cannot {work} the journal {self.path}: {error}") from error
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
         """Everything recorded for one question. Of two effects with the same key, the later one counts."""
-        try:
+        effects: dict[tuple[str, int], Effect] = {}
+        damaged: dict[tuple[str, int], int] = {}
+        with self._naming("read"):
             rows = self._db.execute(
                 "SELECT rowid, sum, span, ordinal, fingerprint, result, elapsed FROM effects "
                 "WHERE run=? AND question=? ORDER BY rowid",
                 (run, question),
             )
-            effects: dict[tuple[str, int], Effect] = {}
-            damaged: dict[tuple[str, int], int] = {}
             for row, mark, *values in rows:
-                span, ordinal, fingerprint_, result, elapsed = values
-                effect = Effect(span, ordinal, fingerprint_, result, elapsed, f"{self.path}, row {row}")
+                effect = replace(Effect(*values), where=f"{self.path}, row {row}")
                 place = effect.span, effect.ordinal
                 if mark == checksum(run, question, *values):
                     effects[place] = effect
                     damaged.pop(place, None)  # it was asked again
                 else:
                     damaged[place] = row
-        except sqlite3.Error as error:
-            raise JournalError(f"cannot read the journal {self.path}: {error}") from error
         for row in damaged.values():
             why = "its checksum does not match, so the record is damaged; the call is made again"
-            notice = f"{self.path}, row {row}: {why}"
-            _log.warning("%s", notice)
-            self.notices.append(notice)
+            self.notices.append(f"{self.path}, row {row}: {why}")
+            _log.warning("%s", self.notices[-1])
         return effects
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
@@ -152,34 +154,25 @@ class SqliteJournal:
 
     def _flush(self) -> None:
         batch, self._waiting = self._waiting, []
+        failure: JournalError | None = None
         try:
-            self._write(row for row, _ in batch)
-        except sqlite3.Error as error:
-            failure = JournalError(f"cannot write the journal {self.path}: {error}")
-            for _, done in batch:
-                if not done.cancelled():
-                    done.set_exception(failure)
-            return
+            with self._naming("write"), self._db:  # rolls back what fails
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.executemany("INSERT INTO effects VALUES (?,?,?,?,?,?,?,?)", (row for row, _ in batch))
+        except JournalError as error:
+            failure = error
         for _, done in batch:
-            if not done.cancelled():
+            if done.cancelled():
+                continue
+            if failure is not None:
+                done.set_exception(failure)
+            else:
                 done.set_result(None)
-
-    def _write(self, rows: Iterable[tuple[object, ...]]) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            self._db.executemany("INSERT INTO effects VALUES (?,?,?,?,?,?,?,?)", rows)
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:  # a full disk may have ended it already
-                self._db.execute("ROLLBACK")
-            raise
 
     def forget(self, run: str) -> None:
         """Drop everything that one run has recorded."""
-        try:
+        with self._naming("write"):
             self._db.execute("DELETE FROM effects WHERE run=?", (run,))
-        except sqlite3.Error as error:
-            raise JournalError(f"cannot write the journal {self.path}: {error}") from error
 
     def close(self) -> None:
         """Write what waits and close the file."""

@@ -8,8 +8,7 @@ can be written and a replay sees the same values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from operator import not_
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -199,18 +198,13 @@ class Reply(Value):
         A token across a border keeps its part inside, with its whole log-probability. There are no log-probabilities
         if the tokens do not spell the text; a server may give none, or numbers.
         """
-        text = "".join(self.text[start:end] for start, end in ranges)
-        return self.model_copy(update={"text": text, "token_logprobs": self._tokens(ranges)})
-
-    def _tokens(self, ranges: Sequence[tuple[int, int]]) -> tuple[TokenLogprob, ...] | None:
-        if self.token_logprobs is None:
-            return None
-        spelled = "".join(token.token for token in self.token_logprobs)
-        lead = spelled.find(self.text[: max((end for _, end in ranges), default=0)])
-        if lead < 0 or spelled[:lead].strip():
-            return None
-        # a server may take white space off the beginning of the text
-        return tokens_within(self.token_logprobs, [(start + lead, end + lead) for start, end in ranges])
+        text, tokens = "".join(self.text[start:end] for start, end in ranges), None
+        if self.token_logprobs is not None:
+            spelled = "".join(token.token for token in self.token_logprobs)
+            lead = spelled.find(self.text[: max((end for _, end in ranges), default=0)])
+            if lead >= 0 and not spelled[:lead].strip():  # a server may take white space off the beginning of the text
+                tokens = tokens_within(self.token_logprobs, [(start + lead, end + lead) for start, end in ranges])
+        return self.model_copy(update={"text": text, "token_logprobs": tokens})
 
 
 def tokens_within(tokens: Sequence[TokenLogprob], ranges: Sequence[tuple[int, int]]) -> tuple[TokenLogprob, ...]:
@@ -228,7 +222,9 @@ def tokens_within(tokens: Sequence[TokenLogprob], ranges: Sequence[tuple[int, in
 class LanguageModel(Protocol):
     """Anything that continues a conversation.
 
-    Raises `ModelError`; `TransientModelError` only where the same call may succeed later.
+    Raises `ModelError`; `TransientModelError` only where the same call may succeed later. It may have a `price`, whose
+    `usd` gives the US dollars of prompt, cached and written tokens, and `samples`: the most replies that one request
+    gives.
     """
 
     @property
@@ -239,28 +235,6 @@ class LanguageModel(Protocol):
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
         ...
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a model's calls cost.
-
-    usd: the price in US dollars of prompt, cached and written tokens; None if it is not known. samples: replies that
-    one request gives, each request with the whole prompt; None if it gives all.
-    """
-
-    usd: Callable[[int, int, int], float] | None = None
-    samples: int | None = None
-
-    @classmethod
-    def of(cls, model: LanguageModel) -> Terms:
-        """Those that a model tells by its `price` and its `samples`."""
-        price = getattr(model, "price", None)
-        return cls(None if price is None else price.usd, getattr(model, "samples", None))
-
-    def requests(self, n: int) -> int:
-        """The requests that n replies take."""
-        return 1 if self.samples is None else -(-n // self.samples)
 
 
 Prompt: TypeAlias = str | Sequence[Message]

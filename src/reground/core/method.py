@@ -42,14 +42,6 @@ class Sizable(Method, Protocol):
         ...
 
 
-def _message(error: Exception) -> str:
-    """An error's message; for an unexpected error also the line that raised it."""
-    if isinstance(error, RegroundError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{error} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else str(error)
-
-
 @dataclass(frozen=True)
 class Solved:
     """A trajectory, and the exception behind its failure if it has one."""
@@ -67,6 +59,7 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
     answer: Answer | None = None
     stopped: str | None = None
     error: Exception | None = None
+    failure: Failure | None = None
     try:
         answer = await method.solve(question, run)
     except BudgetExceeded as end:
@@ -75,6 +68,10 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         error = end if answer is None else None
     except Exception as problem:
         error = problem
+    if error is not None:
+        frame = traceback.extract_tb(error.__traceback__)[-1]  # where a bug arose is worth knowing
+        place = "" if isinstance(error, RegroundError) else f" ({Path(frame.filename).name}:{frame.lineno})"
+        failure = Failure(type=type(error).__name__, message=f"{error}{place}")
     form = getattr(method, "form", None)
     writes_code = isinstance(form, AnswerForm) and form.draft_is_query
     if answer is not None and run.whole is not None and writes_code and run.meter.has_cut(answer.text):
@@ -90,11 +87,10 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         method=name,
         steps=run.steps,
         answer=answer,
-        failure=None if error is None else Failure(type=type(error).__name__, message=_message(error)),
+        failure=failure,
         stopped=stopped,
         usage=run.usage,
         seconds=run.meter.elapsed,
-        metadata={},
     )
     return Solved(trajectory, error)
 

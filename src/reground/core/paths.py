@@ -51,12 +51,11 @@ def expanded(path: str | Path) -> Path:
 
 
 def _place(variable: str, fallback: str, name: str) -> Path:
-    home = os.environ.get("REGROUND_HOME")
-    if home:
+    if home := os.environ.get("REGROUND_HOME"):
         return expanded(home) / name
-    given = os.environ.get(variable, "")
-    # The XDG specification says that a relative path is invalid and to be ignored.
-    base = Path(given) if Path(given).is_absolute() else expanded("~") / fallback
+    base = Path(os.environ.get(variable, ""))
+    if not base.is_absolute():  # the XDG specification says that a relative path is invalid and to be ignored
+        base = expanded("~") / fallback
     return base / "reground" / name
 
 

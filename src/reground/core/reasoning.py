@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from reground.core.code_blocks import code_blocks
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob, tokens_of, tokens_within
@@ -26,35 +25,25 @@ _START, _CHANNEL, _MESSAGE, _STOP = (
 _FINAL = rf"(?:{_STOP}\s?)?(?:{_START}\s?)?assistant(?:\s?{_CHANNEL}\s?|\n)?final(?:.{{{{0,60}}}}?{_MESSAGE})?"
 
 
-@dataclass(frozen=True)
-class _Form:
-    """How thoughts are marked.
-
-    closing: {name} is the opening's. sure: an opening alone shows a thought; otherwise its closing has to follow,
-    unless the reply was cut.
-    """
-
-    opening: str
-    closing: str
-    sure: bool = True
-
-
-_FORMS = (
-    _Form(rf"(?:<[|｜]?|◁)\s?{_BEGIN}(?!end_)(?P<name>{_NAME})\s?(?:[|｜]?>|▷)", _CLOSING),
-    _Form(rf"\[\s?(?P<name>{_NAME})\s?\]", _CLOSING, sure=False),  # a table of TOML begins like this
-    _Form(rf"(?:{_START}\s?assistant\s?)?{_CHANNEL}\s?(?:analysis|commentary).{{0,60}}?{_MESSAGE}", _FINAL),
-    # the same where a server leaves out the control tokens
-    _Form(rf"(?-i:analysis)(?:{_MESSAGE}|(?=[^\s.,:;)]))", _FINAL, sure=False),
-    _Form("Here is my thought process:", r"\nHere is my response:", sure=False),
+# How thoughts are marked: the opening, the closing (where {name} is the opening's), and whether an opening alone shows
+# a thought: otherwise its closing has to follow, unless the reply was cut.
+_FORMS = tuple(
+    (re.compile(rf"\s*{opening}", re.IGNORECASE), closing, sure)
+    for opening, closing, sure in (
+        (rf"(?:<[|｜]?|◁)\s?{_BEGIN}(?!end_)(?P<name>{_NAME})\s?(?:[|｜]?>|▷)", _CLOSING, True),
+        (rf"\[\s?(?P<name>{_NAME})\s?\]", _CLOSING, False),  # a table of TOML begins like this
+        (rf"(?:{_START}\s?assistant\s?)?{_CHANNEL}\s?(?:analysis|commentary).{{0,60}}?{_MESSAGE}", _FINAL, True),
+        # the same where a server leaves out the control tokens
+        (rf"(?-i:analysis)(?:{_MESSAGE}|(?=[^\s.,:;)]))", _FINAL, False),
+        ("Here is my thought process:", r"\nHere is my response:", False),
+    )
 )
-_OPENINGS = tuple(re.compile(form.opening, re.IGNORECASE) for form in _FORMS)
 _LONE_CLOSING = re.compile(
     rf"{_CLOSING.format(name=f'(?P<name>{_NAME})')}"
     rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE}",
     re.IGNORECASE,
 )
-_ANSWER = re.compile(rf"{_LEFT}{_BEGIN}(?P<name>answer|response|solution|output){_RIGHT}", re.IGNORECASE)
-_SPACE = re.compile(r"\s*")
+_ANSWER = re.compile(rf"\s*(?:{_LEFT}{_BEGIN}(?P<name>answer|response|solution|output){_RIGHT}\s*)?", re.IGNORECASE)
 _QUOTES = re.compile(r"[\"'`“‘「(][\"'`”’」)]")
 _SENTENCE_ENDS = ".!?…。！？"
 
@@ -98,17 +87,15 @@ def _split(text: str, *, is_cut: bool, alone: bool) -> tuple[list[str], int, int
 
 def _thought(text: str, at: int, *, is_cut: bool) -> tuple[int, int, int] | None:
     """Where the thought that follows at `at` begins and ends, and where its closing ends; None if none does."""
-    start = _end_of_space(text, at)
-    for form, pattern in zip(_FORMS, _OPENINGS, strict=True):
-        opening = pattern.match(text, start)
-        if opening is None:
+    for opening, form, sure in _FORMS:
+        if (begins := opening.match(text, at)) is None:
             continue
-        name = re.escape(opening.groupdict().get("name", ""))
-        closing = _first(re.compile(form.closing.format(name=name), re.IGNORECASE), text, opening.end())
+        name = re.escape(begins.groupdict().get("name", ""))
+        closing = _first(re.compile(form.format(name=name), re.IGNORECASE), text, begins.end())
         if closing is not None:
-            return opening.end(), closing.start(), closing.end()
-        if form.sure or is_cut:
-            return opening.end(), len(text), len(text)
+            return begins.end(), closing.start(), closing.end()
+        if sure or is_cut:
+            return begins.end(), len(text), len(text)
     return None
 
 
@@ -154,23 +141,17 @@ def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
 
 def _answer(text: str, at: int) -> tuple[int, int]:
     """Where the answer after the thoughts begins and ends, without tags around the whole of it."""
-    begin, end = _end_of_space(text, at), len(text)
+    opening = _ANSWER.match(text, at)
+    begin, end = at if opening is None else opening.end(), len(text)
     if stop := re.search(rf"{_STOP}\s*\Z", text[begin:], re.IGNORECASE):
         end = begin + stop.start()
-    opening = _ANSWER.match(text, begin)
-    if opening is None:
+    if opening is None or opening["name"] is None:
         return begin, end
-    closing = re.compile(_CLOSING.format(name=opening["name"]), re.IGNORECASE).search(text, opening.end())
-    if closing is None or not text[closing.end() :].strip():
-        begin = _end_of_space(text, opening.end())
-        end = end if closing is None else closing.start()
-        end = begin + len(text[begin:end].rstrip())
-    return begin, end
-
-
-def _end_of_space(text: str, at: int) -> int:
-    space = _SPACE.match(text, at)
-    return space.end() if space is not None else at
+    closing = re.compile(_CLOSING.format(name=opening["name"]), re.IGNORECASE).search(text, begin)
+    if closing is not None and text[closing.end() :].strip():
+        return at + len(text[at:]) - len(text[at:].lstrip()), end
+    end = end if closing is None else closing.start()
+    return begin, begin + len(text[begin:end].rstrip())
 
 
 def _tokens_of(text: str, tokens: tuple[TokenLogprob, ...], *, is_cut: bool) -> tuple[TokenLogprob, ...] | None:
@@ -222,16 +203,6 @@ def ended_at(reply: Reply, stop: Sequence[str]) -> Reply:
 def room_of(model: LanguageModel) -> int:
     """The tokens that a model gets beyond a call's limit, for its thought: 0 until one has been seen."""
     return _rooms.get(id(model), 0)
-
-
-def more_room(limit: int, before: int) -> int:
-    """The tokens beyond its limit that a call gets whose thought found no end with `before`."""
-    return min(MOST, max(FIRST, TIMES * limit, 4 * before))
-
-
-def less_room(room: int) -> int:
-    """What is tried next where a model's context has no place for this much."""
-    return room // 2 if room >= 2 * LEAST else 0
 
 
 def learn(model: LanguageModel, replies: Sequence[Reply]) -> None:

@@ -9,13 +9,14 @@ recorded too, and be asked once more with room for a thought.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
+from reground.core import reasoning
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
 from reground.core.errors import (
@@ -35,7 +36,6 @@ from reground.core.language import (
     Prompt,
     Reply,
     Sampling,
-    Terms,
     Usage,
     as_messages,
     estimate_tokens,
@@ -43,7 +43,7 @@ from reground.core.language import (
     tokens_of,
 )
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.reasoning import ended_at, is_all_thought, lacks_room, learn, less_room, more_room, room_of, separate
+from reground.core.reasoning import ended_at, is_all_thought, lacks_room, learn, room_of, separate
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,
@@ -100,6 +100,8 @@ _REFUSING = frozenset({"tokens", "calls"})
 """The limits that refuse one call and may still admit a smaller one."""
 _COUNTING = _REFUSING | {"completion", "usd"}
 """The limits that count the calls in flight with what they cost at most, so that timing decides whom they refuse."""
+_PLAIN: dict[str, object] = {"logprobs": False, "grammar": None}
+"""The parts of a sampling that may be only welcome, as they are left out."""
 
 
 @dataclass(frozen=True)
@@ -114,28 +116,6 @@ class Event:
 
 
 Observer = Callable[[Event], None]
-
-
-class Optional:
-    """A block that ends early, with a note, if one of the `limits` refuses a call in it.
-
-    A class, because a type checker does not see that a generator's context manager may swallow an exception.
-
-    held: entered for the duration of the block.
-    """
-
-    def __init__(self, run: Run, held: AbstractContextManager[None], limits: frozenset[str] = _REFUSING) -> None:
-        self._run, self._held, self._limits = run, held, limits
-
-    def __enter__(self) -> None:
-        self._held.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        self._held.__exit__(None, None, None)
-        if not isinstance(error, BudgetExceeded) or error.limit not in self._limits:
-            return False
-        self._run.note("ended early", why=str(error))
-        return True
 
 
 @dataclass
@@ -177,18 +157,13 @@ class _Call:
     welcome: frozenset[str]
     room: int
 
-    def without(self, wish: str) -> _Call:
-        """The call without something that is welcome."""
-        plain: dict[str, object] = {"logprobs": False, "grammar": None}
-        sampling = self.sampling.model_copy(update={wish: plain[wish]})
-        return replace(self, sampling=sampling, welcome=self.welcome - {wish})
 
-    def cost(self, usage: Usage) -> Usage:
-        """What was used. If its price was unknown when the call was made, the model's present price applies."""
-        price = getattr(self.model, "price", None)
-        if usage.usd is not None or price is None:
-            return usage
-        return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
+def _cost(model: LanguageModel, usage: Usage) -> Usage:
+    """What was used. If its price was unknown when the call was made, the model's present price applies."""
+    price = getattr(model, "price", None)
+    if usage.usd is not None or price is None:
+        return usage
+    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
 
 
 def _usage_of(replies: Sequence[Reply]) -> Usage:
@@ -293,7 +268,11 @@ class Run:
             ChooseStep, self._ordinal, name, by=by, context=context, candidates=offered, chosen=chosen, why=why
         )
 
-    def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> Optional:
+    def optional(self) -> AbstractContextManager[None, bool]:
+        """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
+        return cast("AbstractContextManager[None, bool]", self._ending_early(nullcontext()))
+
+    def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> AbstractContextManager[None, bool]:
         """A block that keeps enough of the budget for the call after it.
 
         If a call inside needs that, the block ends early, with a note.
@@ -302,13 +281,21 @@ class Run:
         reply: tokens of the later call's reply, without its thought.
         """
         if prompt is None:
-            return Optional(self, nullcontext(), frozenset())
+            return cast("AbstractContextManager[None, bool]", nullcontext())
         rooms = self._question.rooms
-        return Optional(self, self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0)))
+        held = self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0))
+        return cast("AbstractContextManager[None, bool]", self._ending_early(held))
 
-    def optional(self) -> Optional:
-        """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
-        return Optional(self, nullcontext())
+    @contextmanager
+    def _ending_early(self, held: AbstractContextManager[None]) -> Iterator[None]:
+        """The block. A type checker does not see that it may swallow an error, so its users say so by a cast."""
+        try:
+            with held:
+                yield
+        except BudgetExceeded as error:
+            if error.limit not in _REFUSING:
+                raise
+            self.note("ended early", why=str(error))
 
     def room(self) -> int | None:
         """The estimated tokens that a prompt and its reply may still take together; None without a limit."""
@@ -336,9 +323,15 @@ class Run:
         messages = tuple(Message(role=each.role, content=neutralise(each.content)) for each in as_messages(prompt))
         texts = [text for each in messages for text in (each.role, each.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
-        ordinal = self._next()
+        ordinal, seed = self._next(), self._question.seed
+        seeded = wanted
+        if (
+            seed is not None and wanted.seed is None and wanted.temperature > 0
+        ):  # by its position, which no timing moves
+            place = fingerprint("seed", str(seed), self._question.id, self._path, str(ordinal))
+            seeded = wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
         welcome = frozenset(wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome")
-        call = _Call(model, messages, self._seeded(wanted, ordinal), name, least, welcome, room_of(model))
+        call = _Call(model, messages, seeded, name, least, welcome, room_of(model))
         replies = await self._replies(call, ordinal, mark)
         if replies and all(lacks_room(reply, wanted) for reply in replies):
             replies = await self._with_room(call, mark, replies)
@@ -349,14 +342,6 @@ class Run:
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
         return result
-
-    def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""
-        question = self._question
-        if question.seed is None or wanted.seed is not None or wanted.temperature == 0:
-            return wanted
-        place = fingerprint("seed", str(question.seed), question.id, self._path, str(ordinal))
-        return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
     async def _replies(self, call: _Call, ordinal: int, mark: str) -> tuple[Reply, ...]:
         """The replies to a call, as they were recorded, or made and recorded now.
@@ -373,7 +358,7 @@ class Run:
         is_cut = recorded is None and (recorded := self._replay(ordinal, cut, _REPLIES, call.name)) is not None
         if recorded is not None:
             replies, elapsed = recorded
-            meter.replay(call.cost(_usage_of(replies)), elapsed, call.messages)
+            meter.replay(_cost(call.model, _usage_of(replies)), elapsed, call.messages)
         elif refusal := self._replay(ordinal, refused, _REFUSAL, call.name):
             # The calls beside it have ended, and there may be room that there was not.
             raise BudgetExceeded(*refusal[0])
@@ -385,7 +370,12 @@ class Run:
         self._record(GenerateStep, ordinal, call.name, replayed=recorded is not None, **asked, replies=replies)
         if is_cut:
             meter.see(replies)
-        self._learn_room(call, replies)
+        learn(call.model, replies)
+        if room := max((reply.room for reply in replies), default=0):
+            rooms, limit = self._question.rooms, call.sampling.max_tokens
+            if call.model.name not in rooms:
+                self.note("thought needs room", model=call.model.name, **{"from": limit, "to": limit + room})
+            rooms[call.model.name] = max(room, rooms.get(call.model.name, 0))
         return replies
 
     async def _made(self, call: _Call, ordinal: int, refused: str) -> tuple[tuple[Reply, ...], bool]:
@@ -394,38 +384,37 @@ class Run:
         refused: the fingerprint of a refusal by this budget.
         """
         lacking = self._question.lacking
-        for wish in call.welcome:
-            if (call.model.name, wish) in lacking:
-                call = call.without(wish)
         while True:
+            absent = {wish for wish in call.welcome if (call.model.name, wish) in lacking}
+            sampling = call.sampling.model_copy(update={wish: _PLAIN[wish] for wish in absent})
             try:
-                return await self._paid(call)
+                return await self._paid(call, sampling)
             except CapabilityError as error:
-                if error.lacks not in call.welcome:
+                if error.lacks not in call.welcome - absent:
                     raise
                 lacking.add((call.model.name, error.lacks))
-                call = call.without(error.lacks)
             except ContextLengthExceeded:
                 if not call.room:
                     raise
-                call = replace(call, room=less_room(call.room))
+                call = replace(call, room=call.room // 2 if call.room >= 2 * reasoning.LEAST else 0)
             except BudgetExceeded as error:
                 if refused and error.limit in _COUNTING:
                     await self._write(ordinal, refused, _REFUSAL, (error.limit, str(error)))
                 raise
 
-    async def _paid(self, call: _Call) -> tuple[tuple[Reply, ...], bool]:
+    async def _paid(self, call: _Call, wanted: Sampling) -> tuple[tuple[Reply, ...], bool]:
         """Make the call within the budget, and tell whether the budget cut it: whether it wrote less than it would."""
-        meter, model, messages, limit = self.meter, call.model, call.messages, call.sampling.max_tokens
-        wanted = call.sampling.model_copy(update={"max_tokens": limit + call.room}) if call.room else call.sampling
-        sampling, reserved = meter.admit(messages, wanted, least=call.least, terms=Terms.of(model))
+        meter, model, limit = self.meter, call.model, wanted.max_tokens
+        if call.room:
+            wanted = wanted.model_copy(update={"max_tokens": limit + call.room})
+        sampling, reserved = meter.admit(call.messages, wanted, least=call.least, model=model)
         self._begin(call.name)
         usage: Usage | None = None
         try:
-            replies = tuple(separate(reply) for reply in await meter.within(model.generate(messages, sampling)))
+            replies = tuple(separate(reply) for reply in await meter.within(model.generate(call.messages, sampling)))
             usage = _usage_of(replies)
         except BudgetExceeded:  # a call that the time budget cancelled: the server may charge its prompt
-            usage = call.cost(Usage(calls=1, prompt=estimate_tokens(messages), usd=None))
+            usage = _cost(model, Usage(calls=1, prompt=estimate_tokens(call.messages), usd=None))
             usage = usage if usage.usd is not None else usage.model_copy(update={"usd": 0.0})
             raise
         except ModelError as error:
@@ -442,7 +431,7 @@ class Run:
     async def _with_room(self, call: _Call, mark: str, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """Ask once more for what a thought has left no room for. Where that is impossible, the first replies stand."""
         limit, before = call.sampling.max_tokens, replies[0].room
-        room = more_room(limit, before)
+        room = min(reasoning.MOST, max(reasoning.FIRST, reasoning.TIMES * limit, 4 * before))
         if room <= before:
             return replies
         stop = call.sampling.stop if all(reply.finish_reason == "stop" for reply in replies) else ()
@@ -461,16 +450,6 @@ class Run:
             except ModelError as error:
                 self.note("no room for a thought", why=str(error))
         return tuple(ended_at(reply, stop) for reply in replies)
-
-    def _learn_room(self, call: _Call, replies: Sequence[Reply]) -> None:
-        """Learn what the model's thoughts need, and note once in a question that they got more than the limit."""
-        learn(call.model, replies)
-        room = max((reply.room for reply in replies), default=0)
-        name, limit, rooms = call.model.name, call.sampling.max_tokens, self._question.rooms
-        if room and name not in rooms:
-            self.note("thought needs room", model=name, **{"from": limit, "to": limit + room})
-        if room:
-            rooms[name] = max(room, rooms.get(name, 0))
 
     async def ask(
         self,
@@ -506,51 +485,43 @@ class Run:
                 self.note("parse error", of=name, attempt=attempt, complaint=str(complaint))
                 if attempt == attempts:
                     raise
-                messages += [
-                    Message(role="assistant", content=text),
-                    Message(
-                        role="user", content=f"That could not be used: {complaint} Answer again in the form asked for."
-                    ),
-                ]
+                again = f"That could not be used: {complaint} Answer again in the form asked for."
+                messages += [Message(role="assistant", content=text), Message(role="user", content=again)]
         raise AssertionError("attempts must be at least 1")
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
         """Retrieve at most `k` passages of documents that are not hidden, with control tokens in their text broken."""
-        query = storable_text(query)
-        mark = fingerprint("retrieve", retriever.name, str(k), query, *sorted(self._question.hidden))
+        query, hidden = storable_text(query), self._question.hidden
+        mark = fingerprint("retrieve", retriever.name, str(k), query, *sorted(hidden))
 
         async def search() -> tuple[Passage | Skipped, ...]:
-            passages, skipped = await self._visible(retriever, query, k)
-            plain = (p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in passages)
-            return (*plain, *skipped)
+            depth = k
+            while True:
+                results = await retriever.retrieve(query, k=depth)
+                visible = [p for p in results if p.id not in hidden and p.page_id not in hidden]
+                if len(visible) >= k or len(results) < depth or len(visible) == len(results):
+                    break
+                depth *= 2  # deeper, for passages in place of hidden ones
+            safe = [{"text": neutralise(p.text), "title": neutralise(p.title)} for p in visible[:k]]
+            plain = (p.model_copy(update=texts) for p, texts in zip(visible, safe, strict=False))
+            return (*plain, *getattr(results, "skipped", ()))
 
-        ordinal = self._next()
-        results, replayed = await self._once(ordinal, mark, name, _RESULTS, search)
-        passages = tuple(each for each in results if isinstance(each, Passage))
-        skipped = tuple(each for each in results if isinstance(each, Skipped))
-        step = {"retriever": retriever.name, "query": query, "k": k, "passages": passages, "skipped": skipped}
-        self._record(RetrieveStep, ordinal, name, replayed=replayed, **step)
-        return list(passages)
+        def step(results: tuple[Passage | Skipped, ...]) -> dict[str, object]:
+            passages = tuple(each for each in results if isinstance(each, Passage))
+            skipped = tuple(each for each in results if isinstance(each, Skipped))
+            return {"retriever": retriever.name, "query": query, "k": k, "passages": passages, "skipped": skipped}
 
-    async def _visible(self, retriever: Retriever, query: str, k: int) -> tuple[Sequence[Passage], Sequence[Skipped]]:
-        """The first passages that this question may read, and what the search skipped; a search goes deeper for those
-        in place of hidden ones."""
-        hidden, depth = self._question.hidden, k
-        while True:
-            results = await retriever.retrieve(query, k=depth)
-            visible = [p for p in results if p.id not in hidden and p.page_id not in hidden]
-            if len(visible) >= k or len(results) < depth or len(visible) == len(results):
-                return visible[:k], getattr(results, "skipped", ())
-            depth *= 2
+        results = await self._effect(RetrieveStep, name, mark, _RESULTS, search, step)
+        return [each for each in results if isinstance(each, Passage)]
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
         """Run a generated program in isolation."""
         mark = fingerprint("execute", sandbox.name, program.model_dump_json())
-        ordinal = self._next()
-        execution, replayed = await self._once(ordinal, mark, name, _EXECUTION, lambda: sandbox.execute(program))
-        step = {"sandbox": sandbox.name, "program": program, "execution": execution}
-        self._record(ExecuteStep, ordinal, name, replayed=replayed, **step)
-        return execution
+
+        def step(execution: Execution) -> dict[str, object]:
+            return {"sandbox": sandbox.name, "program": program, "execution": execution}
+
+        return await self._effect(ExecuteStep, name, mark, _EXECUTION, lambda: sandbox.execute(program), step)
 
     async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Let a critic score candidates. Raises ModelError unless it gives one score per pair.
@@ -566,41 +537,47 @@ class Run:
                 raise ModelError(f"the critic {critic.name} gave {len(scores)} scores for {len(pairs)} candidates")
             return scores
 
-        ordinal, calls = self._next(), (self._ordinal, dict(self._children))
+        def step(scores: tuple[float, ...]) -> dict[str, object]:
+            return {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
 
-        def is_computed() -> bool:
-            return calls == (self._ordinal, self._children)
+        own = (self._ordinal + 1, dict(self._children))
 
-        scores, replayed = await self._once(ordinal, mark, name, _SCORES, judge, keep=is_computed)
-        if is_computed():
-            step = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
-            self._record(ScoreStep, ordinal, name, replayed=replayed, **step)
+        def is_own() -> bool:
+            return own == (self._ordinal, self._children)
+
+        scores = await self._effect(ScoreStep, name, mark, _SCORES, judge, step, is_own=is_own)
         return list(scores)
 
-    async def _once(
+    async def _effect(
         self,
-        ordinal: int,
-        mark: str,
+        kind: Callable[..., Step],
         name: str,
+        mark: str,
         adapter: TypeAdapter[T],
         effect: Callable[[], Awaitable[T]],
+        step: Callable[[T], dict[str, object]],
         *,
-        keep: Callable[[], bool] = lambda: True,
-    ) -> tuple[T, bool]:
-        """An effect without tokens. Returns its result, and whether it was replayed.
+        is_own: Callable[[], bool] = lambda: True,
+    ) -> T:
+        """An effect without tokens: replayed, or made within the time and written.
 
-        mark: the request's fingerprint. keep: asked after the effect whether it is to be written.
+        mark: the request's fingerprint. step: a result's parts in the trajectory. is_own: whether the effect has made
+        no others in this span, which would be the record in its place.
         """
+        ordinal = self._next()
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
-            self.meter.carry(recorded[1])
-            return recorded[0], True
-        self.meter.check_time()
-        self._begin(name)
-        result = await self.meter.within(effect())
-        if keep():
-            await self._write(ordinal, mark, adapter, result)
-        return result, False
+            result, elapsed = recorded
+            self.meter.carry(elapsed)
+        else:
+            self.meter.check_time()
+            self._begin(name)
+            result = await self.meter.within(effect())
+            if is_own():
+                await self._write(ordinal, mark, adapter, result)
+        if is_own():
+            self._record(kind, ordinal, name, replayed=recorded is not None, **step(result))
+        return result
 
     def _next(self) -> int:
         ordinal = self._ordinal

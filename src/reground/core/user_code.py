@@ -37,9 +37,7 @@ def load_file(path: Path, what: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ConfigurationError(
-            f"the {what} file {path} cannot be loaded: {place_of(error) or path}: {_said(error)}"
-        ) from error
+        raise _refused(f"the {what} file {path} cannot be loaded", error, place_of(error) or str(path)) from error
     return module
 
 
@@ -56,26 +54,23 @@ def load_module(module: str, label: str) -> ModuleType:
             _places.add(Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin))
         return importlib.import_module(module)
     except Exception as error:
-        place = place_of(error)
-        raise ConfigurationError(
-            f"{label} cannot be imported: {'' if place is None else f'{place}: '}{_said(error)}"
-        ) from error
+        raise _refused(f"{label} cannot be imported", error, place_of(error)) from error
 
 
 def place_of(error: BaseException) -> str | None:
     """The innermost line of the user's code that an exception passed through, or None."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if _places.intersection({Path(frame.filename).resolve(), *Path(frame.filename).resolve().parents})
-    ]
-    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename).resolve()
+        if _places.intersection((file, *file.parents)):
+            return f"{frame.filename}:{frame.lineno}, in {frame.name}"
+    return None
 
 
-def _said(error: Exception) -> str:
-    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+def _refused(what: str, error: Exception, place: str | None) -> ConfigurationError:
+    why = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+    return ConfigurationError(f"{what}: {why}" if place is None else f"{what}: {place}: {why}")
 
 
 @dataclass(frozen=True)

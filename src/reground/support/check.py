@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence, opening
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.run import Critic, Run
 from reground.core.trajectory import UNCHECKED, Pair, RetrieveStep, Step
-from reground.support.lexical import Claim, Evidence, Lexical, claims, evidence
+from reground.support.lexical import Claim, Lexical, claims, evidence
 
 SUPPORTED = 0.5
 """The score from which on a claim counts as supported."""
@@ -54,11 +53,11 @@ async def checked(
         return answer
     try:
         with run.span("support") as branch:
-            best = await rescored(comparison.claims, check, branch, candidates=candidates)
+            best = await rescored(comparison[0], check, branch, candidates=candidates)
     except BudgetExceeded as end:
         run.note(UNCHECKED, limit=end.limit, why=str(end))
         return answer
-    return _with_sentences(answer, comparison, best)
+    return _with_sentences(answer, *comparison, best)
 
 
 def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: str = "en") -> Answer:
@@ -66,7 +65,7 @@ def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: 
     comparison = _compared(answer, question, steps, language)
     if comparison is None:
         return answer
-    return _with_sentences(answer, comparison, [each.best for each in comparison.claims])
+    return _with_sentences(answer, *comparison, [each.best for each in comparison[0]])
 
 
 @dataclass(frozen=True)
@@ -89,16 +88,10 @@ class Compared:
         return [*((at,) for at in ranked[:most]), *([places] if len(places) > 1 else [])]
 
 
-class _Compared(NamedTuple):
-    """The claims of an answer, the sentences of its passages, and the passages' markers."""
-
-    claims: Sequence[Compared]
-    units: Sequence[Evidence]
-    markers: Sequence[int]
-
-
-def _compared(answer: Answer, question: str, steps: Sequence[Step], language: str) -> _Compared | None:
-    """None where the answer was shown no passage."""
+def _compared(
+    answer: Answer, question: str, steps: Sequence[Step], language: str
+) -> tuple[list[Compared], list[int]] | None:
+    """The claims of an answer, compared, and the markers of its passages; None where it was shown no passage."""
     retrieved: dict[str, list[Passage]] = {}
     for step in steps:
         for each in step.passages if isinstance(step, RetrieveStep) else ():
@@ -108,28 +101,22 @@ def _compared(answer: Answer, question: str, steps: Sequence[Step], language: st
     if not cited:
         return None
     # A page of the web has another excerpt for each query that found it: the one that the citation quotes was read.
-    texts = [retrieved[each.passage_id] for each in cited]
-    read = [
-        next((text for text in found if opening(text) == each.quote), found[-1])
-        for each, found in zip(cited, texts, strict=True)
-    ]
-    units = evidence(read)
-    lexical = Lexical(units, language=language)
+    texts = [(retrieved[each.passage_id], each.quote) for each in cited]
+    read = [next((text for text in found if opening(text) == quote), found[-1]) for found, quote in texts]
+    lexical = Lexical(evidence(read), language=language)
     parts = claims(answer.text, question)
     scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in parts]
-    return _Compared(scored, units, [each.marker for each in cited])
+    return scored, [each.marker for each in cited]
 
 
-def _with_sentences(answer: Answer, comparison: _Compared, best: Sequence[Best]) -> Answer:
+def _with_sentences(answer: Answer, parts: Sequence[Compared], markers: Sequence[int], best: Sequence[Best]) -> Answer:
     """The answer with its claims, each with the sentences that support it."""
     sentences = []
-    for each, (score, places) in zip(comparison.claims, best, strict=True):
-        if not each.claim.said:
-            sentences.append(Sentence(text=each.claim.text))
-            continue
-        units = [comparison.units[place] for place in places if score >= SUPPORTED]
-        quotes = tuple(Citation.of(comparison.markers[unit.place], unit.passage, unit.sentence) for unit in units)
-        sentences.append(Sentence(text=each.claim.text, score=score, supports=quotes))
+    for each, (score, places) in zip(parts, best, strict=True):
+        units = [each.lexical.found[place] for place in places if score >= SUPPORTED]
+        quotes = tuple(Citation.of(markers[unit.place], unit.passage, unit.sentence) for unit in units)
+        known = score if each.claim.said else None
+        sentences.append(Sentence(text=each.claim.text, score=known, supports=quotes))
     return answer.model_copy(update={"sentences": tuple(sentences)})
 
 

@@ -15,7 +15,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.citations import without_unknown
@@ -62,27 +63,22 @@ def claims(text: str, question: str) -> list[Claim]:
     words could be compared with.
     """
     parts = sentences(text)
-    # A line of bars and dashes divides the head of a table from its rows.
-    heads = ["|" in below and "-" in below and _RULE.fullmatch(below) is not None for below in (*parts[1:], "")]
-    return [
-        Claim(part, "") if is_head or _FENCE.fullmatch(part) else _claim(part, question)
-        for part, is_head in zip(parts, heads, strict=False)  # no parts, one head
-    ]
-
-
-def _claim(part: str, question: str) -> Claim:
-    bare = _BULLET.sub("", without_unknown(part, ())[0])
-    statement = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
-    heading = part.lstrip().startswith("#") or statement.endswith((":", "："))
-    if not any(map(str.isalnum, statement)) or statement.endswith(("?", "？")) or heading or abstains(statement):
-        return Claim(part, "")
-    verdict = statement.rstrip(".!").casefold()
-    if verdict == "yes":  # says what the question asks
-        return Claim(part, question.rstrip(" \t\n?？"), question)
-    if verdict == "no":  # a passage denies in words of its own
-        return Claim(part, "")
-    alone = _LABEL.match(bare) is not None or (_words(statement) < _SHORT_WORDS and len(statement) < _SHORT_LETTERS)
-    return Claim(part, statement, question, alone)
+    claimed = []
+    for part, below in zip(parts, (*parts[1:], ""), strict=False):  # no parts, one below
+        is_head = "|" in below and "-" in below and _RULE.fullmatch(below) is not None
+        bare = _BULLET.sub("", without_unknown(part, ())[0])
+        statement = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
+        is_heading = part.lstrip().startswith("#") or statement.endswith((":", "："))
+        is_empty = not any(map(str.isalnum, statement)) or statement.endswith(("?", "？")) or abstains(statement)
+        verdict = statement.rstrip(".!").casefold()
+        if is_head or _FENCE.fullmatch(part) or is_heading or is_empty or verdict == "no":  # no: denied in other words
+            claimed.append(Claim(part, ""))
+        elif verdict == "yes":  # says what the question asks
+            claimed.append(Claim(part, question.rstrip(" \t\n?？"), question))
+        else:
+            short = _words(statement) < _SHORT_WORDS and len(statement) < _SHORT_LETTERS
+            claimed.append(Claim(part, statement, question, alone=short or _LABEL.match(bare) is not None))
+    return claimed
 
 
 def _words(text: str) -> int:
@@ -156,18 +152,12 @@ def evidence(passages: Sequence[Passage]) -> list[Evidence]:
     ]
 
 
-@dataclass
-class _Words:
+class _Words(NamedTuple):
     """The terms of a text, with what each counts, and those of them that are numbers and names."""
 
-    weights: dict[str, float] = field(default_factory=dict)
-    numbers: set[str] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)
-
-    def shares_enough(self, here: Set[str]) -> bool:
-        """Whether what the text shares says more than a single word can: a name, a number, or `_ENOUGH` words."""
-        shared = self.weights.keys() & here
-        return len(shared) >= min(_ENOUGH, len(self.weights)) or bool(shared & (self.names | self.numbers))
+    weights: dict[str, float]
+    numbers: set[str]
+    names: set[str]
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
@@ -232,45 +222,36 @@ class Lexical:
 
     def _linked(self, first: int, second: int) -> bool:
         """Whether one of two sentences of different passages names the title of the other's."""
-        if self.found[first].place == self.found[second].place:
-            return False
-        return any(
-            title and title <= self._own[other]
-            for title, other in ((self._titles[first], second), (self._titles[second], first))
-        )
+        pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
+        apart = self.found[first].place != self.found[second].place
+        return apart and any(title and title <= own for title, own in pairs)
 
     def _states(self, places: tuple[int, ...], claim: _Words, negated: bool) -> float:
-        """How far sentences say all of a claim."""
+        """How far sentences say all of a claim.
+
+        What they share has to say more than a single word can: a name, a number, or `_ENOUGH` words.
+        """
         here = set[str]().union(*(self._titled[place] for place in places))
         passages = set[str]().union(*(self._whole[self.found[place].place] for place in places))
-        against = self._against(places, claim, negated, here, passages)
+        shared = claim.weights.keys() & here
+        enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or shared & (claim.names | claim.numbers)
         share = self._share(claim.weights, here, passages)
-        return against * (share if claim.shares_enough(here) else min(share, _LEAST))
+        return self._against(places, claim, negated, here, passages) * (share if enough else min(share, _LEAST))
 
     def _answers(self, place: int, new: _Words, question: _Words, negated: bool) -> float:
         """How far a sentence says what is new in a claim, among words of the question."""
-        own, here = self._own[place], self._titled[place]
-        share = self._share(new.weights, here)
-        about = (
-            (self._share(question.weights, own) + self._share(question.weights, here)) / 2 if question.weights else 1.0
-        )
-        passage = self._whole[self.found[place].place]
-        fits = min(1.0, max(_LEAST, _SCALE * about))
-        return self._against((place,), new, negated, here, passage) * share * fits
+        own, here, passage = self._own[place], self._titled[place], self._whole[self.found[place].place]
+        about = (self._share(question.weights, own) + self._share(question.weights, here)) / 2
+        fits = min(1.0, max(_LEAST, _SCALE * about)) if question.weights else 1.0
+        return self._against((place,), new, negated, here, passage) * self._share(new.weights, here) * fits
 
     def _against(
         self, places: tuple[int, ...], claim: _Words, negated: bool, here: Set[str], passages: Set[str]
     ) -> float:
         """What is left of a score for what speaks against it."""
         left = 1.0
-        if claim.numbers - passages:
-            left *= _NO_NUMBER
-        elif claim.numbers - here:
-            left *= _OTHER_NUMBER
-        if claim.names - passages:
-            left *= _NO_NAME
-        elif claim.names - here:
-            left *= _OTHER_NAME
+        for terms, lacking, apart in ((claim.numbers, _NO_NUMBER, _OTHER_NUMBER), (claim.names, _NO_NAME, _OTHER_NAME)):
+            left *= lacking if terms - passages else apart if terms - here else 1.0
         return left * (_NEGATED if negated != any(self._negated[place] for place in places) else 1.0)
 
     def _share(self, weights: Mapping[str, float], here: Set[str], elsewhere: Set[str] = frozenset()) -> float:
@@ -289,7 +270,7 @@ class Lexical:
 
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name."""
-        words = _Words()
+        words = _Words({}, set(), set())
         for number, word in enumerate(_WORD.findall(self._plain(text))):
             if word.casefold() in FUNCTION_WORDS:
                 continue

@@ -155,27 +155,24 @@ def _parts(lines: Sequence[tuple[str, bool]]) -> list[_Part]:
         if not line.strip() and not fenced:
             gap = True
             continue
+        item = i in lists.ends
         last = parts[-1] if parts else None
-        titled = last is not None and last.is_title and not (last.kind == "item" and i in lists.ends)
-        if last is None or (not titled and _begins(i, line, fenced, gap, last, lists, first=len(parts) == 1)):
-            parts.append(_Part("item" if i in lists.ends else "code" if fenced else "text"))
-        elif last.is_title and i in lists.ends:
+        titled = last is not None and last.is_title and not (last.kind == "item" and item)
+        announced = last is not None and last.kind == "text" and last.announces and len(parts) > 1
+        if item:
+            begins = not announced
+        elif fenced:
+            begins = gap and not announced and (last is None or last.kind == "text")
+        else:
+            begins = not lists.holds(i, line) and (gap or _TITLE.match(line) is not None)
+        if last is None or (begins and not titled):
+            last = _Part("item" if item else "code" if fenced else "text")
+            parts.append(last)
+        elif last.is_title and item:
             last.kind = "item"
-        parts[-1].add(line.rstrip())
+        last.add(line.rstrip())
         gap = False
     return parts
-
-
-def _begins(i: int, line: str, fenced: bool, gap: bool, last: _Part, lists: _Lists, *, first: bool) -> bool:
-    """Whether line i begins another part than the last one."""
-    announced = last.kind == "text" and last.announces and not first
-    if i in lists.ends:
-        return not announced
-    if fenced:
-        return gap and last.kind != "code" and not (announced or last.kind == "item")
-    if lists.holds(i, line):
-        return False
-    return bool(_TITLE.match(line)) or gap
 
 
 class _Lists:
@@ -196,7 +193,7 @@ class _Lists:
         self.ends: dict[int, int] = {}
         self._bodies: dict[int, int] = {}
         self._starts: list[int] = []
-        for items in _outer(_numbered(lines)):
+        for items in _numbered(lines):
             self._add(items, max(self._below(a, b) for a, b in pairwise(items)))
         for items in self._bulleted():
             self._add(items, 0)
@@ -239,9 +236,10 @@ class _Lists:
         return [run for run in runs if len(run) > 1]
 
 
-def _numbered(lines: Sequence[tuple[str, bool]]) -> list[tuple[str, list[int]]]:
-    """The numbered lists: the kind of their items, strong for titles and words such as "Step 1:", and their lines."""
-    lists: list[tuple[str, list[int]]] = []
+def _numbered(lines: Sequence[tuple[str, bool]]) -> list[list[int]]:
+    """The lines of the items of each numbered list that is no part of an earlier one, or of one whose items are titles
+    or have words such as "Step 1:"."""
+    lists: list[tuple[bool, list[int]]] = []
     open_: dict[tuple[int, str, str], tuple[int, list[int]]] = {}
     for i, (line, fenced) in enumerate(lines):
         match = None if fenced else _NUMBERED.match(line)
@@ -258,18 +256,12 @@ def _numbered(lines: Sequence[tuple[str, bool]]) -> list[tuple[str, list[int]]]:
             items.append(i)
         else:
             items = [i]
-            lists.append(("strong" if match["mark"] or match["word"] else "weak", items))
+            lists.append((bool(match["mark"] or match["word"]), items))
         open_[key] = (number, items)
-    return [each for each in lists if len(each[1]) > 1]
-
-
-def _outer(lists: Sequence[tuple[str, list[int]]]) -> list[list[int]]:
-    """The lists that are no parts of an earlier one, or of one whose items are titles."""
-    outer: list[tuple[str, list[int]]] = []
-    for kind, items in lists:
-        inside = any(items[0] < there[-1] or (strength == "strong" and kind == "weak") for strength, there in outer)
-        if not inside:
-            outer.append((kind, items))
+    outer: list[tuple[bool, list[int]]] = []
+    for strong, items in lists:
+        if len(items) > 1 and not any(items[0] < there[-1] or (above and not strong) for above, there in outer):
+            outer.append((strong, items))
     return [items for _, items in outer]
 
 
