@@ -134,7 +134,7 @@ def in_units(check: Check | None, score: float) -> float:
     if check is None:
         return score
     share = min(1 - 1e-12, max(1e-12, score))
-    least, width = check.reading.least, check.reading.width
+    least, width = check.least, check.width
     found = least + width * math.log(share / (1 - share))
     return found if width != 1 else 1 / (1 + math.exp(-found))
 

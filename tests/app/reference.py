@@ -7,7 +7,7 @@ from typing import Any
 from reground.app import catalogue
 from reground.app.cli.commands import cli
 from reground.app.cli.config import INNER, setting_text
-from reground.app.cli.flags import options_of
+from reground.app.cli.flags import parameters_of
 from reground.app.options import Ask, field_names, meanings
 
 _HOW = "Written from the fields' own words by `REGROUND_REWRITE_REFERENCE=1 pytest tests/app/test_options.py`."
@@ -31,11 +31,10 @@ def options_page() -> str:
     rows: dict[tuple[str, str, str], list[str]] = {}
     keys: dict[tuple[str, str, str], list[str]] = {}
     for path, command in _commands(cli):
-        in_file = getattr(command.callback, "in_file", ())
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name not in ("help", "help_all"):
                 names, group = ", ".join(f"`{each}`" for each in parameter.opts), rows
-                if parameter.name in in_file:
+                if parameter.hidden:
                     names, group = names.replace("--", "").replace("-", "_"), keys
                 group.setdefault((names, _default(parameter), parameter.help), []).append(path)
     lines += _table(rows)
@@ -46,7 +45,7 @@ def options_page() -> str:
         *lines[-len(rows) - 2 : -len(rows)],
         *_table(keys),
     ]
-    flags, words = {option.key.partition(INNER)[0] for option in options_of(Ask)}, meanings(Ask)
+    flags, words = {option.name.partition(INNER)[0] for option in parameters_of(Ask)}, meanings(Ask)
     lines += ["", "## Only in Python", "", "| keyword of `reground.ask` | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {_cell(words[name])} |" for name in field_names(Ask) if name not in flags]
     return "\n".join(lines) + "\n"

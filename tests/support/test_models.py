@@ -12,7 +12,7 @@ import pytest
 
 import reground
 from reground.app.result import Result
-from reground.app.support import Check, Reading, embedding_scores, judge_scores
+from reground.app.support import Check, embedding_scores, judge_scores
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
@@ -115,7 +115,7 @@ class Flat:
 async def test_an_embedder_compares_all_claims_in_one_call_and_the_journal_keeps_it() -> None:
     pytest.importorskip("numpy")
     answer, run = await answered(SAID)
-    check = Check("flat", partial(embedding_scores, flat := Flat()), Reading(0.9, 0.1))
+    check = Check("flat", partial(embedding_scores, flat := Flat()), 0.9, 0.1)
     said = await checked(answer, QUESTION, run.steps, run, check=check)
     assert [each.supported for each in said.sentences] == [True, False]
     assert flat.calls == 2, "once for the claims and once for the sentences"
@@ -131,7 +131,7 @@ async def test_a_reranker_reads_the_claim_as_its_query() -> None:
         return [3.0 if "2850" in pair.context and "2850" in pair.candidate else -3.0 for pair in pairs]
 
     answer, run = await answered(SAID)
-    check = Check("critic", partial(judge_scores, Judge("critic", score, frame="Question:\n")), Reading(0.0))
+    check = Check("critic", partial(judge_scores, Judge("critic", score, frame="Question:\n")), 0.0)
     said = await checked(answer, QUESTION, run.steps, run, check=check)
     assert [each.supported for each in said.sentences] == [True, False]
     assert said.sentences[0].score == pytest.approx(0.9526, abs=1e-3)

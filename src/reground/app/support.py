@@ -1,7 +1,7 @@
 """What checks the sentences of an answer: `--support`, opened by the openers of rerankers, embedders and critics.
 
 A check scores a claim against sentences from 0 to 1, and from 0.5 on it counts as supported. Weights and servers have
-scales of their own; `Reading` turns them into this one.
+scales of their own, which a check turns into this one.
 """
 
 from __future__ import annotations
@@ -59,37 +59,28 @@ _BARE = ("words", "none", "model")
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a scale of its own is read: `least` counts as 0.5, and `width` more as 0.73."""
-
-    least: float
-    width: float = 1.0
-
-    def of(self, score: float) -> float:
-        """The score from 0 to 1."""
-        return _sigmoid((score - self.least) / self.width)
-
-
-@dataclass(frozen=True)
 class Check:
     """A critic that scores from 0 to 1. candidates: how many sentences it compares with each claim.
 
-    what: names the weights. scores: of pairs of a sentence and a claim, in a scale of their own.
+    what: names the weights. scores: of pairs of a sentence and a claim, in a scale of their own; in it `least` counts
+    as 0.5, and `width` more as 0.73.
     """
 
     what: str
     scores: Callable[[Sequence[Pair], Run], Awaitable[Iterable[float]]]
-    reading: Reading
+    least: float
+    width: float = 1.0
     candidates: int = CANDIDATES
 
     @property
     def name(self) -> str:
         """The weights and the threshold."""
-        return f"support {self.what} from {self.reading.least:.4g}"
+        return f"support {self.what} from {self.least:.4g}"
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """From 0.5 on a pair's sentence supports its claim."""
-        return [self.reading.of(score) for score in await self.scores(pairs, run)]
+        odds = ((score - self.least) / self.width for score in await self.scores(pairs, run))
+        return [1 / (1 + math.exp(-max(-_FAR, min(_FAR, each)))) for each in odds]
 
 
 def known(spec: str) -> tuple[str, str]:
@@ -122,20 +113,21 @@ def open_check(spec: str, threshold: float | None, model: LanguageModel | None, 
     answers, for `model`. Raises ConfigurationError, MissingExtra.
     """
     kind, place = known(spec)
-    cosines = Reading(LEAST_COSINE if threshold is None else threshold, _WIDTH)
-    odds = Reading(_logit(LEAST_PROBABILITY if threshold is None else threshold))
+    least_cosine = LEAST_COSINE if threshold is None else threshold
+    least_odds = _logit(LEAST_PROBABILITY if threshold is None else threshold)
     if kind == "embedding":
         embedder = create_embedder(place)
         opened.push_async_callback(embedder.aclose)
         weights = f" {embedder.weights[:12]}" if embedder.weights else ""
-        return Check(f"embedding {embedder.name}{weights}", partial(embedding_scores, embedder), cosines)
+        return Check(f"embedding {embedder.name}{weights}", partial(embedding_scores, embedder), least_cosine, _WIDTH)
     if kind in _KINDS:
         judge = judges.critic(place) if kind == "critic" else judges.cross_encoder(place, _WINDOW, entailment=True)
-        return Check(judge.name, partial(judge_scores, judge), cosines if judge.cosines else odds)
+        least, width = (least_cosine, _WIDTH) if judge.cosines else (least_odds, 1.0)
+        return Check(judge.name, partial(judge_scores, judge), least, width)
     if kind == "model" and model is not None:
         prompts = Prompts(pointwise=_QUESTION)
         critic = PromptedCritic(kind="support", model=model, prompts=prompts, jobs={"support": _JOB}, logprobs="needed")
-        return Check(critic.name, partial(model_scores, critic), odds, _ASKED)
+        return Check(critic.name, partial(model_scores, critic), least_odds, candidates=_ASKED)
     return None
 
 
@@ -159,14 +151,12 @@ async def model_scores(critic: PromptedCritic, pairs: Sequence[Pair], run: Run) 
 
     The calls go through the run, so that they are recorded and paid.
     """
-    fenced = [pair.model_copy(update={"context": _fenced(pair.context)}) for pair in pairs]
-    said = await critic.score(fenced, run)
-    return [-math.inf if score == NEUTRAL else _logit(score) for score in said]
-
-
-def _fenced(context: str) -> str:
-    title, _, text = context.partition("\n")
-    return fence([Passage(id="", title=title, text=text)])
+    fenced = []
+    for pair in pairs:
+        title, _, text = pair.context.partition("\n")
+        fenced.append(pair.model_copy(update={"context": fence([Passage(id="", title=title, text=text)])}))
+    scores = await critic.score(fenced, run)
+    return [-math.inf if score == NEUTRAL else _logit(score) for score in scores]
 
 
 async def with_support(
@@ -213,7 +203,3 @@ def _logit(share: float) -> float:
     if not 0 < share < 1:
         return -_FAR if share <= 0 else _FAR
     return math.log(share / (1 - share))
-
-
-def _sigmoid(odds: float) -> float:
-    return 1 / (1 + math.exp(-max(-_FAR, min(_FAR, odds))))

@@ -12,7 +12,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -39,58 +39,51 @@ _LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
 _METAVARS = {bool: None, int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 
-@dataclass(frozen=True)
-class Option:
-    """An option, made of a field: its key, type, default and description, and then what may stand in the metadata."""
+def _parameter(
+    key: str,
+    kind: Any,
+    default: Any,
+    text: str,
+    *,
+    nullable: bool,
+    name: str | None = None,
+    short: str | None = None,
+    metavar: str | None = None,
+    panel: str | None = None,
+    min: float | None = None,
+    prefix: str = "",
+    argument: bool = False,
+    file: bool = False,
+) -> inspect.Parameter:
+    """The parameter for typer that is made of a field; the arguments from `name` on are the field's metadata.
 
-    key: str
-    """The parameter's name: the field's, or that of the record, `__` and the name of the record's field."""
-    type: Any
-    default: Any
-    help: str
-    nullable: bool = False
-    """Whether "none" is a value, beside a default that is not."""
-    name: str | None = None
-    """The option, if it differs from the field's name."""
-    short: str | None = None
-    """The one-letter option, such as -m."""
-    metavar: str | None = None
-    """The placeholder of the value in the help."""
-    panel: str | None = None
-    """The panel of the help that lists the option; a record's field gives it to all of its options."""
-    min: float | None = None
-    """The smallest value."""
-    prefix: str = ""
-    """The prefix of a record's options."""
-    argument: bool = False
-    """Whether it is a positional argument."""
-    file: bool = False
-    """Whether only the configuration file and Python have it. What only Python has is marked `python_only`; a field
-    that holds a record names in `only` the record's fields that become options."""
+    nullable: whether "none" is a value, beside a default that is not. name: the option, if it differs from the field's
+    name. short: the one-letter option, such as -m. metavar: the placeholder of the value in the help. panel: the panel
+    of the help that lists the option. min: the smallest value. prefix: that of a record's options. argument: whether it
+    is a positional argument. file: whether only the configuration file and Python have it; such an option is hidden.
 
-    def parameter(self) -> inspect.Parameter:
-        """The parameter for typer."""
-        parse = getattr(self.type, "parse", path if self.type is Path else None)
-        if self.nullable:
-            parse = _or_none(self.type)
-        text = self.help.replace("[", r"\[")
-        if self.argument:
-            info: Any = typer.Argument(help=text, show_default=False, parser=parse)
-        else:
-            name = self.name or f"--{self.prefix}{self.key.rpartition(INNER)[2]}".replace("_", "-")
-            info = typer.Option(
-                *filter(None, (name, self.short)),
-                help=text,
-                metavar=self.metavar or _METAVARS.get(self.type),
-                rich_help_panel=self.panel,
-                hidden=self.file,
-                min=self.min,
-                parser=parse,
-                autocompletion=_completion(_COMPLETIONS[self.key]) if self.key in _COMPLETIONS else None,
-            )
-        hint = self.type if self.default is not None or self.type is bool else self.type | None
-        default = inspect.Parameter.empty if self.default is dataclasses.MISSING else self.default
-        return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
+    The field of a record gives its metadata to all of the record's options. It may name in `only` the fields that
+    become options. A field that only Python has is marked `python_only`.
+    """
+    parse = _or_none(kind) if nullable else getattr(kind, "parse", path if kind is Path else None)
+    text = text.replace("[", r"\[")
+    if argument:
+        info: Any = typer.Argument(help=text, show_default=False, parser=parse)
+    else:
+        option = name or f"--{prefix}{key.rpartition(INNER)[2]}".replace("_", "-")
+        info = typer.Option(
+            *filter(None, (option, short)),
+            help=text,
+            metavar=metavar or _METAVARS.get(kind),
+            rich_help_panel=panel,
+            hidden=file,
+            min=min,
+            parser=parse,
+            autocompletion=_completion(_COMPLETIONS[key]) if key in _COMPLETIONS else None,
+        )
+    hint = kind if default is not None or kind is bool else kind | None
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(key, _KEYWORD, default=default, annotation=Annotated[hint, info])
 
 
 def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -210,12 +203,10 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     classes = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     own = inspect.signature(command).parameters
     parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
-    in_file: set[str] = set()
     for name, parameter in own.items():
         if name in classes:
-            options = sorted(options_of(classes[name]), key=lambda option: option.default is not dataclasses.MISSING)
-            parameters += [option.parameter() for option in options]
-            in_file |= {option.key for option in options if option.file}
+            made_of_it = parameters_of(classes[name])
+            parameters += sorted(made_of_it, key=lambda each: each.default is not inspect.Parameter.empty)
         elif name != "context":
             parameters.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
 
@@ -229,12 +220,13 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     result.__name__, result.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
     result.__annotations__ = {each.name: each.annotation for each in parameters}
     result.__signature__ = inspect.Signature(parameters)
-    result.in_file = frozenset(in_file)
+    infos = ((each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ()))
+    result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
     return result  # type: ignore[no-any-return]
 
 
-def options_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared: Any) -> Iterator[Option]:
-    """The options of a dataclass or a pydantic model.
+def parameters_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared: Any) -> Iterator[inspect.Parameter]:
+    """The parameters for the options of a dataclass or a pydantic model.
 
     outer: the beginning of their keys, and only and shared: the metadata of the field, if a field holds it as a record.
     """
@@ -244,11 +236,11 @@ def options_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared: An
         if look.pop("python_only", False) or (only and name not in only):
             continue
         if (record := record_in(hints[name])) is not None:
-            yield from options_of(record, name + INNER, **look)
+            yield from parameters_of(record, name + INNER, **look)
         elif (kind := _kind(members)) is not None:
             default = _default(cls, name, kind)
             nullable = kind in (int, float, str) and NoneType in members and default is not None
-            yield Option(outer + name, kind, default, texts[name], nullable, **look)
+            yield _parameter(outer + name, kind, default, texts[name], nullable=nullable, **look)
 
 
 def _metadata(cls: Any, name: str) -> dict[str, Any]:
@@ -266,7 +258,7 @@ def _default(cls: Any, name: str, kind: Any) -> Any:
     if hasattr(cls, "model_fields"):
         return cls.model_fields[name].default
     field = cls.__dataclass_fields__[name]
-    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    default = field.default if field.default_factory is MISSING else field.default_factory()
     return default or None if kind == list[str] else default
 
 
