@@ -33,9 +33,9 @@ from reground.retrieval.settings import PRESETS, Preset
 CORPORA = ("scifact", "hotpotqa", "2wikimultihopqa", "musique", "popqa")
 SYSTEMS: dict[str, Preset] = {
     "bm25": PRESETS["bm25"],
-    "bm25, links": Preset(kind="bm25", rerank="links"),
+    "bm25, links": Preset(PRESETS["bm25"].settings, "links"),
     "hybrid": PRESETS["hybrid"],
-    "hybrid, links": Preset(**{**vars(PRESETS["hybrid"]), "rerank": "links"}),
+    "hybrid, links": PRESETS["best"],
 }
 METRICS = ("recall@3", "recall@5", "nDCG@10")
 DEPTH, SEED = 50, 0
@@ -119,9 +119,9 @@ def one(given: argparse.Namespace) -> None:
     work: Path = given.work
     system, corpus = SYSTEMS[given.system], work / f"{given.corpus}.jsonl"
     questions = drawn(given.corpus, data_root(None), given.questions, given.passages, corpus)
-    index = work / f"{given.corpus}-{system.kind}"
+    index = work / f"{given.corpus}-{system.settings.kind}"
     began, used = time.perf_counter(), time.process_time()
-    report = build_index(corpus, index, system.settings())
+    report = build_index(corpus, index, system.settings)
     built = {"seconds": time.perf_counter() - began, "busy": time.process_time() - used, "read": report.read}
     said = asyncio.run(searched(questions, index, system))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -253,10 +253,10 @@ def test_a_path_of_keys_is_cut_altogether() -> None:
 def test_a_block_that_does_not_fit_is_kept_to_its_beginning() -> None:
     text = Text()
     assert text.add("a") and text.add("b", goes_on=True) and text.add("c")
-    assert str(text) == "a\nb\n\nc"
+    assert text.read().text == "a\nb\n\nc"
     assert not text.add("d" * MOST_TEXT)
     assert not text.add("e")
-    assert (len(str(text)), str(text)[-1]) == (MOST_TEXT, "d")
+    assert (len(text.read().text), text.read().text[-1]) == (MOST_TEXT, "d")
 
 
 @pytest.mark.parametrize(

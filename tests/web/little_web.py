@@ -3,7 +3,7 @@
 In a test:
 
     async with LittleWeb({"/a.html": page("Bridges", "The bridge was begun in 1357.")}) as web:
-        fetched = await Fetcher(Politeness(networks=(web.network,))).fetch(f"{web.url}/a.html")
+        fetched = await Fetcher(networks=(web.network,)).fetch(f"{web.url}/a.html")
         assert web.asked == ["/robots.txt", "/a.html"]
 """
 

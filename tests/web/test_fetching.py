@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.web.fetching import Blocked, Fetched, Fetcher, NotFetched, Politeness, refusal
+from reground.web.fetching import Blocked, Fetched, Fetcher, NotFetched, refusal
 from tests.models.clocks import Clock
 from tests.web.little_web import LittleWeb, Site, bomb, drip, page, redirect
 
@@ -19,7 +19,7 @@ PAGE = page("Bridges", "The bridge was begun in 1357.")
 
 
 async def fetch(web: LittleWeb, path: str, **how: Any) -> Fetched:
-    fetcher = Fetcher(Politeness(networks=(web.network,), **how))
+    fetcher = Fetcher(networks=(web.network,), **how)
     try:
         return await fetcher.fetch(web.url + path)
     finally:
@@ -87,7 +87,7 @@ async def test_a_name_that_changes_its_address_is_refused_where_it_connects() ->
     once = Site(PAGE.body, headers={**PAGE.headers, "Connection": "close"})
     async with LittleWeb({"/a": once, "/robots.txt": Site(b"", headers={"Connection": "close"})}) as web:
         resolver = Changing("127.0.0.1", "127.0.0.1", "127.0.0.1", "10.0.0.1")
-        fetcher = Fetcher(Politeness(networks=(web.network,)), resolver=resolver)
+        fetcher = Fetcher(networks=(web.network,), resolver=resolver)
         place = f"http://rebinding.example:{web.port}/a"
         assert (await fetcher.fetch(place)).content == PAGE.body
         assert (await fetcher.fetch(place)).content == PAGE.body
@@ -99,7 +99,7 @@ async def test_a_name_that_changes_its_address_is_refused_where_it_connects() ->
 async def test_robots_are_obeyed_and_asked_for_once() -> None:
     robots = "User-agent: *\nDisallow: /secret\n\nUser-agent: reground\nDisallow: /ours\n"
     async with LittleWeb({"/ours/a": PAGE, "/secret/a": PAGE}, robots=robots) as web:
-        fetcher = Fetcher(Politeness(networks=(web.network,)))
+        fetcher = Fetcher(networks=(web.network,))
         with pytest.raises(NotFetched, match=r"robots\.txt forbids"):
             await fetcher.fetch(f"{web.url}/ours/a")
         assert (await fetcher.fetch(f"{web.url}/secret/a")).content == PAGE.body  # the group for us alone holds
@@ -136,7 +136,7 @@ DATE = {"Retry-After": "Fri, 31 Dec 2099 23:59:59 GMT"}
 async def test_robots_that_could_not_be_had_are_asked_for_again(fault: Site, seconds: float) -> None:
     clock = Clock()
     async with LittleWeb({"/a": PAGE, "/robots.txt": fault}) as web:
-        fetcher = Fetcher(Politeness(networks=(web.network,)), clock=clock.now)
+        fetcher = Fetcher(networks=(web.network,), clock=clock.now)
         for _ in range(2):
             with pytest.raises(NotFetched) as caught:
                 await fetcher.fetch(f"{web.url}/a")
@@ -177,7 +177,7 @@ async def test_the_seconds_of_a_page_are_those_of_all_its_requests(sites: Mappin
 
 async def test_the_wait_for_its_turn_takes_no_seconds_from_a_page() -> None:
     async with LittleWeb({"/a": Site(PAGE.body, seconds=0.4)}) as web:
-        fetcher = Fetcher(Politeness(networks=(web.network,), seconds=1.4))
+        fetcher = Fetcher(networks=(web.network,), seconds=1.4)
         found = await asyncio.gather(*(fetcher.fetch(f"{web.url}/a") for _ in range(4)))
         assert [each.content for each in found] == [PAGE.body] * 4
         await fetcher.aclose()
@@ -185,7 +185,7 @@ async def test_the_wait_for_its_turn_takes_no_seconds_from_a_page() -> None:
 
 async def test_no_address_is_asked_that_the_caller_does_not_want() -> None:
     async with LittleWeb({"/a": redirect("/b"), "/b": redirect("/secret"), "/secret": PAGE}) as web:
-        fetcher = Fetcher(Politeness(networks=(web.network,), robots=False))
+        fetcher = Fetcher(networks=(web.network,), robots=False)
         for path in ("/a", "/secret"):
             with pytest.raises(Blocked, match="told not to"):
                 await fetcher.fetch(web.url + path, why_not=lambda url: "told not to" if "secret" in url else None)
@@ -195,7 +195,7 @@ async def test_no_address_is_asked_that_the_caller_does_not_want() -> None:
 
 async def test_a_pause_that_a_host_asks_for_is_kept_and_a_long_one_leaves_it_alone() -> None:
     async with LittleWeb({"/a": PAGE}, robots="User-agent: *\nCrawl-delay: 0.3") as web:
-        fetcher = Fetcher(Politeness(networks=(web.network,)))
+        fetcher = Fetcher(networks=(web.network,))
         began = time.monotonic()
         await asyncio.gather(*(fetcher.fetch(f"{web.url}/a") for _ in range(3)))
         assert time.monotonic() - began >= 0.6
@@ -211,7 +211,7 @@ async def test_robots_with_a_byte_order_mark_are_obeyed() -> None:
 async def test_a_host_gets_one_request_at_a_time_and_a_slow_one_holds_back_no_other() -> None:
     slow = Site(PAGE.body, seconds=0.5)
     async with LittleWeb({"/a": slow}) as one, LittleWeb({"/a": PAGE}) as other:
-        fetcher = Fetcher(Politeness(networks=(one.network,), robots=False, in_flight=2))
+        fetcher = Fetcher(networks=(one.network,), robots=False, in_flight=2)
         waiting = [asyncio.create_task(fetcher.fetch(f"{one.url}/a")) for _ in range(8)]
         await asyncio.sleep(0.05)
         began = time.monotonic()

@@ -12,7 +12,7 @@ from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.methods.shared.evidence import Evidence
-from reground.web.fetching import Fetcher, Politeness
+from reground.web.fetching import Fetcher
 from reground.web.results import WebResult
 from reground.web.retriever import Blocklist, Mode, WebRetriever
 from tests.web.little_web import ListedEngine, LittleWeb, Site, page, redirect
@@ -29,7 +29,7 @@ PAGES = {
 def over(web: LittleWeb, *paths: str, mode: Mode = "pages", **how: object) -> WebRetriever:
     """A retriever whose engine finds these pages, each with a snippet."""
     results = [WebResult(title=path[1:], url=web.url + path, snippet=f"about the {path[1:]}") for path in paths]
-    fetcher = Fetcher(Politeness(networks=(web.network,)))
+    fetcher = Fetcher(networks=(web.network,))
     return WebRetriever(engine=ListedEngine(results), fetcher=fetcher, mode=mode, **how)  # type: ignore[arg-type]
 
 
@@ -176,7 +176,7 @@ async def test_a_measurement_follows_no_redirect_to_a_blocked_host(mode: Mode, h
     async with LittleWeb(PAGES) as web:
         web.pages["/moved"] = redirect(f"http://{host}:{web.port}/tower")
         retriever = over(web, "/moved", "/gone", mode=mode, blocked=Blocklist(frozenset(("example.org",))))
-        retriever.fetcher = Fetcher(Politeness(networks=(web.network,)), resolver=Here())
+        retriever.fetcher = Fetcher(networks=(web.network,), resolver=Here())
         found = await retriever.retrieve("When was it finished?", k=2)
         assert [p.text for p in found] == ["about the gone"]
         assert found.skipped == (

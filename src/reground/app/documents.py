@@ -135,7 +135,7 @@ async def corpus_retriever(
         Source(path).check()
         if holds_index(path):
             return _opened_index(path, language, retrieval)
-        settings = preset(retrieval or "bm25").settings()
+        settings = preset(retrieval or "bm25").settings
         settings = settings if language is None else replace(settings, language=language)
         out = cached_index_path(path, settings)
         report = build_index(path, out, settings, progress=watch)
@@ -163,9 +163,10 @@ def _opened_index(path: Path, language: str | None, retrieval: str | None) -> In
             f"the index {path} was made with the language {made_with}: leave --language out, "
             f"or make it again with reground index --language {language}"
         )
-    if retrieval is not None and preset(retrieval).kind != kind:
+    needed = preset(retrieval).settings.kind if retrieval is not None else kind
+    if needed != kind:
         raise ConfigurationError(
-            f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {preset(retrieval).kind}: "
+            f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {needed}: "
             f"give the documents, or make it again with reground index --retrieval {retrieval}"
         )
     return index
@@ -333,14 +334,14 @@ def _web(options: Web, measured: Sequence[str]) -> Retriever:
 
         return FrozenRetriever(expanded(spec.removeprefix(FROZEN)))
     from reground.web.engines import engine
-    from reground.web.fetching import Fetcher, Politeness
+    from reground.web.fetching import Fetcher
     from reground.web.retriever import Blocklist, WebRetriever
 
     if FROZEN in spec:
         raise ConfigurationError("a snapshot is searched alone: --web frozen:FILE")
     return WebRetriever(
         engine=engine(spec),
-        fetcher=Fetcher(Politeness(networks=tuple(options.web_network or ()))),
+        fetcher=Fetcher(networks=tuple(options.web_network or ())),
         mode=options.web_read,
         words=options.web_words,
         blocked=Blocklist.of(measured) if measured else Blocklist(),

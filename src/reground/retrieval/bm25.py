@@ -22,8 +22,7 @@ from reground.core.evidence import Passage
 from reground.text.languages import analyzer, segmenter
 
 _ANALYZER = "reground"
-_LOCK = ".tantivy-meta.lock"
-"""What tantivy writes into a folder that it opens, if only to read."""
+_LOCK = ".tantivy-meta.lock"  # what tantivy writes into a folder that it opens, if only to read
 _HEAP_BYTES = 128_000_000
 _MOST_PIECES = 20_000  # of one document
 _MAX_TERMS = 64  # of a query; drafts of whole pages are queries too

@@ -280,8 +280,8 @@ class Build:
             if before is None or not _is_the_same(file, entry, before):
                 yield read_file(file, content, self._around)
         except (Unreadable, *PASSING) as error:
-            entry.guessed = ""
-            entry.skipped, entry.kind = _why(error), error.kind if isinstance(error, Unreadable) else "failed"
+            unreadable = Unreadable.of(error)
+            entry.skipped, entry.kind, entry.guessed = str(unreadable), unreadable.kind, ""
             if isinstance(error, PASSING):  # it may be gone next time
                 entry.seen_ns, entry.digest = 0, ""
 
@@ -346,18 +346,6 @@ def _is_the_same(file: SourceFile, entry: FileEntry, before: FileEntry) -> bool:
     """Whether a file that was read again holds what it held, which is in the index."""
     same = bool(entry.digest) and entry.digest == before.digest
     return same and not before.shadowed and not _reads_better(file, before)
-
-
-def _why(error: Exception) -> str:
-    """Why a file gives no document, or no more, in one line."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"cannot be read: {error.strerror}"
-    if isinstance(error, MemoryError):
-        return "cannot be read: it needs more memory than there is"
-    reason = " ".join(str(error).split())
-    if isinstance(error, Unreadable):
-        return reason
-    return f"cannot be read: {type(error).__name__}{': ' if reason else ''}{reason}"
 
 
 def _fingerprint(wanted: Manifest, content: int) -> str:

@@ -125,8 +125,7 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
     except (Unreadable, *PASSING):
         raise
     except Exception as error:  # a broken file can make a parser fail in any way
-        message = " ".join(str(error).split())
-        raise Unreadable(f"cannot be read: {type(error).__name__}{': ' if message else ''}{message}") from None
+        raise Unreadable.of(error) from None
     if not read.text.strip():
         raise Unreadable("holds no text", kind="empty")
     path = PurePosixPath(file.name)

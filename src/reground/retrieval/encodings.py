@@ -33,6 +33,21 @@ class Unreadable(DataError):
         super().__init__(why)
         self.kind = kind
 
+    @classmethod
+    def of(cls, error: Exception) -> Unreadable:
+        """What is said of a file whose reading failed in this way."""
+        if isinstance(error, Unreadable):
+            return error
+        why = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.strerror:
+            why = error.strerror
+        elif isinstance(error, MemoryError):
+            why = "it needs more memory than there is"
+        else:
+            why = f"{type(error).__name__}{': ' if why else ''}{why}"
+        is_outside = isinstance(error, (OSError, ImportError, MemoryError))
+        return cls(f"cannot be read: {why}", kind="failed" if is_outside else "damaged")
+
 
 class Decoded(NamedTuple):
     """A text, and the name of its encoding where that was guessed, else ""."""
@@ -149,15 +164,12 @@ def _best(sample: bytes, *encodings: str) -> CharsetMatch | None:
     return from_bytes(sample, cp_isolation=list(encodings or (_WESTERN, *_CENTRAL, *_NARROW, *_WIDE))).best()
 
 
-_FEWEST = 6
-"""Characters beyond ASCII below which nothing is said."""
+_FEWEST = 6  # characters beyond ASCII below which nothing is said
 _KANA, _HALF_KANA, _HANGUL, _FREQUENT, _HAN = 0.2, 0.05, 0.9, 0.85, 0.6
-_CUT = 3
-"""Bytes at the end of a sample that may be a part of a character."""
+_CUT = 3  # bytes at the end of a sample that may be a part of a character
 
 
-_Test = Callable[[str, bytes], bool]
-"""Of a character and its bytes."""
+_Test = Callable[[str, bytes], bool]  # of a character and its bytes
 
 
 def east_asian(sample: bytes) -> str:

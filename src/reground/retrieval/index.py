@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -144,7 +145,7 @@ def build_index(
         generation="",
         fingerprint="",
         source=written(source.resolve()),
-        settings=settings.as_record(),
+        settings=asdict(settings),
         documents=0,
         passages=0,
         embedder=EmbedderIdentity(name=embedder.name, weights=getattr(embedder, "weights", None))

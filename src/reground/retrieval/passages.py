@@ -54,8 +54,7 @@ def _number(passage_id: str) -> int:
     return int(match[1]) if match else 0
 
 
-_SHORTEST = 3
-"""Characters of a title that is looked for; shorter ones stand everywhere."""
+_SHORTEST = 3  # characters of a title that is looked for; shorter ones stand everywhere
 
 _WORD = re.compile(r"\w+")
 _BRACKETS = re.compile(r"\([^()]*\)\Z")

@@ -16,12 +16,9 @@ from reground.retrieval.reading.result import Heading
 from reground.retrieval.reading.text import front_matter, headings
 from reground.retrieval.reading.web import outline, parsed
 
-_LARGEST = 8 << 20
-"""Bytes of a file that is searched for a quote."""
-_WORDS = 12
-"""Words of the quote that are looked for."""
-_PAGES = 200
-"""Pages of a PDF that are read again to find a quote."""
+_LARGEST = 8 << 20  # bytes of a file that is searched for a quote
+_WORDS = 12  # words of the quote that are looked for
+_PAGES = 200  # pages of a PDF that are read again to find a quote
 
 
 class Places(NamedTuple):

@@ -164,14 +164,10 @@ class Reranked(_Above):
 
 FILE = "links.json"
 
-_LEADS = 2
-"""Documents that are searched with."""
-_LEAD = 2000
-"""Characters of each that are the query: what follows says less of the document, and servers limit queries."""
-_FOLLOWED = 20
-"""Passages that each of them adds."""
-_RANK = 10
-"""Softens the rank: the feature is 1 at first place and 0.5 at the eleventh."""
+_LEADS = 2  # documents that are searched with
+_LEAD = 2000  # characters of each that are the query: what follows says less of the document, and servers limit queries
+_FOLLOWED = 20  # passages that each of them adds
+_RANK = 10  # softens the rank: the feature is 1 at first place and 0.5 at the eleventh
 
 
 class Weights(Value):

@@ -131,7 +131,7 @@ def _file(path: Path, name: str) -> SourceFile | Skipped | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Skipped(path=name, why=f"cannot be read: {error.strerror}", kind="failed")
+        return Skipped(path=name, why=str(Unreadable.of(error)), kind="failed")
     file = SourceFile(path, name, stat.st_size, stat.st_mtime_ns, known_as(name, path))
     if format_of(name + file.suffix) is None:
         kind, why = why_unread(name)

@@ -5,12 +5,10 @@ A preset stands for a kind of index, an embedder and a reranker that exist on th
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
-
-from pydantic import JsonValue
+from typing import Literal, NamedTuple, get_args
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.core.language import Value
@@ -62,10 +60,6 @@ class IndexSettings:
     def terms(self) -> int:
         """The version of the terms that words are searched by; 1 where none are."""
         return 1 if self.kind == "dense" else VERSION
-
-    def as_record(self) -> dict[str, JsonValue]:
-        """The settings as a manifest keeps them."""
-        return asdict(self)
 
 
 class Progress(Value):
@@ -151,28 +145,20 @@ _EMBEDDER = "onnx/minilm"
 _NEEDED = ("lancedb", "onnxruntime", "tokenizers")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """What a name stands for. The length of passages, in tokens, is for commands that index documents themselves."""
+class Preset(NamedTuple):
+    """What a name stands for. The length of passages is for commands that index documents themselves: so short that a
+    small model can read several of them."""
 
-    kind: Kind
-    embedder: str | None = None
+    settings: IndexSettings
     rerank: str | None = None
-    chunk_tokens: int = 400
-    overlap: int = 50
-
-    def settings(self) -> IndexSettings:
-        """How documents are indexed."""
-        return IndexSettings(
-            kind=self.kind, embedder=self.embedder, chunk_tokens=self.chunk_tokens, overlap=self.overlap
-        )
 
 
-_VECTORS = Preset(kind="hybrid", embedder=_EMBEDDER, chunk_tokens=200, overlap=25)  # the embedder reads 256 tokens
-PRESETS: dict[str, Preset] = {
-    "bm25": Preset(kind="bm25"),
-    "hybrid": _VECTORS,
-    "best": replace(_VECTORS, rerank="links"),
+# The embedder reads 256 tokens.
+_VECTORS = IndexSettings(kind="hybrid", embedder=_EMBEDDER, chunk_tokens=200, overlap=25)
+PRESETS = {
+    "bm25": Preset(IndexSettings(chunk_tokens=400, overlap=50)),
+    "hybrid": Preset(_VECTORS),
+    "best": Preset(_VECTORS, "links"),
 }
 
 
@@ -181,6 +167,6 @@ def preset(name: str) -> Preset:
     named = PRESETS.get(name)
     if named is None:
         raise ConfigurationError(f"no retrieval is called {name!r}; {did_you_mean(name, PRESETS)}")
-    if named.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
+    if named.settings.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
         raise MissingExtra(f"--retrieval {name}", "hybrid")
     return named

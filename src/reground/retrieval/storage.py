@@ -43,8 +43,7 @@ MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 LOCK = "lock"
 _PREFIX = "data-"
-_SYSTEM = " (os error "
-"""What stands behind the operating system's words where libraries written in Rust quote them."""
+_SYSTEM = " (os error "  # what stands behind the operating system's words where libraries written in Rust quote them
 _CHECKED_BYTES = 200_000_000  # an index up to this size is read and checked whole when it is opened, in 0.2 seconds
 
 

@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, NamedTuple
 
@@ -28,8 +27,7 @@ from reground.core.http import ENCODING, MIB, BadBody, Clock, read_body, retry_a
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TYPES = ("text/", "application/xhtml+xml", "application/xml", "application/pdf", "application/json")
-_RULES_KEPT = 86_400.0
-"""Seconds that a robots.txt holds (RFC 9309, section 2.4)."""
+_RULES_KEPT = 86_400.0  # seconds that a robots.txt holds (RFC 9309, section 2.4)
 _ASKED_AGAIN = 60.0
 """Seconds after which a robots.txt that could not be had is asked for again, unless its server names others."""
 
@@ -55,28 +53,6 @@ class Fetched(NamedTuple):
     when: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Politeness:
-    """How pages are fetched.
-
-    agent: the name of the program, for servers and robots.txt. seconds: of one page, with its redirects and robots.txt
-    but without the wait for its turn. idle: without data. most_bytes: of a page, unpacked. redirects: followed at most.
-    in_flight: pages at once over all hosts; of one host it is one. robots: whether robots.txt is kept to.
-    longest_pause: seconds between two pages of a host, at most; a host that asks for more is left alone. networks:
-    those of one's own, such as 10.1.0.0/16, that may be fetched from although they are not public.
-    """
-
-    agent: str = "reground"
-    seconds: float = 20.0
-    idle: float = 10.0
-    most_bytes: int = 8 * MIB
-    redirects: int = 5
-    in_flight: int = 16
-    robots: bool = True
-    longest_pause: float = 10.0
-    networks: tuple[str, ...] = ()
-
-
 @dataclass
 class _Host:
     """A host (scheme, name and port) of which one page is fetched at a time.
@@ -90,6 +66,10 @@ class _Host:
     rules_until: float = 0.0
     next_at: float = 0.0
 
+    def pause(self, agent: str) -> float:
+        """The seconds that the host wants between two pages."""
+        return 0.0 if self.rules is None else max(0.0, self.rules.crawl_delay(agent) or 0.0)
+
 
 @dataclass
 class _Budget:
@@ -98,23 +78,35 @@ class _Budget:
     seconds: float
 
 
+@dataclass(kw_only=True)
 class Fetcher:
-    """Fetches pages. Use it in one event loop, and close it. resolver: finds hosts' addresses, else the system does."""
+    """Fetches pages. Use it in one event loop, and close it.
 
-    def __init__(
-        self,
-        politeness: Politeness | None = None,
-        *,
-        resolver: AbstractResolver | None = None,
-        clock: Clock = time.monotonic,
-    ) -> None:
-        self.politeness = politeness if politeness is not None else Politeness()
-        self._allowed = networks(self.politeness.networks)
-        self._resolver = resolver
-        self._clock = clock
+    agent: the name of the program, for servers and robots.txt. seconds: of one page, with its redirects and robots.txt
+    but without the wait for its turn. idle: without data. most_bytes: of a page, unpacked. redirects: followed at most.
+    in_flight: pages at once over all hosts; of one host it is one. robots: whether robots.txt is kept to.
+    longest_pause: seconds between two pages of a host, at most; a host that asks for more is left alone. networks:
+    those of one's own, such as 10.1.0.0/16, that may be fetched from although they are not public. resolver: finds
+    hosts' addresses, else the system does.
+    """
+
+    agent: str = "reground"
+    seconds: float = 20.0
+    idle: float = 10.0
+    most_bytes: int = 8 * MIB
+    redirects: int = 5
+    in_flight: int = 16
+    robots: bool = True
+    longest_pause: float = 10.0
+    networks: Sequence[str] = ()
+    resolver: AbstractResolver | None = None
+    clock: Clock = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._allowed = networks(self.networks)
         self._session = PerLoop(self._open)
         self._hosts: dict[str, _Host] = {}
-        self._room = asyncio.Semaphore(self.politeness.in_flight)
+        self._room = asyncio.Semaphore(self.in_flight)
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -125,10 +117,10 @@ class Fetcher:
 
         why_not: why an address is not to be asked, for the first one and all that it redirects to; raises Blocked then.
         """
-        budget = _Budget(self.politeness.seconds)
+        budget = _Budget(self.seconds)
         try:
             address = URL(url)
-            for _ in range(self.politeness.redirects + 1):
+            for _ in range(self.redirects + 1):
                 if why_not is not None and (why := why_not(str(address))) is not None:
                     raise Blocked(why)
                 result = await self._step(address, budget)
@@ -137,7 +129,7 @@ class Fetcher:
                 address = result
         except ValueError:
             raise NotFetched("its address cannot be read") from None
-        raise NotFetched(f"it redirects more than {self.politeness.redirects} times")
+        raise NotFetched(f"it redirects more than {self.redirects} times")
 
     async def _step(self, place: URL, left: _Budget) -> Fetched | URL:
         """The page, or where it redirects to."""
@@ -146,7 +138,7 @@ class Fetcher:
         if place.user is not None or place.password is not None:
             raise NotFetched("its address holds a user or a password")
         async with self._turn(place) as host:
-            if self.politeness.robots:
+            if self.robots:
                 await self._obey_robots(host, place, left)
             async with self._get(place, left) as response:
                 if (target := _redirect(place, response)) is not None:
@@ -160,48 +152,44 @@ class Fetcher:
         """This host's turn, with its pause, and then room among all pages: a slow host holds back no other."""
         host = self._hosts.setdefault(str(place.origin()), _Host())
         async with host.turn:
-            await asyncio.sleep(max(0.0, host.next_at - self._clock()))
+            await asyncio.sleep(max(0.0, host.next_at - self.clock()))
             async with self._room:
                 try:
                     yield host
                 finally:
-                    pause = self._pause(host)
+                    pause = host.pause(self.agent)
                     # Where the pause is too long no page is asked for.
-                    host.next_at = self._clock() + (pause if pause <= self.politeness.longest_pause else 0.0)
-
-    def _pause(self, host: _Host) -> float:
-        """The seconds that the host wants between two pages."""
-        return 0.0 if host.rules is None else max(0.0, host.rules.crawl_delay(self.politeness.agent) or 0.0)
+                    host.next_at = self.clock() + (pause if pause <= self.longest_pause else 0.0)
 
     async def _obey_robots(self, host: _Host, place: URL, left: _Budget) -> None:
         """Ask for the host's robots.txt where it is not known or old. Raises NotFetched where it allows no page."""
-        if self._clock() >= host.rules_until:
+        if self.clock() >= host.rules_until:
             try:
                 text, seconds = await self._robots(place.origin() / "robots.txt", left)
             except (BadBody, ValueError):
                 text, seconds = None, _ASKED_AGAIN
             host.rules = None if text is None else _parsed(text)
-            host.rules_until = self._clock() + seconds
+            host.rules_until = self.clock() + seconds
         if host.rules is None:
             raise NotFetched("its robots.txt cannot be had")
-        if not host.rules.can_fetch(str(place), self.politeness.agent):
+        if not host.rules.can_fetch(str(place), self.agent):
             raise NotFetched("its robots.txt forbids it")
-        if (pause := self._pause(host)) > self.politeness.longest_pause:
+        if (pause := host.pause(self.agent)) > self.longest_pause:
             raise NotFetched(f"its robots.txt asks for {pause:g} s between two pages")
 
     async def _robots(self, place: URL, left: _Budget) -> tuple[str | None, float]:
         """What a robots.txt says, and for how many seconds. Where there is none everything is allowed (no text); where
         it cannot be had, nothing (None; RFC 9309, sections 2.3.1.3 and 2.3.1.4). Raises BadBody and ValueError."""
-        for _ in range(self.politeness.redirects + 1):
+        for _ in range(self.redirects + 1):
             async with self._get(place, left) as response:
                 target = _redirect(place, response)
+                if target is None and response.status == 200:
+                    content = await read_body(response, MIB, idle=self.idle)
+                    # A byte-order mark would hide the first line, and with it the rules that follow.
+                    return content.decode("utf-8-sig", "replace"), _RULES_KEPT
+                if target is None and 400 <= response.status < 500 and response.status != 429:
+                    return "", _RULES_KEPT
                 if target is None:
-                    if response.status == 200:
-                        content = await read_body(response, MIB, idle=self.politeness.idle)
-                        # A byte-order mark would hide the first line, and with it the rules that follow.
-                        return content.decode("utf-8-sig", "replace"), _RULES_KEPT
-                    if 400 <= response.status < 500 and response.status != 429:
-                        return "", _RULES_KEPT
                     wait = retry_after(response.headers)
                     return None, _ASKED_AGAIN if wait is None else min(wait, _RULES_KEPT)
                 if target.scheme not in ("http", "https"):
@@ -213,7 +201,7 @@ class Fetcher:
     async def _get(self, place: URL, left: _Budget) -> AsyncIterator[aiohttp.ClientResponse]:
         """A request, in the time that is left. Its errors become NotFetched, but for those of its body."""
         session = await self._session.get()
-        began = self._clock()
+        began = self.clock()
         try:
             async with asyncio.timeout(left.seconds):
                 async with session.get(place, allow_redirects=False) as response:
@@ -221,20 +209,20 @@ class Fetcher:
         except AddressRefused as error:
             raise NotFetched(str(error)) from None
         except TimeoutError:
-            raise NotFetched(f"it did not come within {self.politeness.seconds:g} s") from None
+            raise NotFetched(f"it did not come within {self.seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise NotFetched(_why(error)) from None
         finally:
-            left.seconds -= self._clock() - began
+            left.seconds -= self.clock() - began
 
     async def _page(self, place: URL, response: aiohttp.ClientResponse) -> Fetched:
         kind = response.content_type if response.headers.get("Content-Type", "").strip() else ""
         if kind and not kind.startswith(_TYPES):
             raise NotFetched(f"it is of the type {kind}")
-        if (length := response.content_length) is not None and length > self.politeness.most_bytes:
-            raise NotFetched(f"it is larger than {self.politeness.most_bytes / MIB:g} MiB")
+        if (length := response.content_length) is not None and length > self.most_bytes:
+            raise NotFetched(f"it is larger than {self.most_bytes / MIB:g} MiB")
         try:
-            content = await read_body(response, self.politeness.most_bytes, idle=self.politeness.idle)
+            content = await read_body(response, self.most_bytes, idle=self.idle)
         except BadBody as error:
             raise NotFetched(f"its server {error}") from None
         when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -242,9 +230,9 @@ class Fetcher:
 
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=guarded_connector(self._allowed, resolver=self._resolver),
+            connector=guarded_connector(self._allowed, resolver=self.resolver),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"User-Agent": self.politeness.agent, "Accept-Encoding": ENCODING, "Accept": "*/*;q=0.8"},
+            headers={"User-Agent": self.agent, "Accept-Encoding": ENCODING, "Accept": "*/*;q=0.8"},
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=None),
             trust_env=False,
@@ -267,23 +255,23 @@ def _redirect(place: URL, response: aiohttp.ClientResponse) -> URL | None:
 
 def _why(error: Exception) -> str:
     """The end of a sentence about a failed connection."""
-    if isinstance(error, aiohttp.InvalidURL):
-        return "its address cannot be read"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefused):
         return str(error.os_error)
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return "its server offers no trusted TLS"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its host is unknown"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return "its server cannot be reached"
+    for kind, why in (
+        (aiohttp.InvalidURL, "its address cannot be read"),
+        (aiohttp.ClientConnectorCertificateError, "its server offers no trusted TLS"),
+        (aiohttp.ClientSSLError, "its server offers no trusted TLS"),
+        (aiohttp.ClientConnectorDNSError, "its host is unknown"),
+        (aiohttp.ClientConnectorError, "its server cannot be reached"),
+    ):
+        if isinstance(error, kind):
+            return why
     return f"its server broke off ({type(error).__name__})"
 
 
 Network = IPv4Network | IPv6Network
 _NAT64 = IPv6Network("64:ff9b::/96")
-_METADATA = {ip_address("168.63.129.16")}
-"""Services of cloud providers on addresses that are public by their number."""
+_METADATA = {ip_address("168.63.129.16")}  # services of cloud providers on addresses that are public by their number
 _SPECIAL = (
     "192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16", "fec0::/10",
 )  # fmt: skip
@@ -342,15 +330,15 @@ def guarded_connector(
     redirect. Names are resolved for every new connection; one that is open stays with the address that was checked.
     Connecting raises AddressRefused, in aiohttp's own error.
     """
-    make = partial(_guarded_socket, allowed)
-    return aiohttp.TCPConnector(socket_factory=make, resolver=resolver, use_dns_cache=False, limit=0)
 
+    def guarded_socket(info: Any) -> socket.socket:
+        family, kind, protocol, _, address = info
+        host = str(address[0])
+        is_allowed = any(ip_address(host.partition("%")[0]) in each for each in allowed)
+        if not is_allowed and (why := refusal(host)) is not None:
+            raise AddressRefused(why)
+        connection = socket.socket(family=family, type=kind, proto=protocol)
+        connection.setblocking(False)
+        return connection
 
-def _guarded_socket(allowed: Sequence[Network], info: Any) -> socket.socket:
-    family, kind, protocol, _, address = info
-    is_allowed = any(ip_address(str(address[0]).partition("%")[0]) in each for each in allowed)
-    if not is_allowed and (why := refusal(str(address[0]))) is not None:
-        raise AddressRefused(why)
-    connection = socket.socket(family=family, type=kind, proto=protocol)
-    connection.setblocking(False)
-    return connection
+    return aiohttp.TCPConnector(socket_factory=guarded_socket, resolver=resolver, use_dns_cache=False, limit=0)

@@ -23,8 +23,7 @@ from reground.text.excerpts import bm25, terms
 from reground.web.retriever import PRIVATE
 
 VERSION = 1
-_PAGES = " pages"
-"""What the name of a retriever ends in where pages were opened (`methods/rewrite_retrieve_read.py`)."""
+_PAGES = " pages"  # what the name of a retriever ends in where pages were opened (`methods/rewrite_retrieve_read.py`)
 UNKEPT = "its engine does not allow to pass its snippet on"
 
 

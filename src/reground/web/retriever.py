@@ -29,12 +29,9 @@ Mode = Literal["snippets", "pages", "first"]
 
 PRIVATE = " (private)"
 """Stands in the name of a retriever whose engine does not allow to pass its results on."""
-_KEPT = 256
-"""Pages whose text is kept, so that no page is fetched twice for one question."""
-_LONGEST = 500_000
-"""Characters of a page that are kept."""
-_MORE = 5
-"""Results asked for beyond those wanted, in place of blocked and unreadable ones."""
+_KEPT = 256  # pages whose text is kept, so that no page is fetched twice for one question
+_LONGEST = 500_000  # characters of a page that are kept
+_MORE = 5  # results asked for beyond those wanted, in place of blocked and unreadable ones
 
 
 DATASET_HOSTS = frozenset(

@@ -65,11 +65,11 @@ def _settings(options: Index) -> tuple[IndexSettings, Path]:
             raise ConfigurationError("give a folder for the index: --out INDEX (or --report, to list what is not read)")
         if any(getattr(options, name) != getattr(Index, name) for name in _OWN):
             raise ConfigurationError("--kind, --embedder and --chunk-tokens need an index of its own: --out")
-        settings = replace(preset(options.retrieval or "bm25").settings(), language=language)
+        settings = replace(preset(options.retrieval or "bm25").settings, language=language)
         return settings, cached_index_path(expanded(options.source), settings)
     kind, embedder = options.kind, options.embedder
     if options.retrieval is not None:
-        chosen = preset(options.retrieval)
+        chosen = preset(options.retrieval).settings
         if kind not in ("bm25", chosen.kind):
             raise ConfigurationError(f"--retrieval {options.retrieval} makes a {chosen.kind} index: leave out --kind")
         kind, embedder = chosen.kind, embedder or chosen.embedder

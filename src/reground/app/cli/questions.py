@@ -86,7 +86,7 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
 
 async def _passages(options: Propose, progress: Progress) -> list[Passage]:
     """The passages as `compare --corpus` finds them. Its index is made here, which names the files that are skipped."""
-    corpus, settings = expanded(options.corpus), preset("bm25").settings()
+    corpus, settings = expanded(options.corpus), preset("bm25").settings
     if holds_index(corpus):
         raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
     language, on_report = options.language, progress.on_report

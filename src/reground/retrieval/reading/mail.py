@@ -22,15 +22,13 @@ from reground.retrieval.reading.web import plain
 
 LARGEST_MESSAGE = 16 << 20
 _MOST_PARTS = 20_000
-_MOST_NESTED = 64
-"""Boundaries of parts; the standard library's parser compares every line with all that are open."""
+_MOST_NESTED = 64  # boundaries of parts; the standard library's parser compares every line with all that are open
 _LONGEST_HEADER = 2000
 _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
 _BODIES = ("text/plain", "text/html")
-_NAMELESS = ("us-ascii", "ascii", "unknown-8bit")
-"""Charsets that programs write where they know none."""
+_NAMELESS = ("us-ascii", "ascii", "unknown-8bit")  # charsets that programs write where they know none
 
 
 class _Limits:

@@ -13,6 +13,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -20,7 +21,7 @@ from urllib.parse import unquote
 
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Rows, Text, Tick
+from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text, Tick
 from reground.retrieval.reading.web import plain
 
 MOST_MEMBERS = 20_000
@@ -30,8 +31,7 @@ MOST_HELD = 2_000_000
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _ENTRY = b"PK\x01\x02"  # every member of an archive has one in the directory at the end
-_HEAD = 65_536
-"""Bytes in which declarations are looked for before anything is parsed; others are found by the parser."""
+_HEAD = 65_536  # bytes in which declarations are looked for before anything is parsed; others are found by the parser
 _TICK_ELEMENTS = 20_000
 _LOCKED = "is protected by a password; save it without one"
 _ENTITIES = "is damaged: it declares entities, which no file of its kind needs"
@@ -162,48 +162,45 @@ def inside(element: Any, *names: str) -> bool:
     return any(local(outer) in names for outer in element.iterancestors())
 
 
-def relations(archive: Archive, part: str) -> Iterator[tuple[str, str, str]]:
-    """Id, type and target of what a part of an Office file refers to, inside of the file."""
+def relations(archive: Archive, part: str, kind: str) -> dict[str, str]:
+    """The parts of a kind that a part of an Office file refers to, by the ids of the references."""
     folder, name = posixpath.split(part)
+    found = {}
     for each in named(archive.tree(f"{folder}/_rels/{name}.rels"), "Relationship"):
         target = posixpath.normpath(posixpath.join("/", folder, attribute(each, "Target"))).lstrip("/")
-        if target in archive.names and attribute(each, "TargetMode") != "External":
-            yield attribute(each, "Id"), attribute(each, "Type"), target
+        is_inside = target in archive.names and attribute(each, "TargetMode") != "External"
+        if is_inside and attribute(each, "Type").endswith(f"/{kind}"):
+            found[attribute(each, "Id")] = target
+    return found
 
 
 def _title(tree: Any) -> str:
     """The title in a description of a file; "" without one."""
-    titles = (each.text or "" for each in named(tree, "title"))
-    return next(filter(str.strip, titles), "")
+    return next((each.text for each in named(tree, "title") if each.text and each.text.strip()), "")
 
 
 class _Tables:
-    """Turns the rows of a part's tables into lines, each table with the names of its own columns.
+    """The tables that the rows of a part belong to, each with the names of its own columns."""
 
-    tag: the local name of a table. partly: what of the tables was not read.
-    """
-
-    def __init__(self, tag: str) -> None:
+    def __init__(self, text: Text, tag: str) -> None:
+        self._text = text
         self._tag = tag
-        self._table: Any = None
-        self._rows = Rows()
-        self.partly = ""
+        self._element: Any = None
+        self._table = Table(text)
 
-    def lines(self, row: Any, cells: list[str]) -> Iterator[str]:
-        """The line of a row that is not empty, in a spreadsheet after the name of its sheet."""
-        table = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
-        if table is not self._table:
-            self._table, self._rows = table, Rows()
-            if table is not None and inside(table, "spreadsheet"):
-                yield f"# {attribute(table, 'name')}"
-        yield from self._rows.lines([cells])
-        self.partly = self.partly or self._rows.partly
+    def line(self, row: Any, cells: list[str]) -> str:
+        """The line of a row; the first of a sheet stands behind its name."""
+        element = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
+        if element is not self._element:
+            is_sheet = element is not None and inside(element, "spreadsheet")
+            self._element = element
+            self._table = Table(self._text, f"# {attribute(element, 'name')}\n\n" if is_sheet else "")
+        return self._table.line(cells)
 
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, and text that was struck out
-_CONTROLS = ("sdt", "sdtContent", "customXml")
-"""What forms put around cells and rows."""
+_CONTROLS = ("sdt", "sdtContent", "customXml")  # what forms put around cells and rows
 _HEADING = re.compile(r"heading ([1-6])")
 _SHOW = "ppt/presentation.xml"
 
@@ -213,23 +210,29 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     archive = Archive(content, around.tick)
     if "word/document.xml" not in archive.names:
         raise Unreadable("is damaged: it holds no Word document")
-    levels, tables = _heading_levels(archive), _Tables("tbl")
+    levels = {}  # of the styles of headings and titles: ids depend on the language of Word, names do not
+    for style in named(archive.tree("word/styles.xml"), "style"):
+        name = _value(style, "name").lower()
+        match = _HEADING.fullmatch(name)
+        if match or name == "title":
+            levels[attribute(style, "styleId")] = int(match[1]) if match else 1
     text, title = Text(), ""
+    tables = _Tables(text, "tbl")
     for part in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
-            line = next(tables.lines(element, _cells(element)), "") if is_row else paragraph(element)
+            line = tables.line(element, _cells(element)) if is_row else paragraph(element)
             level = 0 if is_row else levels.get(_value(element, "pStyle"), 0)
             title = title or (line if level == 1 else "")
             if not text.add(f"{'#' * level} {line}" if level and line else line):
                 break
-    return Read(title or _title(archive.tree("docProps/core.xml")), str(text), partly=text.partly or tables.partly)
+    return text.read(title or _title(archive.tree("docProps/core.xml")))
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
     """A .pptx: slide by slide in the order of the show, each with its notes."""
     archive = Archive(content, around.tick)
-    parts = {id_: target for id_, type_, target in relations(archive, _SHOW) if type_.endswith("/slide")}
+    parts = relations(archive, _SHOW, "slide")
     if not parts:
         raise Unreadable("is damaged: it holds no slides")
     # A slide has a number in the attribute id and the part's name in another of the same local name.
@@ -239,14 +242,25 @@ def read_slides(content: bytes, around: Circumstances) -> Read:
     slides = list(dict.fromkeys(parts[id_] for id_ in shown if id_ in parts)) or list(parts.values())
     text, title = Text(), ""
     for number, slide in enumerate(slides, start=1):
-        lines = _paragraphs(archive, slide)
+        lines = _slide_lines(archive, slide, text)
         title = title or (lines[0] if lines else "")
-        remarks = [target for _, type_, target in relations(archive, slide) if type_.endswith("/notesSlide")]
-        notes = [line for part in remarks for line in _paragraphs(archive, part)]
+        remarks = relations(archive, slide, "notesSlide").values()
+        notes = [line for part in remarks for line in _slide_lines(archive, part, text)]
         block = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
         if (lines or notes) and not text.add("\n".join(block)):
             break
-    return Read(title, str(text), partly=text.partly)
+    return text.read(title)
+
+
+def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
+    """The paragraphs and rows of a slide; page numbers and the like, which fields fill in, are left out."""
+    tables, lines = _Tables(text, "tbl"), list[str]()
+    for each in archive.elements(part, "p", "tr"):
+        if local(each) == "tr":
+            lines.append(tables.line(each, _cells(each)))
+        elif not any(local(piece) == "fld" for piece in each):
+            lines.append(paragraph(each))
+    return [line for line in lines if line]
 
 
 def paragraph(element: Any) -> str:
@@ -280,31 +294,9 @@ def _cells(row: Any) -> list[str]:
     return cells
 
 
-def _heading_levels(archive: Archive) -> dict[str, int]:
-    """The level of each style that is a heading or a title; ids depend on the language of Word, names do not."""
-    levels = {}
-    for style in named(archive.tree("word/styles.xml"), "style"):
-        name = _value(style, "name").lower()
-        match = _HEADING.fullmatch(name)
-        if match or name == "title":
-            levels[attribute(style, "styleId")] = int(match[1]) if match else 1
-    return levels
-
-
 def _value(element: Any, name: str) -> str:
     """The attribute `val` of the first element of this name in another; "" without one."""
     return next((attribute(each, "val") for each in named(element, name)), "")
-
-
-def _paragraphs(archive: Archive, part: str) -> list[str]:
-    """The paragraphs and rows of a slide; page numbers and the like, which fields fill in, are left out."""
-    tables, lines = _Tables("tbl"), list[str]()
-    for each in archive.elements(part, "p", "tr"):
-        if local(each) == "tr":
-            lines += tables.lines(each, _cells(each))
-        elif not any(local(piece) == "fld" for piece in each):
-            lines.append(paragraph(each))
-    return [line for line in lines if line]
 
 
 _BOOK = "xl/workbook.xml"
@@ -323,32 +315,21 @@ _LAST_DAY = 2_958_466.0  # the year 9999 ends
 def read_sheets(content: bytes, around: Circumstances) -> Read:
     """An .xlsx: for every sheet its name, and its rows as `column: value`."""
     archive = Archive(content, around.tick)
-    parts = {id_: target for id_, type_, target in relations(archive, _BOOK) if type_.endswith("/worksheet")}
-    book = archive.tree(_BOOK)
-    sheets = [(each, parts.get(attribute(each, "id"), "")) for each in named(book, "sheet")]
+    parts, book = relations(archive, _BOOK, "worksheet"), archive.tree(_BOOK)
+    sheets = [(attribute(each, "name"), parts.get(attribute(each, "id"), "")) for each in named(book, "sheet")]
     if not any(part for _, part in sheets):
         raise Unreadable("is damaged: it holds no sheets")
-    is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
-    values = _Values(_strings(archive), _date_styles(archive), datetime(1904, 1, 1) if is_1904 else None)
-    text, partly = Text(), ""
-    for sheet, part in sheets:
-        rows = Rows()
-        lines = rows.lines(values.row(row) for row in archive.elements(part, "row"))
-        first = next(lines, None)
-        if first is not None:
-            text.extend([f"# {attribute(sheet, 'name')}", first]).extend(lines)
-        partly = partly or text.partly or rows.partly
-    return Read("", str(text), partly=partly)
-
-
-def _strings(archive: Archive) -> list[str]:
-    """The strings that cells refer to by number."""
     strings: list[str] = []
     for each in archive.elements("xl/sharedStrings.xml", "si"):
         if len(strings) >= _MOST_STRINGS:
             raise Unreadable(f"has more than {_MOST_STRINGS} different texts in its cells", kind="large")
         strings.append(_string(each))
-    return strings
+    is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
+    values = _Values(strings, _date_styles(archive), datetime(1904, 1, 1) if is_1904 else None)
+    text = Text()
+    for name, part in sheets:
+        Table(text, f"# {name}\n\n").extend(map(values.row, archive.elements(part, "row")))
+    return text.read()
 
 
 def _string(element: Any) -> str:
@@ -379,24 +360,28 @@ def _is_date(format_: str) -> bool:
     return not lasts and any(letter in code for letter in "ymdh")
 
 
+@dataclass(frozen=True)
 class _Values:
-    """What stands in the cells of a row."""
+    """What stands in the cells of a row. dates: the styles that show one. epoch: the first day, where it is 1904."""
 
-    def __init__(self, strings: list[str], dates: frozenset[int], epoch: datetime | None) -> None:
-        self._strings = strings
-        self._dates = dates
-        self._epoch = epoch
+    strings: list[str]
+    dates: frozenset[int]
+    epoch: datetime | None
 
     def row(self, element: Any) -> list[str]:
         """The values of a row's cells, at their columns' places."""
         cells: list[str] = []
         for cell in element:
-            place = _place(cell.get("r", ""), len(cells))
+            place = 0
+            column = _COLUMN.match(cell.get("r", ""))
+            for letter in column.group() if column else "":
+                place = place * 26 + ord(letter) - 64
+            place = max(place - 1, len(cells))  # the following one where it has no reference or goes back
             if place > MOST_COLUMNS:
                 cells += [""] * (MOST_COLUMNS + 1 - len(cells))  # one too many, so that the cut is seen
                 break
             cells += [""] * (place - len(cells))
-            cells[place:] = [self._value(cell)]
+            cells.append(self._value(cell))
         return cells
 
     def _value(self, cell: Any) -> str:
@@ -405,39 +390,29 @@ class _Values:
         if type_ == "inlineStr":
             return _string(cell)
         if type_ == "s":
-            number = int(stored) if stored.isdecimal() and len(stored) < 9 else -1
-            return self._strings[number] if 0 <= number < len(self._strings) else ""
+            number = int(stored) if stored.isdecimal() and len(stored) < 9 else len(self.strings)
+            return self.strings[number] if number < len(self.strings) else ""
         if type_ == "b":
             return "TRUE" if stored == "1" else "FALSE" if stored else ""
         if type_ == "str":
             return _unescaped(stored)
-        return stored if type_ in ("e", "d") else self._number(stored, number_in(cell, "s") in self._dates)
+        return stored if type_ in ("e", "d") else self._number(stored, number_in(cell, "s") in self.dates)
 
     def _number(self, stored: str, is_date: bool) -> str:
         try:
             number = float(stored)
-            if is_date and 0 <= number < _LAST_DAY:
-                return self._date(number)
+            if not is_date or not 0 <= number < _LAST_DAY:
+                return (
+                    f"{number:.15g}" if "." in stored and len(stored) > 15 else stored
+                )  # what Excel shows of 0.1 + 0.2
+            # Excel has a 29th of February 1900, so that its first two months are a day behind.
+            start = self.epoch or datetime(1899, 12, 31 if number < 60 else 30)
+            moment = start + timedelta(seconds=round(number * 86_400))
         except (ValueError, OverflowError):  # no number; or rounded, or counted from 1904, beyond the last day
             return stored
-        return f"{number:.15g}" if "." in stored and len(stored) > 15 else stored  # what Excel shows of 0.1 + 0.2
-
-    def _date(self, number: float) -> str:
-        # Excel has a 29th of February 1900, so that its first two months are a day behind.
-        start = self._epoch or datetime(1899, 12, 31 if number < 60 else 30)
-        moment = start + timedelta(seconds=round(number * 86_400))
         if number < 1:
             return moment.strftime("%H:%M:%S")
         return moment.date().isoformat() if number == int(number) else moment.isoformat(" ")
-
-
-def _place(reference: str, following: int) -> int:
-    """The column of a cell such as C7, from 0; the following one where it has no reference or goes back."""
-    match = _COLUMN.match(reference)
-    place = 0
-    for letter in match.group() if match else "":
-        place = place * 26 + ord(letter) - 64
-    return max(place - 1, following)
 
 
 _CONTENT = "content.xml"
@@ -452,21 +427,22 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
         raise Unreadable("is damaged: it holds no OpenDocument content")
     if b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise Unreadable(_LOCKED, kind="encrypted")
-    text, tables, slides = Text(), _Tables("table"), 0
+    text, slides = Text(), 0
+    tables = _Tables(text, "table")
     for element in archive.elements(_CONTENT, "p", "h", "table-row", "page", "tracked-changes"):
-        name = local(element)
+        name, block = local(element), ""
         if name == "table-row":
-            text.extend(tables.lines(element, _sheet_cells(element)))
+            block = tables.line(element, _sheet_cells(element))
         elif name == "page":
             slides += 1
             lines = [line for each in _unremarked(element) if (line := _open_text(each))]
-            text.add("\n".join([f"Slide {slides}", *lines]) if lines else "")
+            block = "\n".join([f"Slide {slides}", *lines]) if lines else ""
         elif name != "tracked-changes":
             level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
-            text.add(f"{'#' * level} {_open_text(element)}")
-        if text.is_cut:
+            block = f"{'#' * level} {_open_text(element)}"
+        if not text.add(block):
             break
-    return Read(_title(archive.tree("meta.xml")), str(text), partly=text.partly or tables.partly)
+    return text.read(_title(archive.tree("meta.xml")))
 
 
 def _sheet_cells(row: Any) -> list[str]:
@@ -516,38 +492,35 @@ _PAGES = ("application/xhtml+xml", "text/html")
 
 
 def read_epub(content: bytes, around: Circumstances) -> Read:
-    """A book's title and the text of its chapters."""
+    """A book's title and the text of its chapters, in the order of reading, which its spine gives, without its list of
+    chapters (nav)."""
     archive = Archive(content, around.tick)
     root = next(named(archive.tree("META-INF/container.xml"), "rootfile"), None)
     package = attribute(root, "full-path") if root is not None else ""
     book = archive.tree(package)
     if book is None:
         raise Unreadable("is damaged: it holds no book")
-    chapters = _chapters(book, posixpath.dirname(package))
-    references = named(archive.tree("META-INF/encryption.xml"), "CipherReference")
-    locked = {posixpath.normpath(unquote(attribute(each, "URI"))) for each in references}  # fonts often are
-    text, partly = Text(), ""
-    for chapter in chapters:
-        if chapter in locked:
-            continue
-        page = archive.read(chapter)
-        if len(page) > _LARGEST_CHAPTER:
-            raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")
-        words, missing = plain(decode(page, markup=True).text)
-        partly = partly or missing
-        if not text.add(words):
-            break
-    if locked.intersection(chapters) and not str(text):
-        raise Unreadable("is protected against copying", kind="encrypted")
-    return Read(_title(book), str(text), partly=text.partly or partly)
-
-
-def _chapters(book: Any, folder: str) -> list[str]:
-    """The pages of a book in the order of reading, which its spine gives, without its list of chapters (nav)."""
     items = {
-        attribute(each, "id"): posixpath.normpath(posixpath.join(folder, unquote(attribute(each, "href"))))
+        attribute(each, "id"): posixpath.normpath(
+            posixpath.join(posixpath.dirname(package), unquote(attribute(each, "href")))
+        )
         for each in named(book, "item")
         if attribute(each, "media-type") in _PAGES and "nav" not in attribute(each, "properties").split()
     }
-    order = [attribute(each, "idref") for each in named(book, "itemref")]
-    return list(dict.fromkeys(items[id_] for id_ in order if id_ in items)) or list(items.values())
+    order = (attribute(each, "idref") for each in named(book, "itemref"))
+    chapters = dict.fromkeys(items[id_] for id_ in order if id_ in items) or items.values()
+    references = named(archive.tree("META-INF/encryption.xml"), "CipherReference")
+    locked = {posixpath.normpath(unquote(attribute(each, "URI"))) for each in references}  # fonts often are
+    text = Text()
+    for chapter in chapters:
+        page = b"" if chapter in locked else archive.read(chapter)
+        if len(page) > _LARGEST_CHAPTER:
+            raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")
+        words, missing = plain(decode(page, markup=True).text)
+        text.partly = text.partly or missing
+        if not text.add(words):
+            break
+    read = text.read(_title(book))
+    if locked.intersection(chapters) and not read.text:
+        raise Unreadable("is protected against copying", kind="encrypted")
+    return read

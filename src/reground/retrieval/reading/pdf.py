@@ -24,8 +24,7 @@ from typing import IO, NamedTuple
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circumstances, Read, Tick
 
-_INSTALL = "install tesseract to have {} read"
-"""What is said of scanned pages where the program is missing."""
+_INSTALL = "install tesseract to have {} read"  # what is said of scanned pages where the program is missing
 _PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
 _WAIT_SECONDS = 0.05
 _FILE_SECONDS = 600.0
@@ -37,8 +36,7 @@ _LONGEST_SIDE = 3000
 """Pixels of a page's longer side as it is drawn: 250 an inch of A4. It bounds memory whatever size a page claims."""
 MOST_SCANNED = 500
 """Scanned pages of one file that are read."""
-_MOST_LETTERS = 1_000_000
-"""Characters of one scanned page."""
+_MOST_LETTERS = 1_000_000  # characters of one scanned page
 _LANGUAGES = {
     "en": "eng", "de": "deu", "fr": "fra", "es": "spa", "it": "ita", "pt": "por", "nl": "nld", "ru": "rus",
     "uk": "ukr", "pl": "pol", "cs": "ces", "sv": "swe", "da": "dan", "no": "nor", "fi": "fin", "hu": "hun",

@@ -22,18 +22,13 @@ import sys
 from pypdfium2 import PdfDocument, PdfImage, PdfiumError
 from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
 
-_MEMORY = 2 << 30
-"""Bytes that the process may ask for."""
-_SECONDS = 600
-"""Seconds that the processor may work for it."""
+_MEMORY = 2 << 30  # bytes that the process may ask for
+_SECONDS = 600  # seconds that the processor may work for it
 _PR_SET_PDEATHSIG = 1
-_PASSWORD = 4
-"""PDFium's number of the error that a password is missing."""
-_DIVIDED = re.compile("\ufffe(?=[a-z])")
-"""What PDFium puts for the hyphen that divides a word at a line's end."""
+_PASSWORD = 4  # PDFium's number of the error that a password is missing
+_DIVIDED = re.compile("\ufffe(?=[a-z])")  # what PDFium puts for the hyphen that divides a word at a line's end
 
-_LEADERS = re.compile(r"(?: ?\.){5,}")
-"""The dots of a table of contents, which would fill passages."""
+_LEADERS = re.compile(r"(?: ?\.){5,}")  # the dots of a table of contents, which would fill passages
 
 
 def text(letters: int, most: int | None = None) -> None:

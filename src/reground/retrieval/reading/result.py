@@ -1,12 +1,15 @@
 """What every reader is told and gives back, texts of bounded size, and the rows of tables as lines.
 
+A reader is a function of a file's content and its `Circumstances`, and gives a `Read`. It puts blocks into a `Text`,
+which bounds them and holds what was left out.
+
 A row is a paragraph of its own, `column: value; column: value`, so that no passage begins inside of one and a quote is
 a whole row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from typing import NamedTuple
@@ -35,15 +38,6 @@ class Circumstances:
 PLAIN = Circumstances()
 
 
-class Read(NamedTuple):
-    """What is in a file. guessed: its encoding where that was a guess. partly: what of it was not read, and why."""
-
-    title: str
-    text: str
-    guessed: str = ""
-    partly: str = ""
-
-
 class Heading(NamedTuple):
     """A heading. at: where it begins in the text. level: 1 to 6. id: its own in a page, or that of its section."""
 
@@ -53,86 +47,96 @@ class Heading(NamedTuple):
     id: str = ""
 
 
+class Read(NamedTuple):
+    """What is in a file. guessed: its encoding where that was a guess. partly: what of it was not read, and why."""
+
+    title: str
+    text: str
+    guessed: str = ""
+    partly: str = ""
+
+
 class Text:
-    """A text that grows block by block up to `MOST_TEXT` characters; a blank line stands between blocks."""
+    """A text that grows block by block up to `MOST_TEXT` characters; a blank line stands between blocks.
+
+    partly: what was not read, in words; "" where everything was.
+    """
 
     def __init__(self) -> None:
         self._text = StringIO()
         self._room = MOST_TEXT
-        self.is_cut = False
+        self._is_cut = False
+        self.partly = ""
 
     def add(self, block: str, *, goes_on: bool = False) -> bool:
         """Add a block if it holds anything, and of one that does not fit its beginning. False where there is no room
         for more. goes_on: whether it is the next line of the block before."""
         block = block.strip()
-        if block and not self.is_cut:
+        if block and not self._is_cut:
             mark = "" if self._room == MOST_TEXT else "\n" if goes_on else "\n\n"
-            self.is_cut = len(mark) + len(block) > self._room
+            self._is_cut = len(mark) + len(block) > self._room
+            self.partly = ONLY_FIRST if self._is_cut else self.partly
             self._room -= self._text.write((mark + block)[: self._room])
-        return not self.is_cut
+        return not self._is_cut
 
-    def extend(self, blocks: Iterable[str]) -> Text:
-        """Add blocks until there is no room."""
-        for block in blocks:
-            if not self.add(block):
-                break
-        return self
-
-    @property
-    def partly(self) -> str:
-        """What was not read, in words; "" where everything was."""
-        return ONLY_FIRST if self.is_cut else ""
-
-    def __str__(self) -> str:
-        return self._text.getvalue()
+    def read(self, title: str = "", guessed: str = "") -> Read:
+        """What a reader gives back. Half a surrogate pair, which JSON may escape, becomes a question mark."""
+        title, text = (each.encode("utf-8", "replace").decode() for each in (title, self._text.getvalue()))
+        return Read(title, text, guessed, self.partly)
 
 
 MOST_ROWS = 200_000
 """Rows that are read of one table."""
 MOST_COLUMNS = 500
-_LONGEST_NAME = 100
-"""Characters of a column's name; a longer text is none, as in a table that only serves the layout."""
+_LONGEST_NAME = 100  # characters of a column's name; a longer text is none, as in a table that only serves the layout
 MOST_CELL = 20_000
 """Characters of one cell."""
 
 
-class Rows:
-    """Turns the rows of one table into lines. The first row of two or more names is taken for the columns' names, if it
-    is wider than all before it: where the first row has none, such as years, a later one of words is no heading."""
+class Table:
+    """Turns the rows of one table into blocks of a text. The first row of two or more names is taken for the columns'
+    names, if it is wider than all before it: where the first row has none, such as years, a later one of words is no
+    heading.
 
-    def __init__(self) -> None:
+    heading: stands before the first row that holds anything.
+    """
+
+    def __init__(self, text: Text, heading: str = "") -> None:
+        self._text = text
+        self._heading = heading
         self._names: Sequence[str] | None = None
         self._widest = 0
         self._count = 0
-        self.is_cut = False
 
-    def lines(self, rows: Iterable[Sequence[str]]) -> Iterator[str]:
-        """A line for each row that holds anything."""
+    def add(self, row: Sequence[str]) -> bool:
+        """Add a row, if it holds anything. False where there is no room for more."""
+        line = self.line(row)
+        return self._text.add(line) and self._count <= MOST_ROWS
+
+    def extend(self, rows: Iterable[Sequence[str]]) -> None:
+        """Add rows until there is no room."""
         for row in rows:
-            self._count += 1
-            if self._count > MOST_ROWS:
-                self.is_cut = True
-                return
-            self.is_cut = self.is_cut or len(row) > MOST_COLUMNS or any(len(cell) > MOST_CELL for cell in row)
-            cells = [" ".join(cell[:MOST_CELL].split()) for cell in row[:MOST_COLUMNS]]
-            if not any(cells):
-                continue
-            width, before = sum(map(bool, cells)), self._widest
-            self._widest = max(width, before)
-            if self._names is None and width > before and _are_names(cells):
-                self._names = cells
-                yield " | ".join(filter(None, cells))
-                continue
-            names = self._names or ()
-            labelled = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
-            yield "; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled)
+            if not self.add(row):
+                break
 
-    @property
-    def partly(self) -> str:
-        """What was not read, in words; "" where everything was."""
-        if not self.is_cut:
+    def line(self, row: Sequence[str]) -> str:
+        """The line of the next row; "" for one that holds nothing or is too far behind."""
+        self._count += 1
+        if self._count > MOST_ROWS or len(row) > MOST_COLUMNS or any(len(cell) > MOST_CELL for cell in row):
+            most = f"{MOST_ROWS:,} rows, {MOST_COLUMNS} columns and {MOST_CELL:,} characters a cell"
+            self._text.partly = self._text.partly or f"only {most} were read"
+        cells = [" ".join(cell[:MOST_CELL].split()) for cell in row[:MOST_COLUMNS]]
+        width, before = sum(map(bool, cells)), self._widest
+        if not width or self._count > MOST_ROWS:
             return ""
-        return f"only {MOST_ROWS:,} rows, {MOST_COLUMNS} columns and {MOST_CELL:,} characters a cell were read"
+        self._widest = max(width, before)
+        heading, self._heading = self._heading, ""
+        if self._names is None and width > before and _are_names(cells):
+            self._names = cells
+            return heading + " | ".join(filter(None, cells))
+        names = self._names or ()
+        labelled = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
+        return heading + "; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled)
 
 
 def _are_names(cells: Sequence[str]) -> bool:

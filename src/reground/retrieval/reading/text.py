@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import Circumstances, Heading, Read, Rows, Text
+from reground.retrieval.reading.result import Circumstances, Heading, Read, Table, Text
 
 _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t](.*)")
@@ -93,21 +93,19 @@ def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
 _DELIMITERS = ",;\t|"
 _NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
 """The first line by which a file tells Excel its mark; it is no row."""
-_END = ["end", "end"]
-"""A row put behind the last one, which comes back as it is unless a quote is open."""
-_FIRST, _LINES = 100_000, 20
-"""Characters and lines among which the mark is looked for."""
+_END = ["end", "end"]  # a row put behind the last one, which comes back as it is unless a quote is open
+_FIRST, _LINES = 100_000, 20  # characters and lines among which the mark is looked for
 
 
 def read_delimited(content: bytes, around: Circumstances) -> Read:
     """Rows as `column: value`. What is no table, by an open quote or a field without end, is read as plain text."""
-    text, guessed = decode(content)
-    rows, lines = Rows(), Text()
+    content_, guessed = decode(content)
+    text = Text()
     try:
-        lines.extend(rows.lines(_table_rows(text, around)))
+        Table(text).extend(_table_rows(content_, around))
     except csv.Error:
-        return Read("", text, guessed)
-    return Read("", str(lines), guessed, lines.partly or rows.partly)
+        return Read("", content_, guessed)
+    return text.read("", guessed)
 
 
 def _table_rows(text: str, around: Circumstances) -> Iterator[list[str]]:
@@ -141,8 +139,7 @@ def _delimiter(text: str) -> str:
     return max(_DELIMITERS, key=agreement)
 
 
-_DEEPEST = 8
-"""Levels of nesting that become lines of their own; what is deeper stays JSON."""
+_DEEPEST = 8  # levels of nesting that become lines of their own; what is deeper stays JSON
 _LONGEST_KEY = 200
 _CELLS = 20_000
 
@@ -164,7 +161,7 @@ def read_json(content: bytes, around: Circumstances) -> Read:
         if not paragraphs.add(line, goes_on=goes_on):
             break
     title = value.get("title", value.get("name")) if isinstance(value, dict) else ""
-    return Read(_safe(title) if isinstance(title, str) else "", _safe(str(paragraphs)), guessed, paragraphs.partly)
+    return paragraphs.read(title if isinstance(title, str) else "", guessed)
 
 
 def read_notebook(content: bytes, around: Circumstances) -> Read:
@@ -180,7 +177,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
             title = title or _first(headings(source))
         if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
             break
-    return Read(_safe(title), _safe(str(cells)), guessed, cells.partly)
+    return cells.read(title, guessed)
 
 
 def _json_lines(value: Any, path: str, depth: int) -> Iterator[str]:
@@ -221,8 +218,3 @@ def _cells(notebook: Any) -> Iterator[tuple[str, str]]:
                 source = cell.get("source", cell.get("input", ""))
                 lines = source if isinstance(source, list) else [source]
                 yield str(cell.get("cell_type")), "".join(line for line in lines if isinstance(line, str))
-
-
-def _safe(text: str) -> str:
-    """Half a surrogate pair, which JSON may escape, becomes a question mark."""
-    return text.encode("utf-8", "replace").decode()

@@ -26,8 +26,7 @@ _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
 _LONGEST_HEADING = 200
 _MOST_ELEMENTS = 50_000
-_DEEPEST = 100
-"""The page in which an article is looked for; the time for it grows with the product of both."""
+_DEEPEST = 100  # the page in which an article is looked for; the time for it grows with the product of both
 _TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
 
 

@@ -39,10 +39,8 @@ from reground.web.results import EngineBusy, EngineError, WebResult, complaint, 
 
 MOST_BYTES = 16 * MIB
 CONNECT_SECONDS = 10.0
-_ATTEMPTS = 4
-"""Requests for one search."""
-_LONGEST_WAIT = 10.0
-"""The most seconds that a provider may ask to wait; for a longer wait the search fails at once."""
+_ATTEMPTS = 4  # requests for one search
+_LONGEST_WAIT = 10.0  # the most seconds that a provider may ask to wait; for a longer wait the search fails at once
 _PASSING = frozenset({408, 425, 429})
 
 
