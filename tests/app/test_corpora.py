@@ -41,7 +41,7 @@ async def test_a_corpus_that_another_process_indexes_is_waited_for(
 ) -> None:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     corpus = corpus_of(tmp_path / "notes")
-    out = cached_index_path(corpus, preset("bm25").settings())
+    out = cached_index_path(corpus, preset("bm25").settings)
     out.mkdir(parents=True)
     handle = os.open(out / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(handle, fcntl.LOCK_EX)
@@ -100,7 +100,7 @@ def test_a_folder_whose_name_is_no_unicode_has_a_place_for_its_index(tmp_path: P
     places = []
     for name in (b"vertr\xe4ge", b"vertr\xe5ge"):
         corpus = corpus_of(tmp_path / os.fsdecode(name))
-        places.append(cached_index_path(corpus, preset("bm25").settings()))
+        places.append(cached_index_path(corpus, preset("bm25").settings))
         assert build_index(corpus, places[-1]).documents > 0
         assert build_index(corpus, places[-1]).read == 0
     assert len({str(place.name).encode() for place in places}) == 2, "the writers of an index take only Unicode"
