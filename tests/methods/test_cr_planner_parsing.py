@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm
 from reground.methods.cr_planner import QUERY, complete_answer
-from reground.methods.cr_planner.prompts import key, read_step
+from reground.methods.cr_planner.prompts import read_step
+from reground.methods.shared.steps import alike
 
 CODE = "Here it is:\n```python\ndef f(x):\n    return x\n```\nDone."
 PAL_CODE = CODE.replace("f(x)", "solution()").replace("return x", "return 2")
@@ -212,4 +213,4 @@ def test_any_reply_is_read_without_an_error_and_reading_again_changes_no_meaning
     assert answer in step
     if answer:
         assert form.extract(answer)
-    assert key(step) == key(key(step))
+    assert alike(step) == alike(alike(step))

@@ -18,9 +18,8 @@ from reground.core.run import Run
 from reground.methods.baselines import majority
 from reground.methods.shared.evidence import find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, STEP_BY_STEP, Templates, render
-from reground.methods.shared.revision import DELETED
+from reground.methods.shared.revision import DELETED, Revising, Solving
 from reground.methods.shared.settings import Positive, require
-from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import alike, join_steps, reasoned, split_draft
 from reground.text.queries import clean_query
 

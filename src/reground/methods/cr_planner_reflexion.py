@@ -51,17 +51,8 @@ class CRPlannerReflexion(CRPlanner):
         return [*planners, *(replace(planners[-1], rounds=rounds) for rounds in range(2, 4))]
 
     def _reflexion(self, plan: Callable[[str, Run], Awaitable[Answer]]) -> Reflexion:
-        return _Planned(
-            model=self.model,
-            sandbox=self.sandbox,
-            form=self.form,
-            rounds=self.rounds,
-            tests=self.tests,
-            max_tokens=self.max_tokens,
-            reflection_tokens=self.reflection_tokens,
-            seconds=self.seconds,
-            plan=plan,
-        )
+        names = ("model", "sandbox", "form", "rounds", "tests", "max_tokens", "reflection_tokens", "seconds")
+        return _Planned(plan=plan, **{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +64,10 @@ class _Planned(Reflexion):
     async def _write(self, question: str, run: Run) -> str:
         return await self._planned(render(self.prompts.write, question=question, form=_STEPWISE), run)
 
-    async def _again(self, question: str, trials: Sequence[str], run: Run) -> str:
-        told = {"question": question, "trials": "\n\n".join(trials)}
+    async def _again(self, question: str, trials: str, run: Run) -> str:
+        problem = render(self.prompts.again, question=question, trials=trials, form=_STEPWISE)
         with run.span("again") as actor:
-            return await self._planned(render(self.prompts.again, form=_STEPWISE, **told), actor)
+            return await self._planned(problem, actor)
 
     async def _planned(self, problem: str, run: Run) -> str:
         before = run.best

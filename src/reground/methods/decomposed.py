@@ -18,7 +18,7 @@ from reground.core.language import Message
 from reground.core.run import Run
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render, worked
+from reground.methods.shared.prompts import QUOTED, Templates, conversation, ending, render, worked
 from reground.methods.shared.settings import Positive, Retrieving
 from reground.methods.shared.steps import squeezed
 
@@ -28,8 +28,8 @@ _NUMBER = re.compile(
     r"(?:(?:(?:sub-?)?questions?|part|step|q)?+\s*+(?:\(\d{1,2}\)|\d{1,2}[.):：])[*_]*+\s++)?+",
     re.IGNORECASE,
 )
-_OWN = re.compile(r"^#(\d+)(?:\s*+[.):：]\s*+|\s++(?=[A-Z]))|(?<=[?？])\s*+\(?#(\d+)\)?$")
-"""The number of a part before or behind it, written like a reference."""
+_OWN = r"^#{number}(?:\s*+[.):：]\s*+|\s++(?=[A-Z]))|(?<=[?？])\s*+\(?#{number}\)?$"
+"""The number of a part before or behind it, written like a reference, to which the part cannot refer."""
 _ANSWERED = re.compile(r"^answer\b[^:：]{0,9}[:：]", re.IGNORECASE)
 
 
@@ -75,31 +75,33 @@ class Decomposed(Retrieving):
                 passage_tokens=self.passage_tokens, temperature=self.temperature, max_tokens=self.max_tokens,
             )  # fmt: skip
             return await rag.solve(question, run)
-        return await self._from_parts(question, parts, run)
-
-    async def _from_parts(self, question: str, parts: Sequence[str], run: Run) -> Answer:
-        """Answer the parts, those first that others need, and the question from their answers."""
         evidence, notes = Evidence(), dict[int, Thought]()
         with run.keeping(lambda: self._concluding(question, notes), reply=self._usual):
-            while waiting := [n for n in range(len(parts)) if n not in notes]:
-                ready = [n for n in waiting if all(each - 1 in notes for each in references(parts[n]) if each <= n)]
-                asked = [filled(parts[n], notes) for n in ready]
-                found = await gather(*(find(run, self.retriever, each, k=self.k) for each in asked))
-                markers = [evidence.add(passages) for passages in found]
-                # All prompts before the first call, whose cost would be another at a replay.
-                reading = [
-                    (part, *self._reading(part, evidence.copy(), marks, run, left=len(waiting)))
-                    for part, marks in zip(asked, markers, strict=True)
-                ]
-                answers = await gather(*(self._read(*each, run) for each in reading))
-                notes |= {n: note for n, note in zip(ready, answers, strict=True) if note is not None}
-                if None in answers:
-                    break
+            await self._look_up(parts, notes, evidence, run)
         prompt = self._concluding(question, notes)
         text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         steps = [notes[n] for n in sorted(notes)]
         shown = [marker for step in steps for marker in step.citations]
         return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=steps))
+
+    async def _look_up(self, parts: Sequence[str], notes: dict[int, Thought], evidence: Evidence, run: Run) -> None:
+        """Answer the parts, those first that others need, as long as there is room beside the last call."""
+        while waiting := [n for n in range(len(parts)) if n not in notes]:
+            ready = [n for n in waiting if all(each - 1 in notes for each in references(parts[n]) if each <= n)]
+            asked = [filled(parts[n], notes) for n in ready]
+            found = await gather(*(find(run, self.retriever, each, k=self.k) for each in asked))
+            readings = []
+            for part, passages in zip(asked, found, strict=True):
+                # All prompts before the first call, whose cost would be another at a replay.
+                prompt = evidence.fill(
+                    self.prompts.read, {"question": part}, evidence.add(passages), run,
+                    tokens=self.passage_tokens, reply=self.part_tokens, uses=len(waiting),
+                )  # fmt: skip
+                readings.append((part, prompt, evidence.held))
+            answers = await gather(*(self._read(*each, run) for each in readings))
+            notes |= {n: note for n, note in zip(ready, answers, strict=True) if note is not None}
+            if None in answers:
+                break
 
     @property
     def _usual(self) -> int:
@@ -108,24 +110,11 @@ class Decomposed(Retrieving):
 
     async def _divide(self, question: str, run: Run) -> list[str]:
         """The parts; a single one is the question, in words that may say less."""
-        shown = [(each.question, each.answer) for each in worked("decomposed")["divided"]]
-        turns = _turns(self.prompts.divide, shown, question)
+        examples = [(each.question, each.answer) for each in worked("decomposed")["divided"]]
+        turns = conversation(examples, question, system=self.prompts.divide)
         sampling = self.sampling(self.most * self.part_tokens)
         reply = await run.ask(self.model, turns, name="divide", sampling=sampling)
         return read_parts(reply, question)[: self.most]
-
-    def _reading(
-        self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int
-    ) -> tuple[str, list[int]]:
-        """The prompt that reads a part's own passages, and the markers of those that it shows.
-
-        left: parts that are still to be read, this one included.
-        """
-        values, tokens = {"question": part}, self.passage_tokens
-        prompt = evidence.fill(
-            self.prompts.read, values, markers, run, tokens=tokens, reply=self.part_tokens, uses=left
-        )
-        return prompt, evidence.held
 
     async def _read(self, part: str, prompt: str, held: Sequence[int], run: Run) -> Thought | None:
         """A part's short answer; None where there is no room for it beside the last call."""
@@ -136,32 +125,20 @@ class Decomposed(Retrieving):
         return None
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
-        """The messages of the last call."""
-        template, own = self.prompts.notes, "\n".join(self._note(notes[n]) for n in sorted(notes))
-        examples = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
-        shown = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in examples]
-        asked = render(template, notes=own, question=question)
-        system = render(self.prompts.conclude, form=ending(self.form))
-        return _turns(system, shown, asked)
-
-    def _note(self, note: Thought) -> str:
-        """A part and its answer, with what it was read from where the answer cites."""
-        sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in note.citations)
-        return f"{note.query} {note.text}{sources}"
+        """The messages of the last call: a note for each part, with what it was read from where the answer cites."""
+        lines = []
+        for note in (notes[n] for n in sorted(notes)):
+            sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in note.citations)
+            lines.append(f"{note.query} {note.text}{sources}")
+        template = self.prompts.notes
+        known = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
+        examples = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in known]
+        asked = render(template, notes="\n".join(lines), question=question)
+        return conversation(examples, asked, system=render(self.prompts.conclude, form=ending(self.form)))
 
     def sizes(self) -> Sequence[Decomposed]:
         """More passages for each part."""
         return [replace(self, k=k, whole_k=whole) for k, whole in ((1, 2), (2, 3), (3, 5), (5, 8))]
-
-
-def _turns(system: str, shown: Sequence[tuple[str, str]], asked: str) -> Sequence[Message]:
-    """A conversation in which the examples were asked and answered before."""
-    before = [
-        message
-        for question, answer in shown
-        for message in (Message(role="user", content=question), Message(role="assistant", content=answer))
-    ]
-    return (Message(role="system", content=system), *before, Message(role="user", content=asked))
 
 
 def read_parts(reply: str, question: str = "") -> list[str]:
@@ -176,16 +153,11 @@ def read_parts(reply: str, question: str = "") -> list[str]:
     for line in lines:
         if not line or line.endswith((":", "：")) or squeezed(line) in own or _ANSWERED.match(line):
             continue
-        line = _without_own_number(line, len(parts) + 1)
+        line = re.sub(_OWN.format(number=len(parts) + 1), "", line).strip()
         if not line or not all(1 <= each <= len(parts) for each in references(line)):
             break
         parts.append(line)
     return parts
-
-
-def _without_own_number(line: str, number: int) -> str:
-    """A part without its own number, to which it cannot refer."""
-    return _OWN.sub(lambda match: "" if str(number) in match.groups() else match.group(), line).strip()
 
 
 def references(part: str) -> list[int]:

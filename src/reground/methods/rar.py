@@ -15,9 +15,8 @@ from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import QUOTED, Templates, layout, render, style
-from reground.methods.shared.revision import DELETED, readable, sound, with_all, with_answer
+from reground.methods.shared.revision import DELETED, Revising, Solving, readable, sound, with_all, with_answer
 from reground.methods.shared.settings import NotNegative, require
-from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps
 
@@ -275,7 +274,8 @@ class _Solving(Solving[RaR]):
         config, form = self.config, self.config.form
         if not markers:
             return None, None, before
-        prompt = self.filled(reflect, {**values, place: subject}, markers, run, uses=uses)
+        parts, tokens = {**values, "question": self.question, place: subject}, config.passage_tokens
+        prompt = self.evidence.fill(reflect, parts, markers, run, tokens=tokens, uses=uses)
         reply = await self.write(prompt, run, name="reflect", tokens=config.reflection_tokens)
         reflection = readable(reply, form)
         intact = sound(reflection)

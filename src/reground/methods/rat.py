@@ -17,9 +17,8 @@ from reground.core.language import LEAST_REPLY, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, concluded, layout, render, style
-from reground.methods.shared.revision import DELETED, readable, with_lost
+from reground.methods.shared.revision import DELETED, Revising, Solving, readable, with_lost
 from reground.methods.shared.settings import require
-from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_steps, split_steps
 from reground.text.alignment import align_steps
 

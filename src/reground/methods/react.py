@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
-from reground.core.answers import Answer, AnswerForm, Thought
+from reground.core.answers import Answer, Thought
 from reground.core.errors import ParseError
 from reground.core.language import Sampling
 from reground.core.run import Run
@@ -75,25 +75,44 @@ class ReAct(Retrieving):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        state = _Transcript()
-        with run.keeping(lambda: self._concluding(question, state), reply=self.form.usual):
+        evidence, turns, thoughts = Evidence(), list[str](), list[Thought]()
+        apart = self.form.draft_is_query  # a program does not fit into an action: it is asked for by itself
+        ended = "The program is asked for then." if apart else f"In the brackets: {self.form.short}"
+
+        def prompt(template: str) -> str:
+            transcript = "\n\n".join(turns)
+            return render(template, ended=ended, question=question, transcript=transcript, form=ending(self.form))
+
+        def given(text: str) -> Answer:
+            shown = [marker for thought in thoughts for marker in thought.citations]
+            return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
+
+        with run.keeping(lambda: prompt(self.prompts.answer), reply=self.form.usual):
             for number in range(1, self.max_steps + 1):
                 with run.span("turn", turn=number) as turn:
-                    action = await self._act(question, state, turn)
+                    action = await self._act(prompt(self.prompts.act), turn)
                     if action is None:
                         break
-                    if action.kind == "finish" and not self.form.draft_is_query:
-                        return run.propose(self._finish(action, state, run))
-                    if action.kind == "finish" or action.argument in state.searched:
+                    if action.kind == "finish" and not apart:
+                        return given(self._labelled(action))
+                    if action.kind == "finish" or action.argument in [thought.query for thought in thoughts]:
                         why = "the agent is done" if action.kind == "finish" else "it searched the same again"
                         turn.note("turns ended", why=why)
                         break
-                    run.propose(Answer(text=action.thought, steps=tuple(state.thoughts)))
-                    await self._search(action, state, turn)
-        return await self._answer(question, state, run)
+                    run.propose(Answer(text=action.thought, steps=tuple(thoughts)))
+                    found = evidence.add(await find(turn, self.retriever, action.argument, k=self.k))
+                    markers = evidence.fit(found, turn, tokens=self.passage_tokens, uses=2)
+                    shown = evidence.show(markers, tokens=self.passage_tokens) if markers else "nothing was found"
+                    head = f"Thought: {action.thought}\nAction: Search[{action.argument}]"
+                    turns.append(f"{head}\nObservation:\n{shown}")
+                    thoughts.append(Thought(text=action.thought, query=action.argument, citations=tuple(markers)))
+        text = await run.ask(self.model, prompt(self.prompts.answer), name="answer", sampling=self.sampling())
+        with suppress(ParseError):
+            if not apart and (action := parse_action(text)).kind == "finish":
+                return given(self._labelled(action))
+        return given(text)
 
-    async def _act(self, question: str, state: _Transcript, run: Run) -> Action | None:
-        prompt = render(self.prompts.act, ended=self._ended(), question=question, transcript="\n\n".join(state.turns))
+    async def _act(self, prompt: str, run: Run) -> Action | None:
         sampling = Sampling(temperature=self.temperature, max_tokens=self.turn_tokens, stop=("\nObservation",))
         try:
             return await run.parse(self.model, prompt, parse_action, name="act", sampling=sampling)
@@ -101,54 +120,13 @@ class ReAct(Retrieving):
             run.note("turns ended", why=str(error))
             return None
 
-    async def _search(self, action: Action, state: _Transcript, run: Run) -> None:
-        found = await find(run, self.retriever, action.argument, k=self.k)
-        markers = state.evidence.fit(state.evidence.add(found), run, tokens=self.passage_tokens, uses=2)
-        shown = state.evidence.show(markers, tokens=self.passage_tokens) if markers else "nothing was found"
-        state.searched.add(action.argument)
-        state.turns.append(f"Thought: {action.thought}\nAction: Search[{action.argument}]\nObservation:\n{shown}")
-        state.thoughts.append(Thought(text=action.thought, query=action.argument, citations=tuple(markers)))
-
-    def _finish(self, action: Action, state: _Transcript, run: Run) -> Answer:
+    def _labelled(self, action: Action) -> str:
         """The answer with the form's label, so that `extract` finds it."""
-        text = f"{action.thought}\n\nAnswer: {action.argument}" if self.form.final_pass else action.argument
-        return state.given(text, run, self.form)
-
-    async def _answer(self, question: str, state: _Transcript, run: Run) -> Answer:
-        """Ask for the answer if the turns ended without one, or for a program, which does not fit into an action."""
-        prompt = self._concluding(question, state)
-        text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
-        with suppress(ParseError):
-            if not self.form.draft_is_query and (action := parse_action(text)).kind == "finish":
-                return run.propose(self._finish(action, state, run))
-        return run.propose(state.given(text, run, self.form))
-
-    def _concluding(self, question: str, state: _Transcript) -> str:
-        seen = {"ended": self._ended(), "question": question, "transcript": "\n\n".join(state.turns)}
-        return render(self.prompts.answer, **seen, form=ending(self.form))
-
-    def _ended(self) -> str:
-        """How the answer is given in the brackets. A program is asked for by itself."""
-        return "The program is asked for then." if self.form.draft_is_query else f"In the brackets: {self.form.short}"
+        return f"{action.thought}\n\nAnswer: {action.argument}" if self.form.final_pass else action.argument
 
     def sizes(self) -> Sequence[ReAct]:
         """More turns."""
         return [replace(self, max_steps=turns) for turns in range(1, 8)]
-
-
-@dataclass
-class _Transcript:
-    """The turns so far."""
-
-    evidence: Evidence = field(default_factory=Evidence)
-    turns: list[str] = field(default_factory=list)
-    thoughts: list[Thought] = field(default_factory=list)
-    searched: set[str] = field(default_factory=set)
-
-    def given(self, text: str, run: Run, form: AnswerForm) -> Answer:
-        """The answer, with everything that the turns have found."""
-        shown = [marker for thought in self.thoughts for marker in thought.citations]
-        return self.evidence.answer(text, run, form, shown=shown, steps=self.thoughts)
 
 
 def parse_action(text: str) -> Action:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import builtins
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
 from reground.core.code_blocks import code_blocks
@@ -22,6 +21,7 @@ from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
 from reground.methods.shared.prompts import Templates, render
 from reground.methods.shared.settings import NotNegative, Positive, Settings, require
+from reground.methods.shared.steps import parsed
 
 _HEAD = "Problem:\n{question}\n\n"
 
@@ -83,26 +83,29 @@ class Reflexion(Settings):
         """Answer the question."""
         write, test = run.span("write"), run.span("tests")
         both = await gather(self._write(question, write), self._tests(question, test))  # neither needs the other
-        text, tests = cast("tuple[str, _Tests]", tuple(both))
+        text, tests = cast("tuple[str, Sequence[Program]]", tuple(both))
         answer = Answer(text=text)
         trials: list[str] = []
         reflections: list[Thought] = []
-        if self.form.reads_input and not tests.cases:
-            return answer  # without an input there is nothing to try it on
-        for number in range(self.rounds + 1):
+        for number in range(self.rounds + 1 if tests else 0):
             with run.span("trial", trial=number) as trial:
                 program = self.form.extract(text)
-                execution = await self._tried(self._trials(program, tests), trial)
+                for each in tests:  # up to the first that fails
+                    execution = await trial.execute(self.sandbox, each.model_copy(update={"source": program}))
+                    if not self._succeeded(execution):
+                        break
                 if self._succeeded(execution) or number == self.rounds:
                     break
                 trials.append(
                     f"Program {number + 1}:\n```python\n{program}\n```\n\n"
                     f"What happened when it was tested:\n{feedback(execution)}"
                 )
-                reflection = await self._reflect(question, trials, trial)
+                prompt = render(self.prompts.reflect, question=question, trials="\n\n".join(trials))
+                sampling = self.sampling(self.reflection_tokens)
+                reflection = (await trial.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
                 trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
                 reflections.append(Thought(text=reflection, draft=program))
-                text = await self._again(question, trials, trial)
+                text = await self._again(question, "\n\n".join(trials), trial)
                 best = text
                 if self._is_whole(answer.text) and not self._is_whole(text):
                     trial.note("program kept", why="the new reply is no whole program", written=text)
@@ -113,22 +116,10 @@ class Reflexion(Settings):
     def _is_whole(self, text: str) -> bool:
         """Whether a reply holds a program that parses: not one that is empty, refused or cut in its middle."""
         program = self.form.extract(text)
-        if not program.strip():
-            return False
-        try:
-            with warnings.catch_warnings(action="ignore"):  # such as Python's of "\\d" in a string
-                ast.parse(program)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
-        return True
+        return bool(program.strip()) and parsed(program) is not None
 
-    async def _tried(self, programs: Sequence[Program], run: Run) -> Execution:
-        """The first execution that fails, else the last one."""
-        for program in programs:
-            execution = await run.execute(self.sandbox, program)
-            if not self._succeeded(execution):
-                break
-        return execution
+    def _succeeded(self, execution: Execution) -> bool:
+        return execution.passed and (self.form.name != "pal" or isinstance(execution.value, int | float))
 
     async def _write(self, question: str, run: Run) -> str:
         prompt = render(self.prompts.write, question=question, form=self.form.instruction)
@@ -136,81 +127,59 @@ class Reflexion(Settings):
         run.propose(Answer(text=text))
         return text
 
-    async def _tests(self, question: str, run: Run) -> _Tests:
-        """Internal tests; none for PAL, for which the run is the test, or if the model wrote none."""
+    async def _again(self, question: str, trials: str, run: Run) -> str:
+        prompt = render(self.prompts.again, question=question, trials=trials, form=self.form.instruction)
+        return await run.ask(self.model, prompt, name="again", sampling=self.sampling())
+
+    async def _tests(self, question: str, run: Run) -> list[Program]:
+        """What is run to try a program, whose source is still missing. For PAL the run is the test.
+
+        Without an input there is nothing to try a program on that reads one.
+        """
         if self.form.name == "pal":
-            return _Tests()
-        cases = self.form.reads_input
-        template = self.prompts.cases if cases else self.prompts.test
-        prompt = render(template, question=question, tests=str(self.tests))
-        read, sampling = self._read_cases if cases else self._read_asserts, self.sampling(self.reflection_tokens)
+            return [self._trial(returns="solution()")]
+        template, read = self.prompts.test, self._read_asserts
+        if self.form.reads_input:
+            template, read = self.prompts.cases, self._read_cases
+        prompt, sampling = (
+            render(template, question=question, tests=str(self.tests)),
+            self.sampling(self.reflection_tokens),
+        )
         with run.optional():
             try:
                 return await run.parse(self.model, prompt, read, name="tests", sampling=sampling)
             except ParseError as error:
                 run.note("no internal tests", why=str(error))
-        return _Tests()
+        return [] if self.form.reads_input else [self._trial()]
 
-    def _read_asserts(self, text: str) -> _Tests:
+    def _trial(self, **parts: Any) -> Program:
+        return Program(source="", limits=Limits(seconds=self.seconds), **parts)
+
+    def _read_asserts(self, text: str) -> list[Program]:
+        """All asserts at once."""
         if not (lines := asserts(text)):
             raise ParseError("There is no line with an assert statement.")
-        return _Tests(asserts="\n".join(lines[: self.tests]))
+        tests = "\n".join(lines[: self.tests])
+        return [self._trial(tests=tests, exports=called(tests))]
 
-    def _read_cases(self, text: str) -> _Tests:
-        """The inputs and outputs that stand in blocks of these names, one behind the other."""
+    def _read_cases(self, text: str) -> list[Program]:
+        """The inputs and outputs that stand in blocks of these names, one behind the other, each case by itself."""
         pairs = pairwise(code_blocks(text))
         cases = [(f"{stdin}\n", out) for (name, stdin), (other, out) in pairs if (name, other) == ("input", "output")]
         if not cases:
             raise ParseError("There is no ```input block with an ```output block behind it.")
-        return _Tests(cases=tuple(cases[: self.tests]))
-
-    def _trials(self, program: str, tests: _Tests) -> Sequence[Program]:
-        """What is run to try a program: each case by itself, or all asserts at once."""
-        limits = Limits(seconds=self.seconds)
-        if self.form.name == "pal":
-            return [Program(source=program, returns="solution()", limits=limits)]
-        if tests.cases:
-            cases = tests.cases
-            return [Program(source=program, stdin=stdin, expected_stdout=out, limits=limits) for stdin, out in cases]
-        return [Program(source=program, tests=tests.asserts or None, exports=called(tests.asserts), limits=limits)]
-
-    def _succeeded(self, execution: Execution) -> bool:
-        number = isinstance(execution.value, int | float)
-        return execution.passed and (self.form.name != "pal" or number)
-
-    async def _reflect(self, question: str, trials: Sequence[str], run: Run) -> str:
-        prompt = render(self.prompts.reflect, question=question, trials="\n\n".join(trials))
-        sampling = self.sampling(self.reflection_tokens)
-        return (await run.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
-
-    async def _again(self, question: str, trials: Sequence[str], run: Run) -> str:
-        prompt = render(self.prompts.again, question=question, trials="\n\n".join(trials), form=self.form.instruction)
-        return await run.ask(self.model, prompt, name="again", sampling=self.sampling())
+        return [self._trial(stdin=stdin, expected_stdout=out) for stdin, out in cases[: self.tests]]
 
     def sizes(self) -> Sequence[Reflexion]:
         """More rounds."""
         return [replace(self, rounds=rounds) for rounds in range(1, 6)]
 
 
-@dataclass(frozen=True)
-class _Tests:
-    """Internal tests: assert statements, or inputs with the outputs of a program that reads its input."""
-
-    asserts: str = ""
-    cases: tuple[tuple[str, str], ...] = ()
-
-
 def asserts(source: str) -> list[str]:
     """The assert statements of a source, one per line; lines that are not Python are skipped."""
-    found = []
-    for line in source.splitlines():
-        try:
-            statements = ast.parse(line.strip()).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        if len(statements) == 1 and isinstance(statements[0], ast.Assert):
-            found.append(line.strip())
-    return found
+    lines = [line.strip() for line in source.splitlines()]
+    trees = ((line, parsed(line)) for line in lines)
+    return [line for line, tree in trees if tree and [type(each) for each in tree.body] == [ast.Assert]]
 
 
 def called(tests: str) -> tuple[str, ...]:

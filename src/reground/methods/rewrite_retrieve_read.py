@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Literal
 
 from reground.core.answers import Answer, Demonstration, Thought
@@ -129,22 +129,20 @@ class RewriteRetrieveRead(Settings):
         evidence = Evidence()  # read
         markers = evidence.add(self._content(queries, found))
         template, parts = self._parts(question, reads=bool(markers))
+        prompt = render(template, **parts, passages="")
         if markers:  # as many passages as the run has room for
             prompt = evidence.fill(template, parts, markers, run, tokens=2 * self.word_budget)
-        else:
-            prompt = render(template, **parts)
         stop = self._stop()
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
         reply = await self._asked(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()
         if self._lacks(text) and stop:  # "She sold **42** apples."
             text = reply.text.replace(stop, " ").strip()
-        looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
         thoughts = []
-        for query, pages in looked_up:  # each with the numbers of its passages that the reader saw
+        for query, pages in zip(queries, found, strict=True) if self.mode == "rewrite" else ():
             ids = {page.id for page in pages}
-            seen = tuple(marker for marker in evidence.held if evidence.passages[marker - 1].id in ids)
-            thoughts.append(Thought(text=f"Searched for: {query}", query=query, citations=seen))
+            read = tuple(marker for marker in evidence.held if evidence.passages[marker - 1].id in ids)
+            thoughts.append(Thought(text=f"Searched for: {query}", query=query, citations=read))
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
 
     async def _queries(self, question: str, run: Run) -> list[str]:
@@ -154,7 +152,9 @@ class RewriteRetrieveRead(Settings):
             case "retrieve":
                 return [question]
             case "rewrite":
-                with run.keeping(lambda: self._prompt(question, _ONE_PASSAGE), reply=self.form.usual):
+                template, parts = self._parts(question, reads=True)
+                reading = render(template, **parts, passages=_ONE_PASSAGE)
+                with run.keeping(lambda: reading, reply=self.form.usual):
                     return await self._rewrite(question, run)
                 run.note("not rewritten", why="there is room for the reader alone: the question is the query")
                 return [question]
@@ -162,36 +162,36 @@ class RewriteRetrieveRead(Settings):
     async def _rewrite(self, question: str, run: Run) -> list[str]:
         """The queries; empty if none is needed."""
         rewriter = self.model if self.rewriter is None else self.rewriter
-        prompt, sampling = self._rewriting(question)
+        style = self.rewriter_style
+        if style == "auto":
+            style = "prompted" if self.rewriter is None else "trained"
+        prompt, stop, tokens = render(self.prompts.trained, question=question), "", self.query_tokens
+        if style == "prompted":
+            prompt, stop, tokens = self._instruction(question), self.stop, self.rewrite_tokens
+        sampling = Sampling(
+            temperature=self.rewrite_temperature,
+            max_tokens=tokens,
+            stop=(stop,) if stop else (),
+            logprobs=self.logprobs,
+        )
         reply = await self._asked(rewriter, prompt, run, name="rewrite", sampling=sampling)
         queries = parse_queries(before(reply.text, self.stop), most=self.max_queries)
-        run.note("rewritten", queries=list(queries), style=self._style(), by=rewriter.name)
+        run.note("rewritten", queries=list(queries), style=style, by=rewriter.name)
         if not queries:
             run.note("nothing to look up", why="the rewriter gave no query: the reader answers alone", reply=reply.text)
         return queries
 
-    def _rewriting(self, question: str) -> tuple[str, Sampling]:
-        """The rewriter's prompt and its sampling."""
-        style, choice = self._style(), self.form.name == "choice"
-        stop = self.stop if style == "prompted" else ""
-        sampling = Sampling(
-            temperature=self.rewrite_temperature,
-            max_tokens=self.rewrite_tokens if style == "prompted" else self.query_tokens,
-            stop=(stop,) if stop else (),
-            logprobs=self.logprobs,
-        )
-        if style == "trained":
-            return render(self.prompts.trained, question=question), sampling
-        own = worked("rewrites")["choice" if choice else "open"]
-        examples = own if self.rewrite_demonstrations is None else self.rewrite_demonstrations
-        label = "Query" if choice else "Queries"
-        shots = [(each.question, f"{each.reasoning}\n{label}: {each.answer}") for each in examples]
-        template = self.prompts.rewrite_choice if choice else self.prompts.rewrite
-        return render(template, closing=_closing(stop), examples=_examples(shots, stop), question=question), sampling
-
-    def _style(self) -> str:
-        own = "prompted" if self.rewriter is None else "trained"
-        return own if self.rewriter_style == "auto" else self.rewriter_style
+    def _instruction(self, question: str) -> str:
+        """The prompt of a rewriter that was not trained."""
+        name, label, template = "open", "Queries", self.prompts.rewrite
+        if self.form.name == "choice":
+            name, label, template = "choice", "Query", self.prompts.rewrite_choice
+        own = self.rewrite_demonstrations
+        shots = [
+            (each.question, f"{each.reasoning}\n{label}: {each.answer}")
+            for each in (worked("rewrites")[name] if own is None else own)
+        ]
+        return render(template, closing=_closing(self.stop), examples=_examples(shots, self.stop), question=question)
 
     async def _retrieve(self, queries: Sequence[str], run: Run) -> list[list[Passage]]:
         """The passages that each query finds, all concurrently; with "bm25" their pages."""
@@ -219,18 +219,12 @@ class RewriteRetrieveRead(Settings):
                 room -= count_words(text)
         return kept
 
-    def _prompt(self, question: str, passages: str) -> str:
-        template, parts = self._parts(question, reads=bool(passages))
-        return render(template, **parts, **({"passages": passages} if passages else {}))
-
     def _parts(self, question: str, *, reads: bool) -> tuple[str, dict[str, str]]:
         """The reader's template, with or without passages, and its values."""
         stop = self._stop()
-        own = general(self.form, cited=reads)
-        demonstrations = own if self.demonstrations is None else self.demonstrations
-        plain = [each.model_copy(update={"reasoning": ""}) for each in demonstrations[: self.shots]]
-        examples = _examples([(each.question, shown(each, self.form)) for each in plain], stop)
-        parts = {"closing": _closing(stop), "examples": examples, "question": question}
+        own = general(self.form, cited=reads) if self.demonstrations is None else self.demonstrations
+        shots = [(each.question, shown(each, self.form, reasons=False)) for each in own[: self.shots]]
+        parts = {"closing": _closing(stop), "examples": _examples(shots, stop), "question": question}
         form = ending(self.form) if reads else self.form.short
         return self.prompts.read if reads else self.prompts.answer, parts | {"form": form}
 
@@ -276,10 +270,9 @@ def _closing(stop: str) -> str:
 def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
     """The first of each list, the second of each, and so on; each passage once, where it stands first."""
     once: dict[str, Passage] = {}
-    for rank in zip_longest(*found):
-        for passage in rank:
-            if passage is not None:
-                once.setdefault(passage.id, passage)
+    for passage in chain.from_iterable(zip_longest(*found)):
+        if passage is not None:
+            once.setdefault(passage.id, passage)
     return list(once.values())
 
 
@@ -308,20 +301,16 @@ async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Pa
         return [list(passages) for passages in found]
     pages: dict[str, Passage] = {}
     for passage in interleaved(found):
-        opened = (page for page in pages.values() if page.id == passage.page_id)
-        pages[passage.id] = next(opened, None) or await _open(run, retriever, passage)
+        page = next((page for page in pages.values() if page.id == passage.page_id), None)
+        try:
+            opened = [page] if page else await run.retrieve(_Opener(retriever), passage.id, k=1, name=OPENED)
+        except IndexRefused:
+            raise
+        except RetrievalError as error:
+            run.note("page not opened", passage=passage.id, why=str(error))
+            opened = []
+        pages[passage.id] = opened[0] if opened else passage
     return [[pages[passage.id] for passage in passages] for passages in found]
-
-
-async def _open(run: Run, retriever: Pages, passage: Passage) -> Passage:
-    try:
-        opened = await run.retrieve(_Opener(retriever), passage.id, k=1, name=OPENED)
-    except IndexRefused:
-        raise
-    except RetrievalError as error:
-        run.note("page not opened", passage=passage.id, why=str(error))
-        return passage
-    return opened[0] if opened else passage
 
 
 _BOLD = re.compile(r"^[^\S\n]*+\*\*([^*\n]{1,40}?)(?:[:：]\*\*|\*\*\s*+[:：])", re.MULTILINE)

@@ -11,26 +11,24 @@ from __future__ import annotations
 
 import ast
 import builtins
-import math
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from reground.core.answers import PHRASE, Answer, AnswerForm, Thought
 from reground.core.errors import ContextLengthExceeded
-from reground.core.evidence import Retriever
+from reground.core.evidence import Passage, Retriever
 from reground.core.language import Reply, Sampling
-from reground.core.run import Critic, Run
+from reground.core.run import Run
 from reground.core.trajectory import Candidate, Pair
 from reground.core.untrusted import clip, fence
 from reground.critics import Critics, Kind, load
 from reground.critics.simple import SENTENCES
-from reground.methods.cr_planner.prompts import END, Prompts, key, last_step, read_step, task_kind
+from reground.methods.cr_planner.prompts import END, Prompts, last_step, read_step, task_kind
 from reground.methods.cr_planner.states import (
     GOALS,
     NOTHING,
@@ -43,18 +41,13 @@ from reground.methods.cr_planner.states import (
     history,
     kind_of,
     legal,
-    onward,
     search_query,
 )
 from reground.methods.shared.evidence import Evidence, citation, find
 from reground.methods.shared.prompts import ending, render
 from reground.methods.shared.settings import Positive, Settings, require
-from reground.methods.shared.steps import split_answer
+from reground.methods.shared.steps import alike, parsed, split_answer
 from reground.text.queries import clean_query
-
-if TYPE_CHECKING:
-    from reground.core.evidence import Passage
-
 
 _FALLBACK = 64
 """Tokens of the last rationale that are used as the query if the generator wrote none."""
@@ -125,13 +118,16 @@ class CRPlanner(Settings):
                 with run.span("step", number=len(state.observations) + 1) as step:
                     offered = await self.expand(state, step, without=barren)
                     following = await self.choose(state, offered, step)
-                if following is None and (state.goal is None or not offered):
+                if following is not None:
+                    state, barren = following, barren if state.goal is None else frozenset()
+                elif state.goal is not None and offered:  # all repeat earlier steps: another sub-goal is chosen
+                    run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
+                    barren |= {state.goal}
+                    state = State(state.question, state.observations[:-1])
+                else:
                     what = "no sub-goal is left" if state.goal is None else "no candidate can be made"
                     run.note("planning ended", why=f"{what} in a {state.stage} state")
                     break
-                if following is None:
-                    run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
-                state, barren = onward(state, following, barren)
                 if (best := so_far(self, state, run)).text:
                     run.propose(best)
         return state
@@ -148,7 +144,24 @@ class CRPlanner(Settings):
 
         without: sub-goals that failed in this state.
         """
-        return [] if self.terminal(state) else await options(self, state, run, without=without)
+        if self.terminal(state):
+            return []
+        match state.goal:
+            case None:
+                return _goals(self, state, without)
+            case "REASON":
+                is_program = self.answer_form.draft_is_query  # the last rationale holds the program
+                most = max(self.step_tokens, self.max_tokens) if is_program else self.step_tokens
+                replies = await _sample(self, state, run, "reason", most, stop=(END,))
+                steps = [read_step(reply.text, self.answer_form) for reply in replies]
+                return _distinct(replies, steps, state, "RATIONALE", before=state.rationales)
+            case "GENQUERY":
+                replies = await _sample(self, state, run, "query", self.query_tokens)
+                queries = [clean_query(reply.text, fallback="") for reply in replies]
+                offered = _distinct(replies, queries, state, "QUERY", before=state.queries)
+                return offered if any(option.state for option in offered) else [*offered, *_fallback(state, run)]
+            case "RETRIEVE":
+                return await _documents(self, state, run)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
         """Equation 1: the state behind the option with the highest expected reward; the first of equals.
@@ -161,29 +174,48 @@ class CRPlanner(Settings):
         critic = self.judges.of(kind)
         cut = getattr(critic, "passage_tokens", self.passage_tokens)  # a trained critic's is that of its training
         candidates = [option.candidate for option in offered]
-        live = [place for place, option in enumerate(offered) if option.state is not None]
-        best, why = (live[0], "only one") if live else (None, "all were discarded")
+        live = {place: option.state for place, option in enumerate(offered) if option.state is not None}
+        best, why = next(iter(live), None), "only one" if live else "all were discarded"
         if len(live) > 1:
-            following = (offered[place].state for place in live)
-            pairs = [judged(state, each, tokens=cut)[1] for each in following if each is not None]
-            scores = await _scores(critic, pairs, [candidates[place] for place in live], run)
-            for place, score in zip(live, scores or [], strict=scores is not None):
-                candidates[place] = candidates[place].model_copy(update={"score": score})
-            if scores is not None:
-                best, why = live[scores.index(max(scores))], "highest score"
-            else:
+            pairs = [judged(state, following, tokens=cut)[1] for following in live.values()]
+            try:
+                scores = await run.score(critic, pairs)
+            except ContextLengthExceeded as error:
+                run.note("context full", step=critic.name, why=str(error))
                 why = "the first: the context is too long for the critic"
+            else:
+                if weigh := getattr(critic, "weigh", None):  # one that was trained to weigh what else is known
+                    scores = weigh(scores, [told(candidates[place]) for place in live])
+                scored = dict(zip(live, scores, strict=True))
+                best, why = max(scored, key=lambda place: scored[place]), "highest score"
+                for place, score in scored.items():
+                    candidates[place] = candidates[place].model_copy(update={"score": score})
         seen = context(state, kind, tokens=cut)
         run.choose(kind, by=critic.name, context=seen, candidates=candidates, chosen=best, why=why)
-        return None if best is None else offered[best].state
+        return None if best is None else live[best]
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-        """The complete answer if the state holds one, otherwise a forced one; for rankings, a last retrieval."""
+        """The complete answer if the state holds one, otherwise a forced one; for rankings, a last retrieval.
+
+        A forced answer is one more call (section 2.2, termination). The last step is the answer if its reply is empty,
+        or if the prompt is too long even without documents.
+        """
         if self.ranks:
             return await ranking(self, state, run, temperature=temperature)
-        if complete := self.complete(state):
-            return answer_of(self, state, complete, run)
-        return await forced(self, state, run, temperature=temperature)
+        text = self.complete(state)
+        if not text:
+            sampling = Sampling(temperature=temperature, max_tokens=self.max_tokens)
+            try:
+                text = await _ask(self, self.last_call, state, run, sampling)
+            except ContextLengthExceeded as error:
+                if not state.rationales:
+                    raise
+                run.note("context full", step=self.last_call, why=str(error), kept="the last step")
+                return so_far(self, state, run)
+            if not text.strip():
+                run.note("answer empty", kept="the last step")
+                return so_far(self, state, run)
+        return answer_of(self, state, text, run)
 
     def sizes(self) -> Sequence[CRPlanner]:
         """More candidates for each choice, then more steps."""
@@ -201,19 +233,9 @@ class CRPlanner(Settings):
         return self.answer == "ranking"
 
     @property
-    def offered(self) -> int:
-        """The number of documents offered for each choice."""
-        return self.documents or self.candidates
-
-    @property
     def answer_form(self) -> AnswerForm:
         """The form of a step's complete answer; for rankings it is a query."""
         return QUERY if self.ranks else self.form
-
-    @property
-    def longest_step(self) -> int:
-        """Maximum tokens of a rationale. If the form is a program, the last rationale holds it."""
-        return max(self.step_tokens, self.max_tokens) if self.answer_form.draft_is_query else self.step_tokens
 
     @cached_property
     def judges(self) -> Critics:
@@ -228,59 +250,25 @@ class CRPlanner(Settings):
     def prompt(self, name: Literal["reason", "query", "answer", "documents", "search"], state: State) -> str:
         """One of the templates, filled for a state."""
         kind = task_kind(self.form, ranking=self.ranks)
-        if name == "documents":
-            passages = fence(state.passages, tokens=self.passage_tokens)
-            return render(self.prompts.documents, passages=passages, question=state.question, form=ending(self.form))
-        if name == "query":
-            return render(
-                self.prompts.query,
-                question=state.question,
-                step=state.rationales[-1] if state.rationales else "",
-                asked="\n".join(state.queries),
-                guide=self.prompts.guide(kind),
-            )
-        seen = {
-            "task": self.prompts.task(kind),
-            "question": state.question,
-            "history": history(state, tokens=self.passage_tokens, goals=name != "reason"),
-        }
-        if name == "reason":
-            return render(self.prompts.reason, **seen, last=last_step(self.form, ranking=self.ranks))
-        if name == "search":
-            return render(self.prompts.search, **seen)
-        return render(self.prompts.answer, **seen, form=ending(self.form))
+        return render(
+            getattr(self.prompts, name),
+            task=getattr(self.prompts, kind),
+            guide=getattr(self.prompts, f"{kind}_query"),
+            question=state.question,
+            history=history(state, tokens=self.passage_tokens, goals=name != "reason"),
+            passages=fence(state.passages, tokens=self.passage_tokens),
+            step="".join(state.rationales[-1:]),
+            asked="\n".join(state.queries),
+            last=last_step(self.form, ranking=self.ranks),
+            form=ending(self.form),
+        )
 
 
-@dataclass(frozen=True)
-class Option:
-    """A candidate action and the state that it leads to; no state if the candidate is discarded.
-
-    repeats: an earlier candidate with the same text, which is used in its place.
-    """
+class Option(NamedTuple):
+    """A candidate action and the state that it leads to; no state if the candidate is discarded."""
 
     candidate: Candidate
     state: State | None = None
-    repeats: Option | None = None
-
-
-async def options(planner: CRPlanner, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
-    """All options of the state. Sub-goals in `without` are discarded."""
-    match state.goal:
-        case None:
-            return _goals(planner, state, without)
-        case "REASON":
-            prompt = planner.prompt("reason", state)
-            replies = await _sample(planner, prompt, "reason", planner.longest_step, run, stop=(END,))
-            steps = [read_step(reply.text, planner.answer_form) for reply in replies]
-            return _distinct(replies, steps, state, "RATIONALE", before=state.rationales)
-        case "GENQUERY":
-            replies = await _sample(planner, planner.prompt("query", state), "query", planner.query_tokens, run)
-            queries = [clean_query(reply.text, fallback="") for reply in replies]
-            offered = _distinct(replies, queries, state, "QUERY", before=state.queries)
-            is_usable = any(option.state is not None for option in offered)
-            return offered if is_usable else [*offered, *_fallback(state, run)]
-        case "RETRIEVE":
-            return await _documents(planner, state, run)
 
 
 def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[Option]:
@@ -298,10 +286,10 @@ def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[O
 
 def _fallback(state: State, run: Run) -> list[Option]:
     """The last rationale as the query, or else the question, unless it was asked before."""
-    asked = {key(query) for query in state.queries}
+    asked = set(map(alike, state.queries))
     for text in (*state.rationales[-1:], state.question):
         query = clip(" ".join(text.split()), _FALLBACK)
-        if query and key(query) not in asked:
+        if query and alike(query) not in asked:
             run.note("query fell back", query=query, why="the generator wrote no usable one")
             candidate = Candidate(text=query, data={"fallback": True})
             return [Option(candidate, state.after(Observation("QUERY", query)))]
@@ -316,12 +304,13 @@ async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]
     if planner.retriever is None:
         return []
     read = {passage.id for passage in state.passages}
-    k = max(planner.offered + len(read), planner.ranked if planner.ranks else 1)
+    most = planner.documents or planner.candidates
+    k = max(most + len(read), planner.ranked if planner.ranks else 1)
     offered: list[Option] = []
     fresh = 0
     for passage in await find(run, planner.retriever, search_query(state), k=k):
         why = "it was read before" if passage.id in read else None
-        if why is None and fresh == planner.offered:
+        if why is None and fresh == most:
             break
         fresh += why is None
         text = shown_document(state, passage, tokens=planner.passage_tokens)
@@ -352,18 +341,18 @@ def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
 
 def told(candidate: Candidate) -> dict[str, JsonValue]:
     """What is known of a candidate besides its text, for critics, in solving and in training."""
-    logprob = candidate.logprob
-    return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
+    return candidate.data if candidate.logprob is None else {"logprob": candidate.logprob, **candidate.data}
 
 
 async def _sample(
-    planner: CRPlanner, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
+    planner: CRPlanner, state: State, run: Run, name: Literal["reason", "query"], most: int, stop: tuple[str, ...] = ()
 ) -> list[Reply]:
     """Sample all candidates in one call; none if the prompt is too long for the model."""
     sampling = Sampling(
         n=planner.candidates, temperature=planner.temperature, max_tokens=most, stop=stop, logprobs=True
     )
     try:
+        prompt = planner.prompt(name, state)
         return await run.generate(planner.model, prompt, name=name, sampling=sampling, logprobs="welcome")
     except ContextLengthExceeded as error:
         run.note("context full", step=name, why=str(error))
@@ -377,27 +366,20 @@ def _distinct(
 
     texts: what was read in each reply. stage: the observation that it makes. before: what was said before.
     """
-    earlier = {key(text) for text in before}
-    distinct: dict[str, Option] = {}
+    earlier, distinct = set(map(alike, before)), set[str]()
     offered = []
     for reply, text in zip(replies, texts, strict=True):
         why = None
         if not text:
             why = "it says nothing"
-        elif key(text) in earlier:
+        elif alike(text) in earlier:
             why = "it repeats what was said before"
-        elif key(text) in distinct:
+        elif alike(text) in distinct:
             why = "another candidate says the same"
-        candidate = Candidate(
-            text=text or reply.text,
-            logprob=reply.mean_logprob,
-            discarded=why,
-            data={"finish_reason": reply.finish_reason},
-        )
-        option = Option(candidate, None if why else state.after(Observation(stage, text)), distinct.get(key(text)))
-        if option.state is not None:
-            distinct[key(text)] = option
-        offered.append(option)
+        distinct.add(alike(text))
+        known: dict[str, JsonValue] = {"finish_reason": reply.finish_reason}
+        candidate = Candidate(text=text or reply.text, logprob=reply.mean_logprob, discarded=why, data=known)
+        offered.append(Option(candidate, None if why else state.after(Observation(stage, text))))
     return offered
 
 
@@ -490,12 +472,8 @@ def _settled(statement: str, form: AnswerForm) -> bool:
 
 
 def _is_program(body: str, form: AnswerForm) -> bool:
-    if len(body) > _LONGEST:
-        return False
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            tree = ast.parse(body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parsed(body) if len(body) <= _LONGEST else None
+    if tree is None:
         return False
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if any(all(map(_does_nothing, function.body)) for function in functions) or _lacking(tree):
@@ -534,25 +512,6 @@ def _made(node: ast.AST) -> Iterator[str]:
     else:
         names = [getattr(node, field, None) for field in ("name", "rest")]  # functions, classes, handlers, patterns
         yield from (name for name in names if isinstance(name, str))
-
-
-async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-    """Conclude with one more call (section 2.2, termination).
-
-    The last step is the answer if the reply is empty, or if the prompt is too long even without documents.
-    """
-    sampling = Sampling(temperature=temperature, max_tokens=planner.max_tokens)
-    try:
-        text = await _ask(planner, planner.last_call, state, run, sampling)
-    except ContextLengthExceeded as error:
-        if not state.rationales:
-            raise
-        run.note("context full", step=planner.last_call, why=str(error), kept="the last step")
-        return so_far(planner, state, run)
-    if not text.strip():
-        run.note("answer empty", kept="the last step")
-        return so_far(planner, state, run)
-    return answer_of(planner, state, text, run)
 
 
 async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
@@ -638,19 +597,6 @@ def thoughts(state: State) -> tuple[Thought, ...]:
 
 LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
 """Sizes: candidates per choice, and observations. Six observations are one of each sub-goal with its execution."""
-
-
-async def _scores(
-    critic: Critic, pairs: Sequence[Pair], candidates: Sequence[Candidate], run: Run
-) -> list[float] | None:
-    """The critic's scores, weighed where it was trained to do so; None if the context is too long for it."""
-    try:
-        scores = await run.score(critic, pairs)
-    except ContextLengthExceeded as error:
-        run.note("context full", step=critic.name, why=str(error))
-        return None
-    weigh = getattr(critic, "weigh", None)
-    return scores if weigh is None else weigh(scores, [told(each) for each in candidates])
 
 
 METHOD = CRPlanner

@@ -8,7 +8,7 @@ from typing import Literal
 
 from reground.core.answers import AnswerForm
 from reground.methods.shared.prompts import QUOTED, Templates, cite
-from reground.methods.shared.steps import split_answer, squeezed
+from reground.methods.shared.steps import split_answer
 
 END = "[END]"
 """Ends a step; generation stops there."""
@@ -48,42 +48,31 @@ class Prompts(Templates):
         "Write the search query that finds the documents asked for. Write only the query, on one line."
     )
     qa: str = (
-        "Answer the question in single steps: say what is asked, find out each fact that it takes, put "
-        "the facts together, "
-        "and conclude."
+        "Answer the question in single steps: say what is asked, find out each fact that it takes, put the facts "
+        "together, and conclude."
     )
     maths: str = (
-        "Solve the problem in single steps: say in plain words what is asked, name the theorem or the "
-        "formula that applies, "
-        "work it out, and conclude."
+        "Solve the problem in single steps: say in plain words what is asked, name the theorem or the formula that "
+        "applies, work it out, and conclude."
     )
     code: str = (
         "Solve the programming problem in single steps: say in plain words what is asked, think of a solution in plain "
-        "words, write it as pseudo-code in plain text, and only then write the program. The standard "
-        "library is allowed."
+        "words, write it as pseudo-code in plain text, and only then write the program. The standard library is "
+        "allowed."
     )
     retrieval: str = (
-        "Find the documents that help with the question, in single steps: say in plain words what is "
-        "asked, what knowledge "
-        "explains it, and what a helpful document would be about."
+        "Find the documents that help with the question, in single steps: say in plain words what is asked, what "
+        "knowledge explains it, and what a helpful document would be about."
     )
     qa_query: str = "Use the names and the words that such a document would use."
     maths_query: str = (
         "Make it general: name the theorem, the method or the topic, without the numbers and names of the problem."
     )
     code_query: str = (
-        "Make it general: name the algorithm, the data structure or the topic, "
-        "without the numbers and names of the problem."
+        "Make it general: name the algorithm, the data structure or the topic, without the numbers and names of the "
+        "problem."
     )
     retrieval_query: str = "Use the technical words that a helpful document would use, not those of the question."
-
-    def task(self, kind: TaskKind) -> str:
-        """How to work on a task of this kind."""
-        return str(getattr(self, kind))
-
-    def guide(self, kind: TaskKind) -> str:
-        """How a good query looks for a task of this kind."""
-        return str(getattr(self, f"{kind}_query"))
 
 
 def task_kind(form: AnswerForm, *, ranking: bool) -> TaskKind:
@@ -123,8 +112,3 @@ def _later(text: str, answer: int) -> int:
         if fences % 2 == 0:
             return seen
     return len(text)
-
-
-def key(text: str) -> str:
-    """The text without differences of case and white space, to find repeated ones."""
-    return squeezed(text).casefold()

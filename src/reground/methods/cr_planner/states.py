@@ -99,23 +99,8 @@ def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "usef
     ordered = (usual, *(goal for goal in GOALS if goal != usual))
     if mask == "paper":
         return ordered
-    useful = {
-        "REASON": True,
-        "GENQUERY": state.stage != "QUERY" and left >= 4,
-        "RETRIEVE": state.waiting,
-    }
+    useful = {"REASON": True, "GENQUERY": state.stage != "QUERY" and left >= 4, "RETRIEVE": state.waiting}
     return tuple(goal for goal in ordered if useful[goal])
-
-
-def onward(state: State, following: State | None, barren: frozenset[Goal]) -> tuple[State, frozenset[Goal]]:
-    """The state where planning continues, and the sub-goals that failed there.
-
-    following: the chosen state; None if no execution of the state's sub-goal is possible, because all candidates
-    repeat earlier steps. Planning then returns to the choice of the sub-goal and chooses another.
-    """
-    if following is None and state.goal is not None:
-        return State(state.question, state.observations[:-1]), barren | {state.goal}
-    return following or state, barren if state.goal is None else frozenset()
 
 
 def history(state: State, *, tokens: int, goals: bool = True) -> str:

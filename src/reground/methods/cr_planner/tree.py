@@ -13,6 +13,7 @@ from reground.core.answers import Answer
 from reground.core.run import Run
 from reground.methods.cr_planner import CRPlanner, told
 from reground.methods.cr_planner.states import Observation, State
+from reground.methods.shared.steps import alike
 from reground.treesearch.mcts import Child
 from reground.treesearch.tree import Path, address
 
@@ -45,11 +46,12 @@ class PlannerProblem:
         """The legal sub-goals, or the candidates for the execution of one; empty for a terminal state."""
         with self.run.span(f"expand {address(path)}") as span:
             offered = await self.planner.expand(state, span)
-        children = [(option.repeats or option, option.candidate) for option in offered]
+        states = {alike(candidate.text): following for candidate, following in offered if following is not None}
+        children = [(candidate, states.get(alike(candidate.text))) for candidate, _ in offered]
         return [
-            Child(state=first.state, label=first.state.stage, key=first.candidate.text, data=told(candidate))
-            for first, candidate in children
-            if first.state is not None
+            Child(state=following, label=following.stage, key=alike(candidate.text), data=told(candidate))
+            for candidate, following in children
+            if following is not None
         ]
 
     async def simulate(self, state: State, path: Path, visit: int, /) -> float:

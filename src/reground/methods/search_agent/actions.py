@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from reground.core.citations import unbracketed
 from reground.core.errors import ParseError
 from reground.core.language import Grammar
 from reground.core.untrusted import clip
+from reground.methods.shared.steps import parsed
 
 END = "# [END]"
 
@@ -386,12 +386,8 @@ def _balanced(text: str) -> str:
 
 def _calls(source: str) -> Iterator[ast.Call]:
     """The calls of known names that are statements or are assigned."""
-    try:
-        with warnings.catch_warnings(action="ignore"):  # about "\d" in a string; here it does no harm
-            module = ast.parse(source.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return
-    for statement in module.body:
+    module = parsed(source.strip())
+    for statement in module.body if module else ():
         value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
         if isinstance(value, ast.Call) and _name(value) in _CALLED:
             yield value

@@ -37,11 +37,6 @@ class Evidence:
     _numbers: dict[str, int] = field(default_factory=dict)
     _unknown: set[int] = field(default_factory=set)
 
-    def copy(self) -> Evidence:
-        """The same evidence, to which more can be added apart from this one."""
-        cuts, numbers, unknown = dict(self._cuts), dict(self._numbers), set(self._unknown)
-        return Evidence([*self.passages], [*self.held], cuts, numbers, unknown)
-
     def add(self, found: Iterable[Passage]) -> list[int]:
         """Number the passages; known ones keep their number. Returns their markers, each once."""
         markers = []

@@ -1,19 +1,28 @@
-"""What a reply makes of a text: another text, no change, nothing that is left of it, or an accident."""
+"""Revision of a text with evidence: the calls that RAT and RaR share, and what a reply makes of the text.
+
+It makes another text, no change, nothing that is left of it, or an accident.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from reground.core.answers import AnswerForm
+from reground.core.answers import Answer, AnswerForm, Thought
 from reground.core.code_blocks import code_blocks
-from reground.core.language import Reply
+from reground.core.language import LEAST_REPLY, Reply, tokens_of
 from reground.core.run import Run
+from reground.methods.shared.evidence import Evidence
+from reground.methods.shared.prompts import cite, render
+from reground.methods.shared.settings import Retrieving
 from reground.methods.shared.steps import join_steps, split_answer, split_steps, squeezed
 from reground.text.alignment import ALIKE, content, similarity, with_lost_steps
 from reground.text.echoes import unlooped, without_echo
 from reground.text.excerpts import terms
 from reground.text.layout import TEXT_WORDS, is_code, names_itself
+from reground.text.queries import clean_query
 
 _UNCHANGED = re.compile(
     r"\A\W*+(?:no|none|kein\w*+|nicht\w*+|aucune?|sin|无需?|不需?要?|没有?)\W*+(?:\w++\W++){0,2}?"
@@ -35,6 +44,82 @@ _SHORT = 3
 """Letters of words that are the same in many texts of a language: "and", "und", "les"."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Revising(Retrieving):
+    """Settings of a method that revises a draft with retrieved evidence.
+
+    k: passages per query; the papers show one at a time, which keeps prompts short.
+    max_tokens: maximum tokens of a draft, a revision or an answer. query_tokens: maximum tokens of a query.
+    """
+
+    k: int = 1
+    query_tokens: int = 64
+
+
+C = TypeVar("C", bound=Revising)
+
+
+class Solving(Generic[C]):
+    """One question: its evidence, and the markers of the passages that revisions have read."""
+
+    def __init__(self, config: C, question: str, run: Run) -> None:
+        self.config, self.question, self.run = config, question, run
+        self.evidence = Evidence()
+        self.read: list[int] = []
+
+    async def write(
+        self, prompt: str, run: Run, *, name: str, least: int = LEAST_REPLY, tokens: int | None = None
+    ) -> Reply:
+        """A reply. least: the fewest tokens that are of use. tokens: the most; `max_tokens` by default."""
+        sampling = self.config.sampling(tokens)
+        (reply,) = await run.generate(self.config.model, prompt, name=name, sampling=sampling, least=least)
+        return reply
+
+    async def query(self, template: str, run: Run, source: str, **values: str) -> str:
+        """ToQuery: a call of the model; for code the draft itself is the query (RAT, appendix B)."""
+        if self.config.form.draft_is_query:
+            return source
+        prompt = render(template, question=self.question, **values)
+        reply = await self.write(prompt, run, name="query", tokens=self.config.query_tokens)
+        return clean_query(reply.text, fallback=source)
+
+    async def revised(
+        self,
+        template: str,
+        before: str,
+        markers: Sequence[int],
+        run: Run,
+        /,
+        *,
+        name: str,
+        uses: int = 1,
+        known: str = "",
+        gone: Collection[str] = (),
+        **values: str,
+    ) -> str | None:
+        """What the text before becomes; None where it stays because the reply is of no use.
+
+        uses: as in `Evidence.fill`. known: more text whose markers the revision may use. gone: as in `accepted`.
+        values: the template's places beside question, passages and cite.
+        """
+        form, size = self.config.form, tokens_of(before)
+        values |= {"question": self.question, "cite": cite(form)}
+        tokens = self.config.passage_tokens
+        prompt = self.evidence.fill(template, values, markers, run, tokens=tokens, uses=uses, reply=size)
+        shown = self.evidence.held
+        reply = await self.write(prompt, run, name=name, least=size)
+        text = accepted(reply, run, form, template=template, before=before, gone=gone)
+        if text is None:
+            return None
+        self.read += [marker for marker in shown if marker not in self.read]
+        markers_before = self.evidence.cited(f"{known}\n{before}", form)
+        return self.evidence.checked(text, run, form, known=[*shown, *markers_before])
+
+    def answer(self, text: str, steps: Sequence[Thought]) -> Answer:
+        """The text as an answer, proposed."""
+        return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.read, steps=steps))
+
+
 def accepted(
     reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str, gone: Collection[str] = ()
 ) -> str | None:
@@ -48,7 +133,10 @@ def accepted(
     """
     whole = readable(reply, form)
     text, behind = without_echo(whole, template, before)
-    text = _unfenced(text, before) if form.draft_is_query else _without_remarks(text, before, form)
+    if not form.draft_is_query:
+        text = _without_remarks(text, before, form)
+    elif before.strip() and not code_blocks(before):  # the code before stands in no fence
+        text = "\n\n".join(body.strip("\n") for _, body in code_blocks(text)) or text
     cut = reply.finish_reason == "length" and not behind and whole == reply.text.strip()
     if _deletes(text) or not text:
         word = DELETED if text else ""
@@ -111,7 +199,8 @@ def is_remark(text: str, before: str, form: AnswerForm) -> bool:
         return False
     if _SOURCES.match(text) and not _SOURCES.match(before):
         return set(_DIGITS.findall(_MARKER.sub("", text))) <= set(_DIGITS.findall(before))
-    if not names_itself(_LABEL.sub("", text)) or _is_layout(text, before):
+    labelled = _LABEL.match(text) and _LABEL.match(before)  # such as "STEP 3:"
+    if labelled or not names_itself(_LABEL.sub("", text)):
         return False
     own = content(split_answer(before, form)[0]).keys()
     words = [word for word in terms(_MARKER.sub("", text)) if word not in _ABOUT - own]
@@ -119,11 +208,6 @@ def is_remark(text: str, before: str, form: AnswerForm) -> bool:
     names = {name for name in _NAME.findall(text) if name not in TEXT_WORDS and name not in before}
     numbers = set(_DIGITS.findall(" ".join(words))) - set(_DIGITS.findall(before))
     return not names and not numbers and similarity(" ".join(long), before) < ALIKE
-
-
-def _is_layout(text: str, before: str) -> bool:
-    """Whether both begin with a label such as "STEP 3:"."""
-    return _LABEL.match(text) is not None and _LABEL.match(before) is not None
 
 
 def _states(text: str, before: str, form: AnswerForm) -> bool:
@@ -135,12 +219,6 @@ def _states(text: str, before: str, form: AnswerForm) -> bool:
         return answer != "" and len(text.split()) <= 2
     known = answer in before or answer.casefold() in {"yes", "no"}
     return known or any(map(str.isupper, answer)) or any(map(str.isdigit, answer))
-
-
-def _unfenced(text: str, before: str) -> str:
-    """The code in a reply that puts it into a fence, where the code before stands in none."""
-    blocks = [] if code_blocks(before) or not before.strip() else code_blocks(text)
-    return "\n\n".join(body.strip("\n") for _, body in blocks) or text
 
 
 def _without_remarks(text: str, before: str, form: AnswerForm) -> str:
