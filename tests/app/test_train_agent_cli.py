@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("transformers", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run

@@ -11,7 +11,7 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from reground.models import hf
-from tests.training.test_weights import adapted
+from tests.training.test_weights import tuned
 from tests.training.tiny import tiny_gguf, tiny_llama
 
 
@@ -44,7 +44,7 @@ def test_damaged_weights_are_named_in_one_line(file: str, tmp_path: Path, capfd)
 
 def test_an_adapter_alone_is_a_gguf_file(tmp_path: Path, capfd) -> None:
     file = tiny_gguf(tmp_path / "tiny.gguf")
-    folder = adapted(file, tmp_path / "adapter")
+    folder = tuned(file, tmp_path / "adapter")
     out = tmp_path / "adapter.gguf"
     assert run(["train", "export", str(folder), "--adapter", "--out", str(out), "--like", str(file)]) == 0
     assert capfd.readouterr().out.strip() == str(out)

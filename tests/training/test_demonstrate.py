@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra [train]")
-pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("transformers", reason="needs the extra [train]")
 pytest.importorskip("datasets", reason="needs the extra [train]")
 
 import torch

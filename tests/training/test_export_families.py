@@ -17,7 +17,7 @@ from reground.models import gguf, hf
 from reground.models.options import ModelOptions
 from reground.training.export import export_adapter, export_gguf
 from tests.models import sampling, says
-from tests.training.test_weights import adapted
+from tests.training.test_weights import tuned
 from tests.training.tiny import tiny_llama
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -112,11 +112,11 @@ async def test_llama_cpp_reads_an_exported_file_as_transformers_reads_the_folder
 async def test_llama_cpp_reads_an_exported_adapter_as_transformers_does(kind: str, tmp_path: Path) -> None:
     folder, like = made(tmp_path, kind, **FAMILIES[kind])
     export_gguf(str(folder), tmp_path / "base.gguf", like=like, precision="f16")
-    tuned, out = adapted(folder, tmp_path / "adapter"), tmp_path / "adapter.gguf"
-    export_adapter(tuned, out, like=like)
+    adapter, out = tuned(folder, tmp_path / "adapter"), tmp_path / "adapter.gguf"
+    export_adapter(adapter, out, like=like)
     said, found = await in_llama_cpp(tmp_path / "base.gguf", "abcdef", out)
     assert said
-    assert found == pytest.approx(in_transformers(*hf.load_weights(str(tuned)), "abcdef", said), abs=0.05)
+    assert found == pytest.approx(in_transformers(*hf.load_weights(str(adapter)), "abcdef", said), abs=0.05)
 
 
 @pytest.mark.parametrize("architecture", ["gemma2", "starcoder2", "unheard-of"])

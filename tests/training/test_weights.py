@@ -15,7 +15,7 @@ import torch
 from reground.core.errors import ConfigurationError
 from reground.models import hf
 from reground.training.export import export_adapter, export_folder, export_gguf
-from reground.training.weights import load_base, lora, merged, save, train_upper
+from reground.training.weights import adapted, load_base, merged, save, train_upper
 from tests.training.tiny import tiny_gguf, tiny_llama, tiny_t5
 
 
@@ -47,19 +47,17 @@ def test_a_folder_that_has_a_head_for_scores_keeps_it(folder: Path, tmp_path: Pa
 
 
 def test_an_adapter_names_its_base_and_is_merged(folder: Path, tmp_path: Path) -> None:
-    from peft import get_peft_model
-
     model, tokenizer = load_base(str(folder), frozen=True)
-    adapted = get_peft_model(model, lora(4))
+    changed = adapted(model, 4)
     torch.manual_seed(0)
     with torch.no_grad():
-        for name, values in adapted.named_parameters():
+        for name, values in changed.named_parameters():
             if "lora_B" in name:
                 values.normal_(std=0.5)
-    adapted.eval()
+    changed.eval()
     inputs = encoded(tokenizer, "a b c d")
-    before = adapted(**inputs).logits
-    save(adapted, tokenizer, tmp_path / "adapter", base=str(folder))
+    before = changed(**inputs).logits
+    save(changed, tokenizer, tmp_path / "adapter", base=str(folder))
     named = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
     assert named == str(folder.resolve())
     whole, _ = merged(str(tmp_path / "adapter"))
@@ -69,24 +67,22 @@ def test_an_adapter_names_its_base_and_is_merged(folder: Path, tmp_path: Path) -
     assert torch.allclose(again(**inputs).logits, before, atol=1e-4)
 
 
-def adapted(file: Path, place: Path, *, rank: int = 2) -> Path:
+def tuned(file: Path, place: Path, *, rank: int = 2) -> Path:
     """A LoRA adapter of a base, with random numbers in place of its zeros."""
-    from peft import get_peft_model
-
     torch.manual_seed(3)
     model, tokenizer = load_base(str(file), frozen=True)
-    tuned = get_peft_model(model, lora(rank))
+    changed = adapted(model, rank)
     with torch.no_grad():
-        for name, values in tuned.named_parameters():
+        for name, values in changed.named_parameters():
             if "lora_B" in name:
                 values.normal_(0, 0.5)
-    save(tuned, tokenizer, place, base=str(file))
+    save(changed, tokenizer, place, base=str(file))
     return place
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     file = tiny_gguf(tmp_path / "tiny.gguf")
-    folder = adapted(file, tmp_path / "adapter")
+    folder = tuned(file, tmp_path / "adapter")
     with pytest.raises(ConfigurationError, match="is not an adapter of"):
         export_adapter(folder, tmp_path / "out.gguf", like=tiny_gguf(tmp_path / "wide.gguf", width=128))
     assert not (tmp_path / "out.gguf").exists()

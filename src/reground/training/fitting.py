@@ -11,7 +11,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +119,27 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
         "save_total_limit": 2,  # the older one stays until the newer one is marked as whole
         "disable_tqdm": True,
         "report_to": "none",
+    }
+
+
+def checkpointing() -> dict[str, Any]:
+    """More arguments for a language model on a GPU: activations are computed again, and take less memory."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {}
+    return {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+
+
+def padded(rows: Sequence[Sequence[int]], padding: int) -> dict[str, Any]:
+    """Token ids as a batch for a model, padded behind their ends."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    ids, mask = ([torch.tensor(row) for row in each] for each in (rows, [[1] * len(row) for row in rows]))
+    return {
+        "input_ids": pad_sequence(ids, batch_first=True, padding_value=padding),
+        "attention_mask": pad_sequence(mask, batch_first=True),
     }
 
 

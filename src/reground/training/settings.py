@@ -20,24 +20,40 @@ FILE = {"file": True}
 FREE = frozenset({"checkpoint_every", "threads"})
 """Settings that a fit may go on with another value of: they do not change what is computed."""
 
+_ABOVE_0 = {
+    "epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every", "iterations", "episodes",
+    "replies", "prompt_tokens", "reply_tokens", "sample_batch", "temperature", "target", "clip", "max_norm",
+    "collapse_kl", "collapse_invalid", "collapse_length", "validate_every",
+}  # fmt: skip
+_AT_LEAST = {"lora_rank": 0, "beta": 0, "value_coefficient": 0, "min_visits": 1}
+_SHARES = {"warmup", "gamma", "lam", "complete", "unanswerable"}
+_SHARES_BELOW_1 = {"copies", "held_out"}
 
-def _check_positive(settings: object, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not (math.isfinite(value) and value > 0):
-            raise ConfigurationError(f"{name} must be above 0, not {value}")
+
+class Checked:
+    """Settings whose numbers are checked by their names when they are made. Raises ConfigurationError."""
+
+    def __post_init__(self) -> None:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        for name, value in values.items():
+            if name in _ABOVE_0 and value is not None and not (math.isfinite(value) and value > 0):
+                raise ConfigurationError(f"{name} must be above 0, not {value}")
+            if name in _AT_LEAST and not value >= _AT_LEAST[name]:
+                raise ConfigurationError(f"{name} must be at least {_AT_LEAST[name]}, not {value}")
+            if name in _SHARES and not 0 <= value <= 1:
+                raise ConfigurationError(f"{name} is a share between 0 and 1, not {value}")
+            if name in _SHARES_BELOW_1 and not 0 <= value < 1:
+                raise ConfigurationError(f"{name} is a share from 0 to below 1, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class Training(Checked):
     """The settings that every training has."""
 
     seed: int = 0
     """Seeds the questions or rows that are drawn, their order, the samples and new weights."""
-
     threads: int | None = field(default=None, metadata={"min": 1})
     """Processor threads; all by default. Results can differ in the last digits between numbers of threads."""
-
     precision: Dtype = "auto"
     """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
     gains from bfloat16 too. Weights that are trained stay in float32."""
@@ -58,34 +74,20 @@ class Fitting(Training):
 
     epochs: float = field(default=2.0, metadata={"min": 0})
     """Passes over the data."""
-
     learning_rate: float = field(default=5e-5, metadata={"min": 0})
     """The highest learning rate; it rises over the warm-up and then falls linearly to zero."""
-
     batch: int = field(default=8, metadata={"min": 1})
     """Rows that are computed together on one device."""
-
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
-
     max_length: int = field(default=2048, metadata={"min": 16})
     """The most tokens of a row; what is longer loses the beginning of its prompt, or is left out."""
-
     accumulate: int = field(default=1, metadata={"min": 1})
     """Batches whose gradients are added up before a step: small batches of long rows need less memory."""
-
     warmup: float = field(default=0.1, metadata={"min": 0, **FILE})
     """The share of the steps over which the learning rate rises."""
-
     checkpoint_every: int = field(default=50, metadata={"min": 1, **FILE})
     """Steps between checkpoints."""
-
-    def __post_init__(self) -> None:
-        _check_positive(self, "epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every")
-        if self.lora_rank < 0:
-            raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
-        if not 0 <= self.warmup <= 1:
-            raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
 
 
 def part_of(options: object, kind: type[Any]) -> Any:
@@ -115,35 +117,25 @@ class CriticFit(Fitting):
     engine: Engine = "encoder"
     """encoder is a cross-encoder, small enough for a processor; embedder compares context and candidate by their
     vectors, and needs the fewest pairs; lm is a language model with a score head, as in the paper."""
-
     base: str = ""
     """The weights to begin with: a hub's name or a folder, minilm by default; for lm as in hf/, smollm2 by default."""
-
     models: Literal["each", "shared"] = "each"
     """each fits one model for each kind of choice, shared one for all."""
-
     kinds: str = field(default=",".join(KINDS), metadata=FILE)
     """The kinds of choice to fit critics for, separated by commas."""
-
     margin: bool = field(default=False, metadata=FILE)
     """Ask for scores that differ by the pairs' margins."""
-
     text_only: bool = field(default=False, metadata=FILE)
     """Let the text's score decide alone. Otherwise it is weighed against what else is known: the search's score and
     rank of a document, the log-probability of a query or a rationale, the place of a sub-goal."""
-
     epochs: float = 1.0
-
     learning_rate: float = 0.0
     """The highest learning rate; 0 is 1e-4 for lm, 5e-5 for the others."""
-
     batch: int = field(default=0, metadata={"min": 0})
     """Pairs that are computed together; 0 is 8 for lm, 16 for the others."""
-
     max_length: int = field(default=0, metadata={"min": 0})
     """The most tokens of a text, context and candidate together, or each for an embedder; 0 is 512 for lm, 256 for the
     others."""
-
     lora_rank: int = field(default=-1, metadata={"min": -1})
     """The rank of lm's LoRA matrices; 0 trains all weights, -1 is 16 for lm."""
 
@@ -165,102 +157,74 @@ class CriticFit(Fitting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairSettings:
+class PairSettings(Checked):
     """Which pairs of siblings are kept."""
 
     min_visits: int = field(default=2, metadata={"min": 1, **FILE})
     """The fewest simulations through each of the two. The mean of one is mostly noise."""
-
     min_margin: float = field(default=0.0, metadata={"min": 0, **FILE})
     """The smallest difference of their mean rewards. Equal means never make a pair."""
-
     held_out: float = field(default=0.2, metadata={"min": 0, **FILE})
     """The share of the questions whose pairs measure the critics and are not trained on."""
-
     gold_documents: bool = False
     """Also put a gold passage above a sibling that is none, where the task knows the gold passages."""
-
     seed: int = 0
     """Draws the held-out questions."""
 
-    def __post_init__(self) -> None:
-        if self.min_visits < 1:
-            raise ConfigurationError(f"min_visits must be at least 1, not {self.min_visits}")
-        if not 0 <= self.held_out < 1:
-            raise ConfigurationError(f"held_out is a share from 0 to below 1, not {self.held_out}")
-
 
 @dataclass(frozen=True, kw_only=True)
-class AgentLessons:
+class AgentLessons(Checked):
     """How an oracle shows the Search Agent what to do."""
 
     max_searches: int = field(default=3, metadata={"min": 1, **FILE})
     """Searches a question, at most."""
-
     k: int = field(default=3, metadata={"min": 1, **FILE})
     """Results of a search."""
-
     snippet_tokens: int = field(default=160, metadata={"min": 16, **FILE})
     """The most tokens of a result."""
-
     complete: float = field(default=0.0, metadata={"min": 0, **FILE})
     """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
-
     seed: int = 0
     """Draws the questions and what is done with each."""
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.complete <= 1:
-            raise ConfigurationError(f"complete is a share between 0 and 1, not {self.complete}")
-
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderLessons:
+class ReaderLessons(Checked):
     """How an oracle shows a reader what to say."""
 
     repeats: int = field(default=1, metadata={"min": 1})
     """How often each question is asked, each time with another draw."""
-
     unanswerable: float = field(default=0.25, metadata={"min": 0, **FILE})
     """The share of questions whose gold passages are hidden, so that the model learns to say so."""
-
     complete: float = field(default=0.0, metadata={"min": 0, **FILE})
     """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
-
     most_passages: int = field(default=4, metadata={"min": 2, **FILE})
     """Passages in a search, at most; from 2 on, drawn for each question."""
-
     passage_tokens: int = field(default=300, metadata={"min": 16, **FILE})
     """The most tokens of a passage, as in the preset grounded+reader."""
-
     seed: int = 0
     """Draws the questions and what is done with each."""
 
     def __post_init__(self) -> None:
-        if min(self.unanswerable, self.complete) < 0 or self.unanswerable + self.complete > 1:
+        super().__post_init__()
+        if self.unanswerable + self.complete > 1:
             raise ConfigurationError(
                 f"unanswerable and complete are shares of the same questions: {self.unanswerable} and {self.complete} "
-                "must be 0 or more, and together at most 1"
+                "must be together at most 1"
             )
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarmUp:
+class WarmUp(Checked):
     """Which rewritings a warm-up keeps."""
 
     proof: Literal["answer", "passages", "either"] = "either"
     """What shows that a rewriting is good: answer (the final answer was right, as in the paper), passages (what was
     read holds the answer), or either."""
-
     copies: float = field(default=0.3, metadata=FILE)
     """The largest share of questions that are their own rewriting."""
-
     seed: int = 0
     """Draws which copies are kept, and the order of the rows."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.copies < 1:
-            raise ConfigurationError(f"copies is a share from 0 to below 1, not {self.copies}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,99 +233,62 @@ class Optimising(Training):
 
     iterations: int = field(default=50, metadata={"min": 1})
     """Rounds of sampling and improving; 50 in the official configuration."""
-
     episodes: int = field(default=256, metadata={"min": 1})
     """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
-
     replies: int = field(default=1, metadata={"min": 1})
     """Replies to each question of an iteration. With more than 1, a reply's score counts by how far it is above the
     mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from. The
     replies to a question that all score the same are left out of the update."""
-
     batch: int = field(default=16, metadata={"min": 1})
     """Replies of one optimizer step; 16 in the official configuration."""
-
     epochs: int = field(default=2, metadata={"min": 1})
     """Passes over an iteration's replies; 2 to 3 in the official configuration."""
-
     learning_rate: float = field(default=2e-6, metadata={"min": 0})
     """The learning rate at the beginning, which falls linearly to zero; 2e-6 in the official configuration."""
-
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
-
     layers: int = field(default=0, metadata={"min": 0})
     """The number of last layers to train, which takes less time; 0 trains all weights."""
-
     reply_tokens: int = field(default=50, metadata={"min": 1, **FILE})
     """The most tokens of a reply."""
-
     prompt_tokens: int = field(default=512, metadata={"min": 1, **FILE})
     """The most tokens of a prompt."""
-
     sample_batch: int = field(default=64, metadata={"min": 1, **FILE})
     """Replies that are sampled at once; less takes less memory."""
-
     temperature: float = field(default=1.0, metadata=FILE)
     """The temperature of sampling."""
-
     beta: float = field(default=0.001, metadata=FILE)
     """The coefficient of the KL penalty at the beginning."""
-
     target: float | None = field(default=0.2, metadata=FILE)
     """The divergence a reply, in nats, that the coefficient is adapted to; none keeps it as it is."""
-
     gamma: float = field(default=1.0, metadata=FILE)
     """The discount of later rewards; 0.99 in the official configuration."""
-
     lam: float = field(default=0.95, metadata=FILE)
     """Lambda of generalised advantage estimation."""
-
     clip: float = field(default=0.2, metadata=FILE)
     """Epsilon: how far the ratio and the values may move in one iteration and still gain."""
-
     value: Literal["shared", "copy"] = field(default="shared", metadata=FILE)
     """Whether the value head is on the policy's own layers (shared) or on a copy of them (copy, as in the paper)."""
-
     value_coefficient: float = field(default=0.5, metadata=FILE)
     """lambda_v of equation 5, the weight of the value loss."""
-
     no_end: float | None = field(default=-1.0, metadata=FILE)
     """The score of a reply without an end token, whatever it says; none judges it like the others."""
-
     max_norm: float = field(default=0.5, metadata=FILE)
     """The largest norm of a step's gradient; a larger one is scaled down."""
-
     collapse_kl: float = field(default=20.0, metadata=FILE)
     """The divergence a reply, in nats, from which an iteration counts as a collapse."""
-
     collapse_invalid: float = field(default=0.5, metadata=FILE)
     """The share of replies that are empty, invalid or without an end from which an iteration counts as a collapse."""
-
     collapse_length: float = field(default=5.0, metadata=FILE)
     """The factor by which the mean length of replies may grow or shrink, against that of the first iteration, before
     an iteration counts as a collapse."""
-
     validate_every: int = field(default=5, metadata={"min": 1, **FILE})
     """Iterations between measurements on the validation questions, with greedy replies; the last one is measured
     too."""
-
     checkpoint_every: int = field(default=1, metadata={"min": 1, **FILE})
     """Iterations between checkpoints."""
 
     def __post_init__(self) -> None:
-        _check_positive(
-            self, "iterations", "episodes", "batch", "sample_batch", "epochs", "learning_rate", "temperature",
-            "prompt_tokens", "reply_tokens", "validate_every", "checkpoint_every", "clip", "max_norm", "collapse_kl",
-            "collapse_invalid", "collapse_length",
-        )  # fmt: skip
-        for name in ("beta", "value_coefficient"):
-            if not getattr(self, name) >= 0:
-                raise ConfigurationError(f"{name} must be 0 or more, not {getattr(self, name)}")
-        for name in ("gamma", "lam"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigurationError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
-        if self.target is not None and not self.target > 0:
-            raise ConfigurationError(f"target must be above 0, or none to keep beta as it is, not {self.target}")
-        if self.replies < 1 or self.episodes % self.replies:
+        super().__post_init__()
+        if self.episodes % self.replies:
             raise ConfigurationError(f"episodes must be a multiple of replies, not {self.episodes} of {self.replies}")

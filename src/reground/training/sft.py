@@ -1,12 +1,13 @@
 """Supervised fine-tuning on demonstrations: the likelihood of the last message, given those before it.
 
-A prompt is tokenised exactly as `hf/` does when the model is used, and the reply's tokens follow it. Decoder-only
-models are fitted by TRL's SFTTrainer, encoder-decoders by transformers' Seq2SeqTrainer.
+A prompt is tokenised exactly as `hf/` does when the model is used, and the reply's tokens follow it: in the same
+sequence for a decoder-only model, as one of their own for an encoder-decoder.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import random
 import shutil
 from collections.abc import Callable, Sequence
@@ -15,16 +16,18 @@ from typing import Any
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
-from reground.training.fitting import Step, arguments, begin, fit, require_training, result
+from reground.training.fitting import Step, arguments, begin, checkpointing, fit, padded, require_training, result
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
-from reground.training.weights import context_of, load_base, lora, save
+from reground.training.weights import adapted, context_of, load_base, save
 
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt and of its reply."""
 
 _POOL = 50
 """Batches that are drawn together before their pairs are ordered by length."""
+_UNCOUNTED = -100
+"""The label of a token that is not learned."""
 
 
 def fit_named(
@@ -60,24 +63,8 @@ def fit_named(
         drop_epochs(place)  # fewer passes may follow
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
-    apart, most = model.config.is_encoder_decoder, settings.max_length
-    whole = [tokenised(tokenizer, row, most=None, apart=apart) for row in rows]
-    pairs = [pair for pair in whole if _fits(pair, most, apart=apart)]
-    if long := len(whole) - len(pairs):
-        fate = "lose the beginning of their prompt" if cut else "are left out"
-        on_note(f"{long} of {len(rows)} rows are longer than max_length={most} and {fate}")
-    if cut:
-        pairs = [_shortened(pair, most, apart=apart) for pair in whole]
-    if not pairs:
-        raise DataError(f"no demonstration fits max_length={most}: raise it", path=out)
-    longest, room = max(pairs, key=_length), context_of(model.config)
-    if (needed := max(map(len, longest)) if apart else _length(longest)) > room:
-        raise ConfigurationError(
-            f"the base has room for {room} tokens, and a demonstration has {needed}: choose another base"
-        )
-    adapter = lora(settings.lora_rank, seq2seq=apart)
-    given = {**arguments(settings, folder), **_in_order()}
-    trainer = (_seq2seq if apart else _decoder)(model, tokenizer, by_length(pairs, settings), given, adapter)
+    pairs = _pairs(model, tokenizer, rows, settings.max_length, out, cut=cut, on_note=on_note)
+    trainer = _trainer(adapted(model, settings.lora_rank), tokenizer, by_length(pairs, settings), settings, folder)
 
     def write(where: Path) -> None:
         with result(where) as part:
@@ -131,16 +118,41 @@ def by_length(pairs: Sequence[Pair], settings: Fitting) -> list[Pair]:
     return [*(pair for batch in batches for pair in batch), *last]
 
 
-def _in_order() -> dict[str, str]:
-    """Keep to the order given, with a transformers that can; an older one shuffles, and pads more."""
-    from transformers import TrainingArguments
-
-    known = {field.name for field in dataclasses.fields(TrainingArguments)}
-    return {"train_sampling_strategy": "sequential"} if "train_sampling_strategy" in known else {}
-
-
 def _length(pair: Pair) -> int:
     return len(pair[0]) + len(pair[1])
+
+
+def _pairs(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Demonstration],
+    most: int,
+    out: Path,
+    *,
+    cut: bool,
+    on_note: Callable[[str], None],
+) -> list[Pair]:
+    """The tokens of all rows that are learned, none longer than `most` nor than the model's context."""
+    apart = model.config.is_encoder_decoder
+
+    def longest(pair: Pair) -> int:
+        return max(len(pair[0]), len(pair[1]) + 1) if apart else _length(pair)
+
+    whole = [tokenised(tokenizer, row, most=None, apart=apart) for row in rows]
+    pairs = [pair for pair in whole if longest(pair) <= most]
+    if long := len(whole) - len(pairs):
+        fate = "lose the beginning of their prompt" if cut else "are left out"
+        on_note(f"{long} of {len(rows)} rows are longer than max_length={most} and {fate}")
+    if cut:
+        pairs = [_shortened(pair, most, apart=apart) for pair in whole]
+    if not pairs:
+        raise DataError(f"no demonstration fits max_length={most}: raise it", path=out)
+    needed, room = max(map(longest, pairs)), context_of(model.config)
+    if needed > room:
+        raise ConfigurationError(
+            f"the base has room for {room} tokens, and a demonstration has {needed}: choose another base"
+        )
+    return pairs
 
 
 def tokenised(tokenizer: Any, row: Demonstration, *, most: int | None, apart: bool) -> Pair:
@@ -159,11 +171,6 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int | None, apart: bo
     return pair if most is None else _shortened(pair, most, apart=apart)
 
 
-def _fits(pair: Pair, most: int, *, apart: bool) -> bool:
-    prompt, reply = map(len, pair)
-    return (prompt <= most and reply < most) if apart else prompt + reply <= most
-
-
 def _shortened(pair: Pair, most: int, *, apart: bool) -> Pair:
     prompt, reply = pair
     if len(reply) >= most:
@@ -171,96 +178,46 @@ def _shortened(pair: Pair, most: int, *, apart: bool) -> Pair:
     return prompt[-(most if apart else most - len(reply)) :], reply
 
 
-def _decoder(model: Any, tokenizer: Any, pairs: Sequence[Pair], given: dict[str, Any], adapter: Any) -> Any:
-    from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer
+def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fitting, folder: Path) -> Any:
+    """A trainer whose loss is the mean over the tokens of the replies of a step, all its batches together.
 
-    columns = {
-        "input_ids": [prompt + said for prompt, said in pairs],
-        "completion_mask": [[0] * len(prompt) + [1] * len(said) for prompt, said in pairs],
-    }
-    plain = given["use_cpu"] and _scores_plainly(model, pairs[0][0][:8])
-    return (_on_processor() if plain else SFTTrainer)(
-        model=model,
-        args=SFTConfig(
-            **given, max_length=None, completion_only_loss=True, gradient_checkpointing=not given["use_cpu"]
-        ),
-        train_dataset=Dataset.from_dict(columns),
-        processing_class=tokenizer,
-        peft_config=adapter,
-    )
-
-
-def _scores_plainly(model: Any, tokens: list[int]) -> bool:
-    """Whether the output layer's numbers are the logits: Granite and Cohere scale them, Gemma caps them."""
-    import torch
-
-    model.eval()
-    with torch.no_grad():
-        given = torch.tensor([tokens], device=model.device)
-        plain = model.get_output_embeddings()(model.base_model(input_ids=given).last_hidden_state)
-        found = bool(torch.allclose(model(input_ids=given).logits, plain, rtol=1e-3, atol=1e-3))
-    model.train()
-    return found
-
-
-def _on_processor() -> Any:
-    """SFTTrainer with the same loss, computed at the replies' tokens alone.
-
-    Off a GPU, TRL scores the whole vocabulary for each token of the prompt too, which takes longer than the model.
+    Logits are computed from the first reply's first token on, where a model can: for the prompts, which are longer,
+    they would take longer than the model.
     """
-    import torch
-    from trl import SFTTrainer
+    from torch.nn.functional import cross_entropy
+    from transformers import Trainer, TrainingArguments
 
-    class OnReplies(SFTTrainer):  # type: ignore[misc]
-        def compute_loss(
-            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-        ) -> Any:
-            bare = self.accelerator.unwrap_model(model)
-            bare = bare.get_base_model() if hasattr(bare, "get_base_model") else bare
-            wanted = inputs["labels"][:, 1:]
-            counts = wanted != -100
-            with self.accelerator.autocast():
-                read = bare.base_model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
-                logits = bare.get_output_embeddings()(read.last_hidden_state[:, :-1][counts]).float()
-            loss = torch.nn.functional.cross_entropy(logits, wanted[counts], reduction="sum")
-            return loss / (counts.sum() if num_items_in_batch is None else num_items_in_batch)
+    plain = model.get_base_model() if hasattr(model, "get_base_model") else model
+    keeps, pad = "logits_to_keep" in inspect.signature(plain.forward).parameters, tokenizer.pad_token_id
+    start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
 
-    return OnReplies
+    def collate(batch: Sequence[Pair]) -> dict[str, Any]:
+        """A batch whose labels, with an uncounted one before the first, stand at the last states that are read."""
+        if start is not None:
+            read, labels = [prompt for prompt, _ in batch], [[_UNCOUNTED, *reply] for _, reply in batch]
+            more = {"decoder_input_ids": padded([[start, *reply] for _, reply in batch], pad)["input_ids"]}
+        else:
+            first = min(len(prompt) for prompt, _ in batch)
+            read = [prompt + reply for prompt, reply in batch]
+            labels = [[_UNCOUNTED] * (len(prompt) - first + 1) + reply for prompt, reply in batch]
+            more = {"logits_to_keep": max(map(len, labels))} if keeps else {}
+        return {**padded(read, pad), "labels": padded(labels, _UNCOUNTED)["input_ids"], **more}
 
+    def loss(outputs: Any, labels: Any, num_items_in_batch: Any) -> Any:
+        logits, wanted = outputs.logits[:, -labels.shape[1] : -1].float(), labels[:, 1:]
+        return cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="sum") / num_items_in_batch
 
-def _by_token() -> Any:
-    """Seq2SeqTrainer with the mean over the tokens of all batches of a step.
-
-    T5 takes the number of these tokens and gives the mean of its own batch all the same, so the sum of several batches
-    would be as many times too large.
-    """
-    from transformers import Seq2SeqTrainer
-
-    class ByToken(Seq2SeqTrainer):  # type: ignore[misc]
-        def compute_loss(
-            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
-        ) -> Any:
-            count = (inputs["labels"] != -100).sum()
-            mean = super().compute_loss(model, inputs)
-            return mean if num_items_in_batch is None else mean * count / num_items_in_batch
-
-    return ByToken
-
-
-def _seq2seq(model: Any, tokenizer: Any, pairs: Sequence[Pair], given: dict[str, Any], adapter: Any) -> Any:
-    from datasets import Dataset
-    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
-
-    if adapter is not None:
-        from peft import get_peft_model
-
-        model = get_peft_model(model, adapter)
-    columns = {"input_ids": [prompt for prompt, _ in pairs], "labels": [said for _, said in pairs]}
-    return _by_token()(
+    given = arguments(settings, folder)
+    known = {field.name for field in dataclasses.fields(TrainingArguments)}
+    if "train_sampling_strategy" in known:  # an older transformers shuffles, and pads more
+        given["train_sampling_strategy"] = "sequential"
+    if start is None:
+        given |= checkpointing()
+    return Trainer(
         model=model,
-        args=Seq2SeqTrainingArguments(**given),
-        train_dataset=Dataset.from_dict(columns),
-        data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
+        args=TrainingArguments(**given, remove_unused_columns=False),
+        train_dataset=list(pairs),
+        data_collator=collate,
+        compute_loss_func=loss,
         processing_class=tokenizer,
     )

@@ -65,14 +65,16 @@ def minilm_folder() -> Path | None:
     return next((place for place in places if place.is_dir()), None)
 
 
-def lora(rank: int, *, head: Head = "lm", seq2seq: bool = False) -> Any:
-    """The configuration of a LoRA adapter on every linear layer (Hu et al. 2021), scaled by 2; None for rank 0."""
+def adapted(model: Any, rank: int, *, head: Head = "lm") -> Any:
+    """The model with a new LoRA adapter on every linear layer (Hu et al. 2021), scaled by 2; itself for rank 0."""
     if not rank:
-        return None
-    from peft import LoraConfig
+        return model
+    from peft import LoraConfig, get_peft_model
 
+    seq2seq = model.config.is_encoder_decoder
     kind = "SEQ_CLS" if head == "score" else "SEQ_2_SEQ_LM" if seq2seq else "CAUSAL_LM"
-    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
+    return get_peft_model(model, config)
 
 
 def context_of(config: Any) -> int:

@@ -43,7 +43,7 @@ from reground.training.agent.mixture import (
     stated_of,
     turns_of,
 )
-from reground.training.agent.rank import Ranker, failed_steps, grown, rank, rankable, read_ranking, stated
+from reground.training.agent.rank import Ranker, grown, rank, rankable, read_ranking, stated
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
 SAMPLES = {
@@ -119,7 +119,7 @@ def test_a_bad_sample_is_left_out_and_counted(step, action, why) -> None:
 def turn(name: str, *actions: Action, logprobs: Sequence[float] = (), number: int = 0) -> Turn:
     values = [*logprobs, *(-float(i) for i in range(len(actions)))]
     samples = tuple(Sample(action, reply(action), logprob) for action, logprob in zip(actions, values, strict=False))
-    return Turn("q1", "q1", number, BY_NAME[name], f"ORIGINAL_QUESTION = {number}", samples, 0, 0)
+    return Turn("q1", "q1", number, BY_NAME[name], f"ORIGINAL_QUESTION = {number}", samples, 0)
 
 
 async def in_form(*replies: str, cut: bool = False) -> Trajectory:
@@ -250,7 +250,7 @@ async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path:
         )
     assert {turn.trajectory for turn in grown(tmp_path)} == {"whole", "ended"}
     assert {row.extra["trajectory"] for row in stated(tmp_path)} == {"whole", "ended"}
-    assert failed_steps(tmp_path) == 2
+    assert len([*grown(tmp_path, failed=True)]) == 2
 
 
 async def test_a_step_that_the_model_refuses_is_unread_and_the_others_are_ranked(tmp_path: Path) -> None:

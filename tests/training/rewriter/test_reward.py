@@ -15,8 +15,8 @@ from reground.training.rewriter.reward import (
     RANK,
     RETRIEVAL,
     PipelineReward,
-    paper_weights,
     retriever_only,
+    reward_weights,
     teaches,
     without_reader,
 )
@@ -56,7 +56,7 @@ def method(*replies: object, **settings: object) -> RewriteRetrieveRead:
     ],
 )
 async def test_the_papers_reward(rewriting: str, answer: str, wanted: float) -> None:
-    reward = PipelineReward(method(answer), TASK, paper_weights(TASK))
+    reward = PipelineReward(method(answer), TASK, reward_weights("paper", TASK))
     judged = await reward(EXAMPLE, rewriting)
     assert judged["score"] == pytest.approx(wanted)
     assert judged["invalid"] == 0

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("transformers", reason="needs the extra [train]")
 
 from reground.core.errors import ConfigurationError
 from reground.evaluation.task import Example
 from reground.training.ppo.optimise import Judged
-from reground.training.rewriter.train import fit_control, optimise_rewriter
+from reground.training.rewriter.train import optimise_rewriter
 from reground.training.settings import Optimising
 from tests.training.tiny import tiny_llama
 
@@ -28,36 +28,29 @@ def asked(*letters: str, answer: str = "c") -> list[Example]:
     return [Example(id=letter, question=letter, golden_answers=(answer,)) for letter in letters]
 
 
-async def same(example: Example, text: str) -> Judged:
-    return {"score": 1.0}
+def same(example: Example, text: str) -> Future[Judged]:
+    judged: Future[Judged] = Future()
+    judged.set_result({"score": 1.0})
+    return judged
 
 
-def by_ppo(out: Path, **changed: object) -> Path:
+def train(out: Path, **changed: object) -> Path:
     given = {"questions": asked("a", "b"), "validation": asked("d"), "reward": REWARD, "settings": SETTINGS}
     given |= changed
     return optimise_rewriter(out, str(out / "warmup"), given.pop("settings"), same, **given)
 
 
-def by_rloo(out: Path, **changed: object) -> Path:
-    given = {"questions": asked("a", "b"), "reward": REWARD, "settings": SETTINGS} | changed
-    return fit_control(out, str(out / "warmup"), "rloo", given.pop("settings"), same, **given)
-
-
-@pytest.mark.parametrize("train", [by_ppo, by_rloo])
-def test_other_questions_another_pipeline_or_base_are_refused_by_name(
-    train: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_other_questions_another_pipeline_or_base_are_refused_by_name(tmp_path: Path) -> None:
     tiny_llama(tmp_path / "warmup")
     train(tmp_path)
     others = {
         "questions": {"questions": asked("a", "e")},
         "questions ": {"questions": asked("a", "b", answer="x")},
+        "validation": {"validation": asked("e")},
         "task": {"reward": {**REWARD, "task": "numbers"}},
         "method.total": {"reward": {**REWARD, "method.total": 5}},
         "seed": {"settings": Optimising(**{**vars(SETTINGS), "seed": 1})},
     }
-    if train is by_ppo:
-        others["validation"] = {"validation": asked("e")}
     for name, changed in others.items():
         with pytest.raises(ConfigurationError, match=rf"other settings: {name.strip()} \(was "):
             train(tmp_path, **changed)
@@ -67,12 +60,11 @@ def test_other_questions_another_pipeline_or_base_are_refused_by_name(
         train(tmp_path)
 
 
-@pytest.mark.parametrize("train", [by_ppo, by_rloo])
-def test_how_it_is_computed_may_change(train: Callable[..., Path], tmp_path: Path) -> None:
+def test_how_it_is_computed_may_change(tmp_path: Path) -> None:
     tiny_llama(tmp_path / "warmup")
     place = train(tmp_path)
     train(tmp_path, settings=Optimising(**{**vars(SETTINGS), "threads": 2, "checkpoint_every": 3}))
-    recorded = json.loads((tmp_path / "fit" / ("ppo" if train is by_ppo else "rloo") / "settings.json").read_text())
+    recorded = json.loads((tmp_path / "fit" / "ppo" / "settings.json").read_text())
     assert recorded["task"] == "letters"
     assert recorded["reward"] == {"hit": 1.0}
     assert (place / "config.json").is_file()

@@ -45,7 +45,8 @@ def _loaded(name: str) -> Any:
     command = getattr(import_module(f"reground.app.cli.{name}"), _FUNCTIONS.get(name, name))
     if name == "train":
         for trainer in ("critics", "rewriter", "agent"):
-            import_module(f"reground.app.cli.train_{trainer}").register(command)
+            module = import_module(f"reground.app.cli.train_{trainer}")
+            command.add_typer(getattr(module, f"{trainer}_app"), name=trainer)
     if not isinstance(command, typer.Typer):
         alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
         alone.command(name, cls=Command)(command)

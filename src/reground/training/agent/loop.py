@@ -2,7 +2,7 @@
 
 The prompted agent grows the trajectories of the first generation. Every generation fits all bases, each from its own
 weights again, on the steps of its trajectories; the first base's model grows the next generation, and the others are
-its students. Gold answers are used to measure, never to choose a step. `app.cli.train_agent_loop` runs it.
+its students. Gold answers are used to measure, never to choose a step. `app.cli.train_agent` runs it.
 
     OUT/gen1/grown, ranking.json, data/mixture.jsonl, data/unranked.jsonl    the first generation
     OUT/gen1/NAME, NAME-unranked                                             its models
@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from reground.evaluation.report import COLOURS, MARKERS, NOTHING, interval, number
+from reground.evaluation.report import COLOURS, MARKERS, NOTHING, Table, interval, number
 from reground.evaluation.results import MetricSummary, Summary, write_text
 from reground.evaluation.runner import EARLIER
 from reground.training.fitting import result
@@ -63,6 +63,26 @@ class Measure:
         return replace(self, data=f"{self.data}, {epoch}", agent=replace(self.agent, model=f"hf/{place}"))
 
 
+@dataclass(frozen=True)
+class Measured:
+    """An agent's results. usable: the share of its steps with a usable sample. epoch: the pass that was kept.
+
+    trajectories, rows: what it was trained on; None for one that was not.
+    """
+
+    stage: Measure
+    summary: Summary
+    usable: float
+    trajectories: int | None = None
+    rows: int | None = None
+    epoch: int | None = None
+
+    @property
+    def metric(self) -> MetricSummary:
+        """The primary metric."""
+        return self.summary.metrics[self.summary.primary]
+
+
 def size_of(base: str) -> str:
     """The short name of a base."""
     return Path(base).name
@@ -100,89 +120,44 @@ def _choice(place: Path) -> Path:
     return place.with_name(f"{place.name}.json")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """An agent's results. usable: the share of its steps with a usable sample. epoch: the pass that was kept.
-
-    trajectories, rows: what it was trained on; None for one that was not.
-    """
-
-    stage: Measure
-    summary: Summary
-    usable: float
-    trajectories: int | None = None
-    rows: int | None = None
-    epoch: int | None = None
-
-
-def tables(found: Sequence[Measured]) -> str:
-    """All tables, as Markdown."""
+def tables(results: Sequence[Measured]) -> str:
+    """A table for each split, as Markdown: an agent a line, with what it was trained on and what it scores."""
     parts = []
-    for split in dict.fromkeys(each.stage.split for each in found):
-        here = [each for each in found if each.stage.split == split]
+    for split in dict.fromkeys(each.stage.split for each in results):
+        here = [each for each in results if each.stage.split == split]
         metric = here[0].summary.primary
-        questions = here[0].summary.questions
+        headers = ["model", "trajectories", "steps", "passes", metric, "before the checks", "usable steps"]
         chosen = "; each fit's best pass, chosen on these questions" if split == "validation" else ""
+        table = Table(f"{metric} on the {split} questions", headers, [_line(each) for each in here], words=1)
         parts += [
-            f"### {metric} on the {split} questions",
-            f"{questions} questions{chosen}. Mean, with the standard deviation over repeats or else the 95 % interval.",
-            _by_size(here, lambda each: _mean(each.summary.metrics[each.summary.primary])),
-            f"### Steps with a usable sample on the {split} questions",
-            _by_size(here, lambda each: f"{each.usable:.0%}"),
-            f"### Training data and {metric} on the {split} questions",
-            _table(
-                ["model", "trajectories", "steps", "passes", metric],
-                [_data(each) for each in here if each.rows is not None],
-            ),
+            f"#{table.markdown()}",
+            f"{here[0].summary.questions} questions{chosen}. Mean, with the standard deviation over repeats or else "
+            "the 95 % interval.",
         ]
-        if any(EARLIER + metric in each.summary.metrics for each in here):
-            parts += [
-                f"### {metric} on the {split} questions before the checks",
-                "In brackets the change that the checks make.",
-                _by_size(here, _before),
-            ]
     return "\n\n".join(parts)
 
 
-def _by_size(found: Sequence[Measured], cell: Callable[[Measured], str]) -> str:
-    """A row for each kind of training data, a column for each size."""
-    sizes = list(dict.fromkeys(each.stage.size for each in found))
-    kinds = list(dict.fromkeys(each.stage.data for each in found))
-    cells = {(each.stage.data, each.stage.size): cell(each) for each in found}
-    rows = [[kind, *(cells.get((kind, size), NOTHING) for size in sizes)] for kind in kinds]
-    return _table(["training data", *sizes], rows)
+def _line(measured: Measured) -> list[str]:
+    counts = (measured.trajectories, measured.rows, measured.epoch)
+    return [
+        f"{measured.stage.size}, {measured.stage.data}",
+        *(NOTHING if count is None else str(count) for count in counts),
+        _mean(measured.metric),
+        _mean(measured.summary.metrics.get(EARLIER + measured.summary.primary)),
+        f"{measured.usable:.0%}",
+    ]
 
 
-def _data(measured: Measured) -> list[str]:
-    """What an agent was trained on, and its score."""
-    summary, stage = measured.summary, measured.stage
-    passes = NOTHING if measured.epoch is None else str(measured.epoch)
-    counts = [str(measured.trajectories), str(measured.rows), passes]
-    return [f"{stage.size}, {stage.data}", *counts, _mean(summary.metrics[summary.primary])]
-
-
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headers, ["---", *("---:" for _ in headers[1:])], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def _mean(metric: MetricSummary) -> str:
-    if metric.std is not None:
-        return f"{number(metric.mean)} ± {number(metric.std)}"
-    return f"{number(metric.mean)} ({interval(metric.low, metric.high)})" if metric.mean is not None else NOTHING
-
-
-def _before(found: Measured) -> str:
-    after = found.summary.metrics[found.summary.primary].mean
-    before = found.summary.metrics.get(EARLIER + found.summary.primary)
-    if before is None or before.mean is None or after is None:
+def _mean(metric: MetricSummary | None) -> str:
+    if metric is None or metric.mean is None:
         return NOTHING
-    return f"{_mean(before)} ({number(after - before.mean, sign=True)})"
+    spread = f"({interval(metric.low, metric.high)})" if metric.std is None else f"± {number(metric.std)}"
+    return f"{number(metric.mean)} {spread}"
 
 
-def plot_generations(found: Sequence[Measured], stem: Path, split: Split) -> None:
+def plot_generations(results: Sequence[Measured], stem: Path, split: Split) -> None:
     """Draw each size's score over the generations, ranked data only; the teacher is a line. Raises MissingExtra."""
-    here = [each for each in found if each.stage.split == split]
+    here = [each for each in results if each.stage.split == split]
     with drawing(stem, 6.0, 3.8) as figure:
         axes = figure.add_subplot()
         sizes = dict.fromkeys(each.stage.size for each in here if each.stage.generation)
@@ -192,7 +167,7 @@ def plot_generations(found: Sequence[Measured], stem: Path, split: Split) -> Non
                 for each in here
                 if each.stage.size == size
                 and each.stage.data in {"untrained", f"generation {each.stage.generation}"}
-                and (metric := each.summary.metrics[each.summary.primary]).mean is not None
+                and (metric := each.metric).mean is not None
                 and metric.low is not None
                 and metric.high is not None
             ]
@@ -200,9 +175,9 @@ def plot_generations(found: Sequence[Measured], stem: Path, split: Split) -> Non
                 x, y, below, above = zip(*points, strict=True)
                 style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
                 axes.errorbar(x, y, yerr=[below, above], capsize=3, label=size, **style)
-        teacher = next((each for each in here if each.stage.size not in sizes), None)
-        if teacher is not None and (mean := teacher.summary.metrics[teacher.summary.primary].mean) is not None:
-            axes.axhline(mean, color="#555555", linestyle="--", linewidth=1, label="prompted teacher")
+        teacher = next((each.metric.mean for each in here if each.stage.size not in sizes), None)
+        if teacher is not None:
+            axes.axhline(teacher, color="#555555", linestyle="--", linewidth=1, label="prompted teacher")
         axes.set_xticks(sorted({each.stage.generation for each in here}))
         axes.set_xlabel("generation (0: untrained, without an example)")
         axes.set_ylabel(f"{here[0].summary.primary} (mean, 95 % interval)")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import inf
 from typing import Literal
 
 from pydantic import JsonValue
@@ -49,7 +50,7 @@ class Turn:
     """A reasoning step: what the model saw besides the exemplars, and what it said.
 
     trajectory, question: ids. number: its place among the trajectory's steps. samples: the usable ones, in the order in
-    which they were drawn. unusable: how many were not. chosen: the index in `samples` of the one that went on.
+    which they were drawn. chosen: the index in `samples` of the one that went on.
     """
 
     trajectory: str
@@ -58,7 +59,6 @@ class Turn:
     step: Step
     state: str
     samples: tuple[Sample, ...]
-    unusable: int
     chosen: int | None
 
     @property
@@ -79,7 +79,6 @@ def turns_of(trajectory: Trajectory, question: str) -> Iterator[Turn]:
             BY_NAME[choice.name],
             choice.context,
             tuple(_sample(choice.candidates[i]) for i in usable),
-            len(choice.candidates) - len(usable),
             usable.index(choice.chosen) if choice.chosen in usable else None,
         )
 
@@ -96,11 +95,6 @@ def stated_of(trajectory: Trajectory, question: str) -> Iterator[Demonstration]:
         yield Demonstration(question=question, messages=(*calls[-1].messages, said), extra=extra)
 
 
-def fallbacks(trajectory: Trajectory) -> int:
-    """Number of steps for which the agent's code, not its model, gave the action."""
-    return sum(isinstance(step, NoteStep) and step.name == "fallback" for step in trajectory.steps)
-
-
 def _sample(candidate: Candidate) -> Sample:
     action = from_data(candidate.data)
     lines = candidate.text.partition("ACTION_SELECTED")[0].splitlines()
@@ -108,16 +102,19 @@ def _sample(candidate: Candidate) -> Sample:
     return Sample(action, reply(action, list(filter(None, comments))), candidate.logprob)
 
 
-def is_thoughtless(action: Action) -> bool:
-    """Whether it should have thoughts and has none: "automatically bad" (listing 8). Checks have none."""
-    return not isinstance(action, CheckAnswer | ReviseAnswer) and not action.thoughts.strip()
+def fault(action: Action, step: Step) -> str:
+    """Why an action is not to be taught; empty for a good one.
 
-
-def copies(action: Action, step: Step) -> bool:
-    """Whether one of the action's texts is an exemplar's, word for word or nearly. An end says nothing of its own."""
+    It should have thoughts and has none: "automatically bad" (listing 8); checks have none. Or one of its texts is an
+    exemplar's, word for word or nearly; an end says nothing of its own.
+    """
+    if not isinstance(action, CheckAnswer | ReviseAnswer) and not action.thoughts.strip():
+        return "no thoughts"
     if isinstance(action, Terminate):
-        return False
-    return any(_same(mine, theirs) for mine in _texts(action) for theirs in _exemplars(step.name))
+        return ""
+    shared = ((mine & theirs, mine + theirs) for mine in _texts(action) for theirs in _exemplars(step.name))
+    copies = any(2 * both.total() >= _COPIED * all_.total() for both, all_ in shared)
+    return "copies an exemplar" if copies else ""
 
 
 @cache
@@ -131,8 +128,9 @@ def _texts(action: Action) -> list[Counter[str]]:
     return [words for words in texts if words.total() >= _LEAST_WORDS]
 
 
-def _same(a: Counter[str], b: Counter[str]) -> bool:
-    return 2 * (a & b).total() >= _COPIED * (a.total() + b.total())
+def differ(turn: Turn) -> bool:
+    """Whether two samples of a turn differ."""
+    return len({sample.text for sample in turn.samples}) > 1
 
 
 By = Literal["perplexity", "ranking", "chance"]
@@ -183,7 +181,6 @@ def mixture(
     ranking: Ranking | None = None,
     seed: int = 0,
     most: int | None = None,
-    prompts: Prompts | None = None,
 ) -> Mixture:
     """Rows that teach each step's best sample, without exemplars in the prompt.
 
@@ -192,32 +189,23 @@ def mixture(
     turns and seed give the same rows. stated: rows of the calls that state the short answer. most: maximum number of
     rows.
     """
-    prompts, draw = prompts if prompts is not None else Prompts(), random.Random(seed)
+    prompts, draw = Prompts(), random.Random(seed)
     made: list[tuple[Demonstration, bool]] = []
     dropped: Counter[str] = Counter()
     for turn in turns:
-        good = [i for i, sample in enumerate(turn.samples) if not _fault(turn, sample)]
+        faults = [fault(sample.action, turn.step) for sample in turn.samples]
+        good = [i for i, each in enumerate(faults) if not each]
         if good:
             best, way = _best(turn, good, by, ranking or {}, draw)
             row = _row(turn, turn.samples[best], prompts.system(turn.step.name), way)
-            made.append((row, way != by and _differ(turn)))
+            made.append((row, way != by and differ(turn)))
         else:
-            dropped[_fault(turn, turn.samples[0]) if turn.samples else "no usable sample"] += 1
+            dropped[faults[0] if faults else "no usable sample"] += 1
     made += [(row, False) for row in stated]
     draw.shuffle(made)
     rows = [row for row, _ in made[:most]]
     unranked = sum(missed for _, missed in made[:most])
     return Mixture(rows, Counter(str(row.extra["step"]) for row in rows), dropped, unranked)
-
-
-def _differ(turn: Turn) -> bool:
-    return len({sample.text for sample in turn.samples}) > 1
-
-
-def _fault(turn: Turn, sample: Sample) -> str:
-    if is_thoughtless(sample.action):
-        return "no thoughts"
-    return "copies an exemplar" if copies(sample.action, turn.step) else ""
 
 
 def _best(turn: Turn, good: Sequence[int], by: By, ranking: Ranking, draw: random.Random) -> tuple[int, By]:
@@ -227,11 +215,12 @@ def _best(turn: Turn, good: Sequence[int], by: By, ranking: Ranking, draw: rando
     ranked = [i for i in ranking.get(turn.key, ()) if i in good] if by == "ranking" else []
     if ranked:
         return ranked[0], by
-    return max(good, key=lambda i: (_logprob(turn.samples[i]), i == turn.chosen, -i)), "perplexity"
 
+    def sure(index: int) -> tuple[float, bool, int]:
+        logprob = turn.samples[index].logprob
+        return (-inf if logprob is None else logprob, index == turn.chosen, -index)
 
-def _logprob(sample: Sample) -> float:
-    return sample.logprob if sample.logprob is not None else float("-inf")
+    return max(good, key=sure), "perplexity"
 
 
 def _row(turn: Turn, sample: Sample, system: str, by: By) -> Demonstration:

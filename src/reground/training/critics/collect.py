@@ -20,7 +20,7 @@ from reground.core.answers import Answer
 from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError
 from reground.core.evidence import Passage
-from reground.core.journal import SqliteJournal
+from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.method import Solved
 from reground.core.programs import Execution, Program, Sandbox
@@ -37,7 +37,7 @@ from reground.evaluation.runner import (
     choose,
     configuration,
     solve_here,
-)
+)  # fmt: skip
 from reground.evaluation.scaling import DryRun
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
@@ -48,6 +48,8 @@ from reground.training.rows import record_questions
 from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import Simulation, search
 from reground.treesearch.tree import Settings, Tree
+
+RUN_ID = "trees"
 
 
 @dataclass(frozen=True)
@@ -103,34 +105,22 @@ def tree_of(answer: Answer) -> Tree[State]:
     return tree_from_dict(json.loads(answer.text), decode)
 
 
-@dataclass(frozen=True)
 class _Recorded:
     """A sandbox whose executions are a run's."""
 
-    sandbox: Sandbox
-    run: Run
-
-    @property
-    def name(self) -> str:
-        return self.sandbox.name
-
-    @property
-    def packages(self) -> bool:
-        return getattr(self.sandbox, "packages", True)
+    def __init__(self, sandbox: Sandbox, run: Run) -> None:
+        self.name, self.packages = sandbox.name, getattr(sandbox, "packages", True)
+        self._sandbox, self._run = sandbox, run
 
     async def execute(self, program: Program, /) -> Execution:
-        return await self.run.execute(self.sandbox, program, name="reward")
-
-
-RUN_ID = "trees"
+        return await self._run.execute(self._sandbox, program, name="reward")
 
 
 @dataclass(frozen=True)
 class Grown:
-    """A finished tree: its question, its file and its cost, which is nothing if the tree existed already."""
+    """A finished tree: its question and its cost, which is nothing if the tree existed already."""
 
     example: str
-    path: Path
     tree: Tree[State]
     usage: Usage = field(default_factory=Usage)
 
@@ -139,7 +129,6 @@ class Grown:
 class Collected:
     """The result of a collection. `failed`: questions without a tree, and why; they are tried again next time."""
 
-    out: Path
     grown: list[Grown] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
@@ -176,56 +165,53 @@ async def collect_trees(
     named = {"search": search, **settings.method_settings}
     config = configuration(task, dataclasses.replace(settings, method_settings=named))
     about = {
-        "task": task.name,
-        "reward": task.primary,
-        "model": planner.model.name,
-        "rollout": searching.rollout,
+        "task": task.name, "reward": task.primary, "model": planner.model.name, "rollout": searching.rollout,
         "passage_tokens": planner.passage_tokens,
-    }
-    collected = Collected(out)
+    }  # fmt: skip
+    collected = Collected()
+    left = iter(examples)
+    missing = sum(not tree_file(out, example.id).exists() for example in examples)
+
+    async def solved(example: Example, journal: Journal) -> Solved:
+        entered = 0
+
+        def tell(told: Told) -> None:
+            nonlocal entered
+            for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
+                on_simulation(missing)
+            entered = max(entered, told.simulations)
+
+        asked = Asked(
+            example.id, example.question, settings.method, settings.budget, settings.seed,
+            hidden_documents(task, example), RUN_ID, example,
+        )  # fmt: skip
+        if elsewhere is not None:
+            return await elsewhere.solve(asked, journal, tell)
+        growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
+        return await solve_here(growing, asked, journal, lambda event: tell(Told.of(event)))
+
+    async def work(journal: Journal) -> None:
+        for example in left:
+            path = tree_file(out, example.id)
+            if path.exists():
+                grown = Grown(example.id, _read(path))
+            else:
+                found = await solved(example, journal)
+                if found.trajectory.answer is None:
+                    collected.failed[example.id] = _failure(found)
+                    continue
+                own = {**about, "example": example.id, "golden_answers": list(example.golden_answers)}
+                tree = dataclasses.replace(tree_of(found.trajectory.answer), metadata=own)
+                write_tree(path, tree, encode)
+                grown = Grown(example.id, tree, found.trajectory.usage)
+            collected.grown.append(grown)
+            on_tree(grown, len(examples))
+
     with open_run(out, config) as folder:
         record_questions(out, task.name, examples)
-        missing = sum(not tree_file(out, example.id).exists() for example in examples)
-        left = iter(examples)
-
-        async def solved(example: Example) -> Solved:
-            entered = 0
-
-            def tell(told: Told) -> None:
-                nonlocal entered
-                for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
-                    on_simulation(missing)
-                entered = max(entered, told.simulations)
-
-            hidden = hidden_documents(task, example)
-            asked = Asked(
-                example.id, example.question, settings.method, settings.budget, settings.seed, hidden, RUN_ID, example
-            )
-            if elsewhere is not None:
-                return await elsewhere.solve(asked, journal, tell)
-            growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
-            return await solve_here(growing, asked, journal, lambda event: tell(Told.of(event)))
-
-        async def work() -> None:
-            for example in left:
-                path = tree_file(out, example.id)
-                if path.exists():
-                    grown = Grown(example.id, path, _read(path))
-                else:
-                    found = await solved(example)
-                    if found.trajectory.answer is None:
-                        collected.failed[example.id] = _failure(found)
-                        continue
-                    own = {**about, "example": example.id, "golden_answers": list(example.golden_answers)}
-                    tree = dataclasses.replace(tree_of(found.trajectory.answer), metadata=own)
-                    write_tree(path, tree, encode)
-                    grown = Grown(example.id, path, tree, found.trajectory.usage)
-                collected.grown.append(grown)
-                on_tree(grown, len(examples))
-
         journal = SqliteJournal(folder.journal)
         try:
-            await gather(*(work() for _ in range(min(settings.concurrency, len(examples)))))
+            await gather(*(work(journal) for _ in range(min(settings.concurrency, len(examples)))))
         finally:
             journal.close()
     return collected
@@ -233,9 +219,9 @@ async def collect_trees(
 
 def _failure(solved: Solved) -> str:
     """Why a question has no tree. Raises what is wrong with the run itself."""
-    failure = solved.trajectory.failure
     if isinstance(solved.error, FATAL):
         raise solved.error
+    failure = solved.trajectory.failure
     return f"{failure.type}: {failure.message}" if failure else "it was not searched"
 
 

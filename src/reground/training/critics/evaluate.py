@@ -21,8 +21,8 @@ from reground.critics.texts import mix_of, read_manifest
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
-from reground.training.critics.fit import features_gaps, mixed_gaps, pairs_of
-from reground.training.critics.pairs import data_fingerprint, gaps, item
+from reground.training.critics.fit import mixed_gaps, pairs_of
+from reground.training.critics.pairs import about, data_fingerprint, gaps, item
 from reground.training.rows import Preference
 
 BINS = 5
@@ -133,7 +133,7 @@ def measure(
     if mix:
         others |= {
             UNMIXED: [_won(each, 0.0) for each in text],
-            UNREAD: [_won(each, 0.0) for each in features_gaps(rows)],
+            UNREAD: [_won(each, 0.0) for each in mixed_gaps(rows, [0.0] * len(rows))],
         }
     return KindReport(
         pairs=len(rows),
@@ -153,15 +153,20 @@ def baselines(rows: Sequence[Preference], table: Mapping[str, str]) -> dict[str,
     random: by lot. first: in the order of the planner, for documents that of the retriever. log-probability: what the
     generator was surer of, where it told. constant: the sub-goal of the table.
     """
+    pairs = [(about(row, "chosen"), about(row, "rejected")) for row in rows]
     found: dict[str, Wins] = {
         RANDOM: [0.5] * len(rows),
-        FIRST: [_won(-_of(row, "chosen", "place", 0), -_of(row, "rejected", "place", 0)) for row in rows],
+        FIRST: [_won(-one.get("place", 0), -other.get("place", 0)) for one, other in pairs],
     }
-    sure = [(_of(row, "chosen", "logprob"), _of(row, "rejected", "logprob")) for row in rows]
+    sure = [(one.get("logprob"), other.get("logprob")) for one, other in pairs]
     if any(None not in both for both in sure):
         found[LIKELY] = [0.5 if one is None or other is None else _won(one, other) for one, other in sure]
     if table and rows[0].kind == "subgoal":
-        found[CONSTANT] = [_constant(row, table) for row in rows]
+        goals = [table.get(str(row.extra.get("stage"))) for row in rows]
+        found[CONSTANT] = [
+            _won(one.get("goal") == goal, other.get("goal") == goal)
+            for goal, (one, other) in zip(goals, pairs, strict=True)
+        ]
     return found
 
 
@@ -170,8 +175,8 @@ def constant_goals(rows: Iterable[Preference]) -> dict[str, str]:
     net: dict[str, Counter[str]] = {}
     for row in rows:
         counts = net.setdefault(str(row.extra.get("stage")), Counter())
-        counts[str(_of(row, "chosen", "goal"))] += 1
-        counts[str(_of(row, "rejected", "goal"))] -= 1
+        counts[str(about(row, "chosen").get("goal"))] += 1
+        counts[str(about(row, "rejected").get("goal"))] -= 1
     return {stage: max(sorted(counts), key=counts.__getitem__) for stage, counts in sorted(net.items())}
 
 
@@ -192,16 +197,6 @@ def _sigmoid(difference: float) -> float:
 
 def _won(one: float, other: float) -> float:
     return 1.0 if one > other else 0.0 if one < other else 0.5
-
-
-def _of(row: Preference, side: str, name: str, otherwise: Any = None) -> Any:
-    about = row.extra.get(side)
-    return about.get(name, otherwise) if isinstance(about, dict) else otherwise
-
-
-def _constant(row: Preference, table: Mapping[str, str]) -> float:
-    goal = table.get(str(row.extra.get("stage")))
-    return _won(_of(row, "chosen", "goal") == goal, _of(row, "rejected", "goal") == goal)
 
 
 def _by_question(rows: Sequence[Preference], wins: Wins) -> dict[str, float]:

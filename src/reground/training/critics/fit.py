@@ -2,8 +2,7 @@
 
 The paper trains one model a kind, with LoRA, from Skywork-Reward-Llama-3.1-8B: engine `lm`. Engine `encoder` fits a
 cross-encoder, which is small enough for a processor; engine `embedder` begins with what ranks texts already, and needs
-fewer pairs. Each model can be interrupted and goes on from its checkpoint; the critic's
-folder comes last, whole.
+fewer pairs. Each model can be interrupted and goes on from its checkpoint; the critic's folder comes last, whole.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -25,16 +24,26 @@ from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.files import trouble
 from reground.core.trajectory import Pair
 from reground.critics import Kind
-from reground.critics.scorers import SCALE, Scorer, open_scorer, quietly
+from reground.critics.scorers import SCALE, open_scorer, quietly
 from reground.critics.texts import FILE, EmbedderTexts, EncoderTexts, LmTokens, Manifest, read_manifest
 from reground.critics.trained import FEATURES, TEXT
 from reground.evaluation.results import write_text
 from reground.models import pull
-from reground.training.critics.pairs import data_fingerprint, gaps, passage_tokens
-from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, require_training, result
+from reground.training.critics.pairs import about, data_fingerprint, gaps, passage_tokens
+from reground.training.fitting import (
+    Step,
+    arguments,
+    begin,
+    checkpointing,
+    fit,
+    newest_checkpoint,
+    padded,
+    require_training,
+    result,
+)
 from reground.training.rows import Preference, read_rows
-from reground.training.settings import FREE, MINILM, CriticFit, Engine
-from reground.training.weights import load_base, lora, minilm_folder, save
+from reground.training.settings import FREE, MINILM, CriticFit
+from reground.training.weights import adapted, load_base, minilm_folder, save
 
 if TYPE_CHECKING:
     import numpy as np
@@ -61,7 +70,9 @@ def fit_critics(
     DataError where there are no pairs, ConfigurationError where another fit's remains are in the way, MissingExtra, and
     TrainingFailed at a loss that is not finite.
     """
-    require(settings.engine)
+    require_training()
+    if settings.engine != "lm" and importlib.util.find_spec("sentence_transformers") is None:
+        raise MissingExtra("fitting critics", "train")
     plan = planned(out, settings)
     for name, rows in plan.items():
         place = out / "fit" / name
@@ -98,14 +109,6 @@ def pairs_of(out: Path, kind: Kind, *, held_out: bool = False) -> list[Preferenc
     return read_rows(path, Preference)
 
 
-def require(engine: Engine) -> None:
-    """Raise MissingExtra where what the engine is fitted with is not installed."""
-    require_training()
-    for package in ("datasets", "trl" if engine == "lm" else "sentence_transformers"):
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra("fitting critics", "train")
-
-
 def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
     """What a fit is made with; a resumed one must have the same."""
     data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
@@ -113,9 +116,7 @@ def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, Json
     return {**{key: value for key, value in dataclasses.asdict(settings).items() if key not in free}, "pairs": data}
 
 
-def _assemble(
-    out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]], on_mix: Callable[[], None]
-) -> None:
+def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]], on_mix: Callable[[], None]) -> None:
     """Put the fitted models in place as one critic, unless it is there already."""
     fitted = {name: out / "fit" / name / "weights" for name in plan}
     manifest = Manifest(
@@ -138,7 +139,7 @@ def _assemble(
         if not settings.text_only:
             scorer = open_scorer(folder, manifest)
             held_out = {kind: pairs_of(out, kind, held_out=True) for kind in manifest.kinds}
-            mixes = {kind: fit_mix(rows, scorer) for kind, rows in held_out.items()}
+            mixes = {kind: mix_of_gaps(rows, gaps(rows, scorer)) for kind, rows in held_out.items() if rows}
             manifest = manifest.model_copy(update={"mix": {kind: mix for kind, mix in mixes.items() if mix}})
         write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
 
@@ -168,42 +169,36 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> Trai
 
     given = arguments(settings, out)
     set_seed(settings.seed)
-    return (_lm if settings.engine == "lm" else _small)(settings, rows, given)
+    margins = [row.margin if settings.margin else 0.0 for row in rows]
+    return (_lm if settings.engine == "lm" else _small)(settings, rows, margins, given)
 
 
-def _small(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
+def _small(settings: CriticFit, rows: Sequence[Preference], margins: list[float], given: dict[str, Any]) -> Trained:
     """A cross-encoder reads what is known with the candidate, an embedder each by itself."""
     import sentence_transformers as st
     from datasets import Dataset
     from sentence_transformers import cross_encoder as ce
 
-    crossed, longest = settings.engine == "encoder", settings.max_length
-    if crossed:
+    longest = settings.max_length
+    if crossed := settings.engine == "encoder":
         model = _opened(settings, partial(ce.CrossEncoder, num_labels=1, max_length=longest))
+        family, arguments_of = ce.CrossEncoderTrainer, ce.CrossEncoderTrainingArguments
         better, worse = _both(rows, EncoderTexts(model.tokenizer, longest))
     else:
         model = _opened(settings, st.SentenceTransformer)
         model.max_seq_length = longest
+        family, arguments_of = st.SentenceTransformerTrainer, st.SentenceTransformerTrainingArguments
         better, worse = _both(rows, EmbedderTexts(model.tokenizer, longest))
     columns = {
         "known": [known for known, _ in better],
         "chosen": [candidate for _, candidate in better],
         **({"also_known": [known for known, _ in worse]} if crossed else {}),
         "rejected": [candidate for _, candidate in worse],
-        "label": [row.margin if settings.margin else 0.0 for row in rows],
+        "label": margins,
     }
-    trainer, arguments_of = (
-        (ce.CrossEncoderTrainer, ce.CrossEncoderTrainingArguments)
-        if crossed
-        else (st.SentenceTransformerTrainer, st.SentenceTransformerTrainingArguments)
-    )
-    made = trainer(
-        model=model,
-        args=arguments_of(**given),
-        train_dataset=Dataset.from_dict(columns),
-        loss=pair_loss(model, crossed=crossed),
-    )
-    return made, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
+    loss, data = pair_loss(model, crossed=crossed), Dataset.from_dict(columns)
+    trainer = family(model=model, args=arguments_of(**given), train_dataset=data, loss=loss)
+    return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
 
 
 def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
@@ -229,30 +224,38 @@ def minilm() -> str:
     return str(folder)
 
 
-def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
-    from datasets import Dataset
-    from trl import RewardConfig, RewardTrainer
+def _lm(settings: CriticFit, rows: Sequence[Preference], margins: list[float], given: dict[str, Any]) -> Trained:
+    """A language model with a score head reads both texts of each pair in one batch."""
+    import torch
+    from torch.nn.functional import logsigmoid
+    from transformers import Trainer, TrainingArguments
 
-    rank = settings.lora_rank
-    model, tokenizer = load_base(settings.base, head="score", frozen=rank > 0, bfloat16=settings.bfloat16)
-    better, worse = _both(rows, LmTokens(tokenizer, settings.max_length))
-    columns: dict[str, list[Any]] = {"chosen_ids": better, "rejected_ids": worse}
-    if settings.margin:
-        columns["margin"] = [row.margin for row in rows]
-    gpu = not given["use_cpu"]
-    trainer = RewardTrainer(
-        model=model,
-        args=RewardConfig(**given, max_length=None, gradient_checkpointing=gpu),
-        train_dataset=Dataset.from_dict(columns),
+    rank, base = settings.lora_rank, settings.base
+    model, tokenizer = load_base(base, head="score", frozen=rank > 0, bfloat16=settings.bfloat16)
+    pairs = zip(*_both(rows, LmTokens(tokenizer, settings.max_length)), margins, strict=True)
+
+    def collate(batch: Sequence[tuple[list[int], list[int], float]]) -> dict[str, Any]:
+        better, worse, margin = zip(*batch, strict=True)
+        return {**padded([*better, *worse], tokenizer.pad_token_id), "labels": torch.tensor(margin)}
+
+    def loss(outputs: Any, labels: Any, num_items_in_batch: Any) -> Any:
+        better, worse = outputs.logits[:, 0].float().chunk(2)
+        return -logsigmoid(better - worse - labels).sum() / num_items_in_batch
+
+    trainer = Trainer(
+        model=adapted(model, rank, head="score"),
+        args=TrainingArguments(**given, **checkpointing(), remove_unused_columns=False),
+        train_dataset=list(pairs),
+        data_collator=collate,
+        compute_loss_func=loss,
         processing_class=tokenizer,
-        peft_config=lora(rank, head="score"),
     )
 
     def store(folder: Path) -> None:
         fitted = trainer.model
-        if rank and (settings.base.lower() in pull.ALIASES or settings.base.endswith(".gguf")):
+        if rank and (base.lower() in pull.ALIASES or base.endswith(".gguf")):
             fitted = fitted.merge_and_unload()  # an adapter would need the GGUF file wherever it is used
-        save(fitted, tokenizer, folder, base=settings.base)
+        save(fitted, tokenizer, folder, base=base)
 
     return trainer, store
 
@@ -265,7 +268,7 @@ def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple
 
 
 def pair_loss(model: Any, *, crossed: bool) -> Any:
-    """-log sigmoid(s_chosen - s_rejected - margin), as TRL's RewardTrainer has it for decoders.
+    """-log sigmoid(s_chosen - s_rejected - margin), as `_lm` has it for decoders.
 
     crossed: for a cross-encoder; an embedder's score is the scaled cosine.
     """
@@ -298,16 +301,13 @@ def pair_loss(model: Any, *, crossed: bool) -> Any:
 
 FOLDS = 5
 """Parts of the questions; each is judged by weights that were fitted to the others. Fewer questions get no weights."""
-_STEPS, _ENOUGH = 50, 1e-9
-
-
-def fit_mix(rows: Sequence[Preference], scorer: Scorer) -> dict[str, float]:
-    """The weights for a kind's held-out pairs; none where the score of the text alone foretells their order as well."""
-    return mix_of_gaps(rows, gaps(rows, scorer)) if rows else {}
 
 
 def mix_of_gaps(rows: Sequence[Preference], text: Sequence[float]) -> dict[str, float]:
-    """The same for known scores. text: by how much the better text of each pair scores higher."""
+    """The weights for a kind's held-out pairs; none where the score of the text alone foretells their order as well.
+
+    text: by how much the better text of each pair scores higher.
+    """
     import numpy as np
 
     columns = _columns(rows, text)
@@ -321,67 +321,45 @@ def mix_of_gaps(rows: Sequence[Preference], text: Sequence[float]) -> dict[str, 
 
 def mixed_gaps(rows: Sequence[Preference], text: Sequence[float]) -> list[float]:
     """By how much the better one of each pair is better, by weights that were fitted to other questions."""
-    return [float(gap) for gap in _judged_by_others(rows, _columns(rows, text))]
-
-
-def features_gaps(rows: Sequence[Preference]) -> list[float]:
-    """The same for what else is known, without a model."""
-    columns = _columns(rows, [0.0] * len(rows))
-    return [float(gap) for gap in _judged_by_others(rows, columns)] if columns else [0.0] * len(rows)
+    columns = _columns(rows, text)
+    return list(map(float, _judged_by_others(rows, columns))) if columns else [0.0] * len(rows)
 
 
 def _columns(rows: Sequence[Preference], text: Sequence[float]) -> Columns:
     """The difference of each pair in every number that differs anywhere."""
     import numpy as np
 
-    found = {TEXT: np.array(text, dtype=float)}
+    def known(row: Preference, side: str, name: str) -> float:
+        return float(about(row, side).get("known", {}).get(name, 0.0))
+
+    columns = {TEXT: np.array(text, dtype=float)}
     for name in FEATURES[rows[0].kind]:  # type: ignore[index]
-        found[name] = np.array([_known(row, "chosen", name) - _known(row, "rejected", name) for row in rows])
-    return {name: column for name, column in found.items() if column.any()}
-
-
-def _known(row: Preference, side: str, name: str) -> float:
-    about = row.extra.get(side)
-    known = about.get("known") if isinstance(about, dict) else None
-    value = known.get(name) if isinstance(known, dict) else None
-    return float(value) if isinstance(value, int | float) else 0.0
+        columns[name] = np.array([known(row, "chosen", name) - known(row, "rejected", name) for row in rows])
+    return {name: column for name, column in columns.items() if column.any()}
 
 
 def _weights(columns: Columns) -> dict[str, float]:
-    """The best weights; a model is never trusted the other way round."""
+    """The weights with the least loss of the weighted gaps; a model is never trusted the other way round.
+
+    Of the scaled gaps, squared weights cost a little, which keeps them finite where all pairs can be ordered right.
+    """
     import numpy as np
+    from scipy.optimize import minimize
 
     scales = {name: float(np.sqrt((column**2).mean())) or 1.0 for name, column in columns.items()}
     scaled = np.stack([column / scales[name] for name, column in columns.items()], axis=1)
-    found = _newton(scaled, ridge=1 / (2 * len(scaled)))
-    weights = {name: float(each) / scales[name] for name, each in zip(columns, found, strict=True)}
+    ridge = 1 / (2 * len(scaled))
+
+    def cost(weights: Any) -> tuple[float, Any]:
+        gap = scaled @ weights
+        wrong = np.exp(-np.logaddexp(0.0, gap))  # the probability of the wrong order
+        return _loss(gap) + ridge * float(weights @ weights), 2 * ridge * weights - wrong @ scaled / len(scaled)
+
+    best = minimize(cost, np.zeros(scaled.shape[1]), jac=True, tol=1e-9).x
+    weights = {name: float(each) / scales[name] for name, each in zip(columns, best, strict=True)}
     if weights.get(TEXT, 0.0) < 0:
         rest = {name: column for name, column in columns.items() if name != TEXT}
         return {TEXT: 0.0, **(_weights(rest) if rest else {})}
-    return weights
-
-
-def _newton(gaps: np.ndarray[Any, Any], *, ridge: float) -> np.ndarray[Any, Any]:
-    """The weights with the least loss of the weighted gaps. The loss is convex: Newton's method takes a few steps.
-
-    gaps: a row a pair. ridge: what squared weights cost; it keeps them finite where all pairs can be ordered right.
-    """
-    import numpy as np
-
-    def cost(weights: np.ndarray[Any, Any]) -> float:
-        return _loss(gaps @ weights) + ridge * float(weights @ weights)
-
-    weights = np.zeros(gaps.shape[1])
-    for _ in range(_STEPS):
-        wrong = np.exp(-np.logaddexp(0.0, gaps @ weights))  # the probability of the wrong order
-        gradient = 2 * ridge * weights - wrong @ gaps / len(gaps)
-        hessian = 2 * ridge * np.eye(len(weights)) + (gaps.T * (wrong * (1 - wrong))) @ gaps / len(gaps)
-        step = np.linalg.solve(hessian, gradient)
-        while cost(weights - step) > cost(weights) and np.abs(step).max() > _ENOUGH:
-            step = step / 2
-        weights = weights - step
-        if np.abs(step).max() < _ENOUGH:
-            break
     return weights
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
@@ -248,6 +248,12 @@ def gold_passages(task: Task) -> dict[str, frozenset[str]]:
         return {}
     found = {example.id: gold_ids(example) for example in task.examples()}
     return {name: frozenset(ids) for name, ids in found.items() if not isinstance(ids, str)}
+
+
+def about(row: Preference, side: str) -> dict[str, Any]:
+    """What else is known of the chosen or the rejected text."""
+    known = row.extra.get(side)
+    return known if isinstance(known, dict) else {}
 
 
 def item(row: Preference, candidate: str) -> Item:

@@ -151,23 +151,12 @@ def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:
     return float("nan") if len(true) < 2 or spread == 0 else float(1 - left.var(unbiased=False) / spread)
 
 
-@dataclass(frozen=True)
-class AdaptiveKL:
-    """The coefficient beta of the KL penalty, adapted so that the divergence stays near a target.
+def adapted(beta: float, kl: float, target: float | None, *, rate: float = 0.1, bound: float = 0.2) -> float:
+    """The coefficient of the KL penalty after an iteration whose replies had this mean divergence, in nats a reply.
 
-    beta <- beta (1 + rate clip(KL / target - 1, -bound, bound)), once an iteration (Ziegler et al. 2019, section 2.2).
-    The defaults are those of the paper's official configuration. But its program, RL4LMs, gives the controller the mean
-    divergence of a token, and here the target is that of a whole reply. target None keeps beta as it is.
+    beta <- beta (1 + rate clip(KL / target - 1, -bound, bound)), so that the divergence stays near the target (Ziegler
+    et al. 2019, section 2.2). The rate and the bound are those of the paper's official configuration. But its program,
+    RL4LMs, gives the controller the mean divergence of a token, and here the target is that of a whole reply. target
+    None keeps beta as it is.
     """
-
-    beta: float = 0.001
-    target: float | None = 0.2
-    rate: float = 0.1
-    bound: float = 0.2
-
-    def after(self, kl: float) -> AdaptiveKL:
-        """The controller after an iteration whose replies had this mean divergence, in nats a reply."""
-        if self.target is None:
-            return self
-        error = min(self.bound, max(-self.bound, kl / self.target - 1))
-        return AdaptiveKL(self.beta * (1 + self.rate * error), self.target, self.rate, self.bound)
+    return beta if target is None else beta * (1 + rate * min(bound, max(-bound, kl / target - 1)))

@@ -7,7 +7,8 @@ what will run later: the same parsing of queries, the same retrieval, the same r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError, did_you_mean
@@ -25,21 +26,21 @@ from reground.methods.rewrite_retrieve_read import OPENED, RewriteRetrieveRead, 
 RANK = "reciprocal rank"
 """1 / the place of the first passage that holds the answer, as the reader saw it, 0 where none does. It grows before a
 hit is lost."""
-
 RECALL = "gold recall"
-
 GAIN = "gain"
 """The reward less that of the question itself as the query. It is told where no reader is needed: how hard the
 questions of an iteration are moves the reward, and not the gain."""
 
 PAPER: dict[str, dict[str, float]] = {
-    "exact match": {"exact match": 1.0, "token F1": 1.0, "hit": 1.0},
     "option F1": {"exact match": 1.0, "option F1": 1.0},
+    "exact match": {"exact match": 1.0, "token F1": 1.0, "hit": 1.0},
 }
-"""Equations 6 and 7, with lambda_f = lambda_h = 1 as in the official configuration, by a metric that tasks have."""
-
+"""Equations 7 and 6, with lambda_f = lambda_h = 1 as in the official configuration, by a metric that tasks have."""
 RETRIEVAL = {"hit": 1.0, RANK: 1.0}
 """A reward without a reader: milliseconds instead of seconds."""
+
+_MOST_FAILED = 20
+"""Questions in a row that the pipeline may fail at: what is learned from failures is nothing."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,9 @@ NO_READER = Said("Answer: unknown", name="no reader")
 """A reader that knows nothing, for rewards of what is retrieved alone."""
 
 
-_MOST_FAILED = 20
-"""Questions in a row that the pipeline may fail at: what is learned from failures is nothing."""
+def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
+    """The method with a reader that knows nothing."""
+    return replace(method, model=NO_READER)
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,24 @@ class PipelineReward:
                     f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, known)}"
                 )
 
-    async def __call__(self, example: Example, text: str) -> dict[str, float]:
-        """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
+    def judge(self, loop: asyncio.AbstractEventLoop) -> Callable[[Example, str], Future[Mapping[str, float]]]:
+        """What begins to judge a rewriting from another thread. loop: where models and documents were opened."""
+        return lambda example, text: asyncio.run_coroutine_threadsafe(self(example, text), loop)
+
+    async def __call__(self, example: Example, text: str) -> Mapping[str, float]:
+        """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query.
+
+        Raises ModelError where too many rewritings in a row failed.
+        """
         solved, parts = await self._measure(example, text)
-        self._count(solved.error)
+        if solved.error is None:
+            self._failures.clear()
+        else:
+            self._failures.append(solved.error)
+        if (count := len(self._failures)) >= _MOST_FAILED:
+            raise ModelError(
+                f"the pipeline failed at {count} rewritings in a row, at the last one with: {solved.error}"
+            )
         score = self._weighed(parts)
         if retriever_only(self.weights):
             if example.id not in self._plain:
@@ -100,15 +116,6 @@ class PipelineReward:
             parts[GAIN] = score - self._plain[example.id]
         invalid, failed = not searches(solved.trajectory), solved.error is not None
         return {"score": score, "invalid": float(invalid), "failed": float(failed), **parts}
-
-    def _count(self, error: Exception | None) -> None:
-        """Raise ModelError where too many rewritings in a row failed."""
-        if error is None:
-            self._failures.clear()
-            return
-        self._failures.append(error)
-        if (count := len(self._failures)) >= _MOST_FAILED:
-            raise ModelError(f"the pipeline failed at {count} rewritings in a row, at the last one with: {error}")
 
     def _weighed(self, parts: Mapping[str, float]) -> float:
         return sum(weight * parts[name] for name, weight in self.weights.items())
@@ -137,13 +144,14 @@ class PipelineReward:
         while True:
             run = Run(hidden=hidden)
             solved = await solve(method, example.question, run, id=example.id, name="rewrite_retrieve_read")
-            if isinstance(solved.error, TransientModelError) and waited < self.patience:
-                await asyncio.sleep(pause)
-                waited, pause = waited + pause, min(60.0, 2 * pause)
-            elif isinstance(solved.error, (*FATAL, TransientModelError)):
-                raise solved.error
-            else:
-                return solved
+            away = isinstance(solved.error, TransientModelError)
+            if not away or waited >= self.patience:
+                break
+            await asyncio.sleep(pause)
+            waited, pause = waited + pause, min(60.0, 2 * pause)
+        if away or isinstance(solved.error, FATAL):
+            raise solved.error  # type: ignore[misc]
+        return solved
 
 
 def values_of(
@@ -158,12 +166,12 @@ def values_of(
     Where nothing is searched, nothing is found: `hit` and `gold recall` are then 0, if passages can have them.
     """
     values = dict(scores)
+    known = metrics_of(task)
     if trajectory.failure is None and not searches(trajectory):
-        nothing = {
-            "hit": 0.0 if _can_be_hit(example) else None,
-            RECALL: None if isinstance(gold_ids(example), str) else 0.0,
-        }
-        values |= {name: value for name, value in nothing.items() if name in metrics_of(task)}
+        if "hit" in known:
+            values["hit"] = 0.0 if _can_be_hit(example) else None
+        if RECALL in known:
+            values[RECALL] = None if isinstance(gold_ids(example), str) else 0.0
     if RANK in rewardable(task):
         values[RANK] = _rank(example, trajectory, method)
     return values
@@ -178,11 +186,6 @@ def rewardable(task: Task) -> tuple[str, ...]:
     """What a rewriting can be rewarded for: the task's metrics, and the rank where passages can hold an answer."""
     known = metrics_of(task)
     return (*known, RANK) if "hit" in known else known
-
-
-def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
-    """The method with a reader that knows nothing."""
-    return replace(method, model=NO_READER)
 
 
 def retriever_only(weights: Mapping[str, float]) -> bool:
@@ -200,23 +203,21 @@ def teaches(example: Example, weights: Mapping[str, float]) -> bool:
     return not set(weights) <= set(RETRIEVAL) or _can_be_hit(example)
 
 
-def paper_weights(task: Task) -> dict[str, float]:
-    """The paper's reward for a task. Raises ConfigurationError for a task that it has none for."""
-    known = metrics_of(task)
-    for metric, weights in reversed(PAPER.items()):
-        if metric in known:
-            return {name: weight for name, weight in weights.items() if name in known}
-    raise ConfigurationError(
-        f"the paper rewards exact match, and {task.name} has no such metric: name the reward's own"
-    )
-
-
 def reward_weights(text: str, task: Task) -> dict[str, float]:
-    """The reward's metrics and their weights: retrieval, paper, or METRIC=WEIGHT,... Raises ConfigurationError."""
+    """The reward's metrics and their weights: retrieval, paper, or METRIC=WEIGHT,...
+
+    Raises ConfigurationError for another text, and for a task that the paper has no reward for.
+    """
     if text == "retrieval":
         return dict(RETRIEVAL)
     if text == "paper":
-        return paper_weights(task)
+        known = metrics_of(task)
+        for metric, of_paper in PAPER.items():
+            if metric in known:
+                return {name: weight for name, weight in of_paper.items() if name in known}
+        raise ConfigurationError(
+            f"the paper rewards exact match, and {task.name} has no such metric: name the reward's own"
+        )
     weights: dict[str, float] = {}
     for part in text.split(","):
         name, _, weight = part.partition("=")
@@ -237,22 +238,21 @@ def searches(trajectory: Trajectory) -> list[RetrieveStep]:
     return [step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name != OPENED]
 
 
-def _read(trajectory: Trajectory, method: RewriteRetrieveRead) -> list[tuple[str, str]]:
-    """Titles and texts of the passages as the reader saw them; of what was found, where it did not come to read."""
-    prompts = [step.messages[-1].content for step in trajectory.steps if isinstance(step, GenerateStep)]
-    if trajectory.failure is None and prompts:
-        return fenced(prompts[-1])
-    opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
-    pages = {page.id: page for step in opened for page in step.passages}
-    found = [
-        [pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages] for step in searches(trajectory)
-    ]
-    return [(passage.title, passage.text) for passage in interleaved(found)[: method.total]]
-
-
 def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:
-    """The reciprocal rank among the passages that are read; None where no passage could hold the answer."""
+    """The reciprocal rank among the passages as the reader saw them, or of what was found, where it did not come to
+    read; None where no passage could hold the answer.
+    """
     if not _can_be_hit(example):
         return None
-    read = enumerate(_read(trajectory, method), start=1)
-    return next((1 / place for place, texts in read if hit(example.golden_answers, texts)), 0.0)
+    prompts = [step.messages[-1].content for step in trajectory.steps if isinstance(step, GenerateStep)]
+    if trajectory.failure is None and prompts:
+        read = fenced(prompts[-1])
+    else:
+        opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
+        pages = {page.id: page for step in opened for page in step.passages}
+        found = [
+            [pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages]
+            for step in searches(trajectory)
+        ]
+        read = [(passage.title, passage.text) for passage in interleaved(found)[: method.total]]
+    return next((1 / place for place, texts in enumerate(read, start=1) if hit(example.golden_answers, texts)), 0.0)
