@@ -26,7 +26,7 @@ os.execv({python!r}, ["python", "-c", boot])
 
 
 def _job(tmp_path: Path, *, shared: bool) -> Job:
-    return Job("program", {}, Limits(), tmp_path / "job.json", 5, tmp_path if shared else None)
+    return Job("program", {}, Limits(), tmp_path, 5, tmp_path if shared else None)
 
 
 def test_the_command_isolates(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ class ServerInfo:
     async def _page(self, name: str) -> Any:
         """The content of a page; None if the server has none. Raises _NotYet."""
         try:
-            status, _, body = await self._get(place(self._base, name))
+            root = self._base.path.rstrip("/").removesuffix("/v1")  # the pages are next to the protocol's, not below
+            status, _, body = await self._get(self._base.with_path(f"{root}/{name}").with_query(self._base.query))
             if status == 503:
                 raise _NotYet
             return await asyncio.to_thread(read_json, body) if status == 200 else None
@@ -95,12 +96,6 @@ def is_private(url: URL) -> bool:
         return url.scheme == "http" or ipaddress.ip_address(host).is_private
     except ValueError:
         return "." not in host or host.endswith((".local", ".internal", ".lan"))
-
-
-def place(base: URL, name: str) -> URL:
-    """A page's address, next to the protocol's `/v1`, not below it."""
-    root = base.path.rstrip("/").removesuffix("/v1")
-    return base.with_path(f"{root}/{name}").with_query(base.query)
 
 
 def control_tokens(page: Any) -> tuple[str, ...]:

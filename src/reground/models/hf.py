@@ -92,9 +92,13 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
             dtype = dtype or (torch.bfloat16 if device == "cuda" else torch.float32)
             weights = family.from_pretrained(source, dtype=dtype, **settings)
             if options:
-                _unmarked(weights)
+                _drop_quantization(weights)
             if adapter is not None:
-                weights = _adapted(weights, adapter)
+                from peft import PeftModel
+
+                weights = PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"hf/{model}", "train") from error
     except RegroundError:
         raise
     except Exception as error:  # each library has its own errors for damaged weights
@@ -115,21 +119,16 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     return str(named), folder
 
 
-def _unmarked(weights: Any) -> None:
-    """Drop the mark of quantised weights: those of a GGUF file are dequantised, so they can be trained and saved."""
+def _drop_quantization(weights: Any) -> None:
+    """Weights of a GGUF file are dequantised; without the mark they can be trained and saved."""
     weights.is_quantized = False
-    marks = ((weights, "hf_quantizer"), (weights, "quantization_method"), (weights.config, "quantization_config"))
-    for owner, name in marks:
+    for owner, name in (
+        (weights, "hf_quantizer"),
+        (weights, "quantization_method"),
+        (weights.config, "quantization_config"),
+    ):
         if hasattr(owner, name):
             delattr(owner, name)
-
-
-def _adapted(weights: Any, adapter: Path) -> Any:
-    if importlib.util.find_spec("peft") is None:
-        raise MissingExtra("a LoRA adapter", "train")
-    from peft import PeftModel
-
-    return PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
 
 
 @contextmanager
@@ -155,11 +154,6 @@ class Call:
 
     turns: Sequence[Mapping[str, str]]
     sampling: Sampling
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it must not depend on what is decoded with it."""
-        return self.sampling.seed is not None and self.sampling.temperature > 0
 
 
 Decoding: TypeAlias = Job[Call, list[Reply]]
@@ -213,9 +207,11 @@ class HfModel:
 
 
 def _fits(batch: Sequence[Decoding], job: Decoding) -> bool:
-    first = batch[0].call
-    size = sum(each.call.sampling.n for each in batch) + job.call.sampling.n
-    return not first.is_alone and first.sampling == job.call.sampling and size <= _BATCH
+    """Whether a call may be decoded with others: it wants the same, and no seed, whose samples depend on the batch."""
+    sampling = job.call.sampling
+    is_alone = sampling.seed is not None and sampling.temperature > 0
+    size = sum(each.call.sampling.n for each in batch) + sampling.n
+    return not is_alone and batch[0].call.sampling == sampling and size <= _BATCH
 
 
 def _decode(decoder: Decoder, jobs: Sequence[Decoding]) -> list[list[Reply]]:
@@ -255,15 +251,32 @@ class Decoder:
             )
         encoded = encoded.to(self._weights.device)
         start = 1 if self._apart else encoded["input_ids"].shape[1]  # a separate decoder begins with one start token
-        watch = _Watch(self._tokenizer, jobs, start)
-        with torch.inference_mode(), _seeded(sampling):
+        with torch.inference_mode(), torch.random.fork_rng(enabled=sampling.seed is not None):
+            if sampling.seed is not None:
+                torch.manual_seed(sampling.seed)
             out = self._weights.generate(
                 input_ids=encoded["input_ids"],
                 attention_mask=encoded["attention_mask"],
                 generation_config=self._config(sampling, min(sampling.max_tokens, room)),
-                stopping_criteria=StoppingCriteriaList([watch]),
+                stopping_criteria=StoppingCriteriaList([_Watch(self._tokenizer, jobs, start)]),
             )
-        return self._replies(jobs, lengths, out, start)
+        rows: list[list[int]] = out.sequences[:, start:].tolist()
+        scores: Sequence[list[float] | None] = [None] * len(rows)
+        if sampling.logprobs:  # of the generated tokens
+            steps = [torch.log_softmax(logits.float(), dim=-1) for logits in out.logits]
+            written = out.sequences[:, start : start + len(steps)]
+            chosen = [step.gather(1, written[:, at, None])[:, 0] for at, step in enumerate(steps)]
+            scores = torch.stack(chosen, dim=1).tolist()
+        replies = [self._reply(row, score, sampling) for row, score in zip(rows, scores, strict=True)]
+        each = len(rows) // len(jobs)
+        answers = []
+        for number, prompt in enumerate(lengths):
+            # Greedy replies are all the same and decoded once.
+            mine = replies[number * each : (number + 1) * each] * (sampling.n // each)
+            usage = Usage(calls=1, prompt=prompt, completion=sum(count for _, count in mine))
+            first, *others = [reply for reply, _ in mine]
+            answers.append([first.model_copy(update={"usage": usage}), *others])
+        return answers
 
     def _config(self, sampling: Sampling, length: int) -> Any:
         """Every setting is given, because the model's own defaults replace any that is missing."""
@@ -287,22 +300,7 @@ class Decoder:
             output_logits=sampling.logprobs,
         )
 
-    def _replies(self, jobs: Sequence[Decoding], lengths: list[int], out: Any, start: int) -> list[list[Reply]]:
-        sampling = jobs[0].call.sampling
-        rows: list[list[int]] = out.sequences[:, start:].tolist()
-        scores = _chosen(out, start) if sampling.logprobs else [None] * len(rows)
-        written = [self._written(row, score, sampling) for row, score in zip(rows, scores, strict=True)]
-        each = len(rows) // len(jobs)
-        answers = []
-        for number, prompt in enumerate(lengths):
-            mine = written[number * each : (number + 1) * each]
-            mine *= sampling.n // each  # greedy replies are all the same and decoded once
-            usage = Usage(calls=1, prompt=prompt, completion=sum(count for _, count in mine))
-            first, *others = [reply for reply, _ in mine]
-            answers.append([first.model_copy(update={"usage": usage}), *others])
-        return answers
-
-    def _written(self, row: list[int], scores: list[float] | None, sampling: Sampling) -> tuple[Reply, int]:
+    def _reply(self, row: list[int], scores: list[float] | None, sampling: Sampling) -> tuple[Reply, int]:
         """One reply and its number of tokens, including the end token."""
         end = next((at for at, token in enumerate(row) if token in self._ends), None)
         ids = row if end is None else row[:end]
@@ -362,18 +360,6 @@ class _Watch:
         return any(stop in text for stop in self._stops)
 
 
-def _chosen(out: Any, start: int) -> list[list[float]]:
-    """The log-probability of every generated token of every row."""
-    import torch
-
-    steps = [
-        torch.log_softmax(logits.float(), dim=-1).gather(1, out.sequences[:, start + step, None])[:, 0]
-        for step, logits in enumerate(out.logits)
-    ]
-    scores: list[list[float]] = torch.stack(steps, dim=1).tolist()
-    return scores
-
-
 def prompt_text(tokenizer: Any, turns: Sequence[Mapping[str, str]], *, apart: bool = False) -> str:
     """What a model reads of a conversation, up to the place where its reply begins; control tokens in it are broken.
 
@@ -395,16 +381,3 @@ def _special(tokenizer: Any) -> tuple[str, ...]:
     added = {str(token.content) for token in tokenizer.added_tokens_decoder.values()}
     markup = {token for token in added if token[:1] in "<[" and token[-1:] in ">]" and len(token) > 2}
     return tuple(sorted(markup | set(tokenizer.all_special_tokens)))
-
-
-@contextmanager
-def _seeded(sampling: Sampling) -> Iterator[None]:
-    """Seed torch's generators for this call, and restore them afterwards."""
-    if sampling.seed is None:
-        yield
-        return
-    import torch
-
-    with torch.random.fork_rng():
-        torch.manual_seed(sampling.seed)
-        yield

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -32,16 +32,7 @@ _log = logging.getLogger(__name__)
 Outcome = tuple[Reply, ...] | RegroundError
 
 
-@runtime_checkable
-class ClosableModel(LanguageModel, Protocol):
-    """A language model that is closed after use."""
-
-    async def aclose(self) -> None:
-        """Free connections and memory."""
-        ...
-
-
-def wrap(model: LanguageModel, options: ModelOptions) -> ClosableModel:
+def wrap(model: LanguageModel, options: ModelOptions) -> Retry | Cache:
     """Wrap a model in limits, retries and, if a file is given, the shared cache."""
     limited = Limit(
         model,
@@ -92,11 +83,10 @@ class Cache(Wrapper):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.text_factory = as_written
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID"
+            self._db.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE IF NOT EXISTS replies "
+                "(key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID"
             )
         except (sqlite3.Error, OSError) as error:
             raise ConfigurationError(f"cannot open the cache {path}: {error}") from error
@@ -153,8 +143,7 @@ class Cache(Wrapper):
     def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
         try:
             text = _REPLIES.dump_json(replies).decode()
-            row = (key, text, checksum(key, text))
-            self._db.execute("INSERT OR REPLACE INTO replies (key, replies, sum) VALUES (?,?,?)", row)
+            self._db.execute("INSERT OR REPLACE INTO replies VALUES (?,?,?)", (key, text, checksum(key, text)))
         except sqlite3.Error as error:
             _log.warning("the cache %s cannot be written: %s", self.path, error)
 

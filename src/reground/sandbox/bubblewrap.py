@@ -8,27 +8,35 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import math
 import os
 import platform
+import resource
 import shutil
 import struct
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
-
-from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Limits
-from reground.sandbox.engine import FEWEST_FILES, Job, Launch, require
+from reground.sandbox.engine import Job, Launch
 
 HARNESS = Path(__file__).parent / "harness"
 FILE_MIB = 64
+FEWEST_FILES = 64
+_ULIMIT = {"AS": "-v", "CPU": "-t", "FSIZE": "-f", "NPROC": "-u", "NOFILE": "-n"}
 SCRATCH = ("/dev/shm", "/tmp", "/home")  # noqa: S108
 SCRATCH_MIB = 32
 _INTERPRETER_MIB = 96
+_ENVIRONMENT = {
+    **{"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/box", "LANG": "C.UTF-8", "TZ": "UTC"},
+    **{"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"},
+    **{"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+}
 _BOOT = "import sys; sys.path.insert(0, '/reground'); from harness import main; main({job})"
 _ADVICE = (
     "install bubblewrap and allow unprivileged user namespaces, or set the option sandbox to docker where a Docker "
@@ -82,7 +90,6 @@ class Bubblewrap:
     """
 
     name = "bubblewrap"
-    job_mode = 0o600
     limits_memory = False
 
     def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
@@ -102,11 +109,10 @@ class Bubblewrap:
             return None
         return (tried.stderr.strip().splitlines() or ["it gives no reason"])[-1]
 
-    def confine(self, job: Job) -> dict[str, JsonValue]:
-        """The limits that the process sets on itself, and the path of its packages."""
-        limits = job.limits
-        seconds = math.ceil(limits.seconds)
-        confinement: dict[str, JsonValue] = {
+    def launch(self, job: Job) -> Launch:
+        """The command for a job."""
+        limits, seconds = job.limits, math.ceil(job.limits.seconds)
+        confinement = {
             "user": job.user if self._as_user else None,
             "AS": (limits.memory_mib + _INTERPRETER_MIB) * 2**20,
             "CPU": seconds if job.role == "program" else seconds + 2,
@@ -115,38 +121,50 @@ class Bubblewrap:
             "NOFILE": 256,
             "CORE": 0,
         }
-        require({**confinement, "NOFILE": FEWEST_FILES})  # type: ignore[dict-item]
-        visible = [sysconfig.get_path("purelib")] if self._sees_packages(job.role) else []
-        return {"confine": confinement, "harness": "/reground", "packages": list(visible)}
-
-    def launch(self, job: Job) -> Launch:
-        """The command for a job."""
+        _require({**confinement, "NOFILE": FEWEST_FILES})
+        packages = sysconfig.get_path("purelib") if self._packages or job.role == "tests" else None
+        visible = [packages] if packages else []
+        data = {"role": job.role, **job.data, "confine": confinement, "harness": "/reground", "packages": visible}
         inherit: list[int] = []
-        options: list[str] = []
         # The program can read the command line in /proc/1/cmdline, so the host's paths are passed otherwise.
-        command = [self._binary, "--args"]
-        rules = filter_program(platform.machine())
-        if rules:
+        options: list[str] = []
+        if rules := filter_program(platform.machine()):
             inherit.append(_in_memory(rules))
             options = ["--seccomp", str(inherit[-1])]
-        packages = sysconfig.get_path("purelib") if self._sees_packages(job.role) else None
-        isolate = self.isolate(job.limits, job.shared, packages)
         # In memory that its reader empties, because the program could read a file later through a link.
-        inherit.append(_in_memory(job.path.read_bytes()))
+        inherit.append(_in_memory(json.dumps(data).encode()))
         boot = _BOOT.format(job=inherit[-1])
+        isolate = self.isolate(job.limits, job.shared, packages)
         inherit.append(_in_memory("\0".join([*options, *isolate[1:-1]]).encode()))
-        command += [str(inherit[-1]), "--", sys_executable(), "-sPS", "-c", boot]
+        command = [self._binary, "--args", str(inherit[-1]), "--", sys_executable(), "-sPS", "-c", boot]
         return Launch(command, tuple(inherit), environment={})
 
     def isolate(self, limits: Limits, shared: Path | None, packages: str | None) -> list[str]:
         """`bwrap` and its options, without the command to run."""
+        drop = ["--cap-drop", "ALL"]
+        if self._as_user:
+            namespaces = [
+                "--unshare-ipc",
+                "--unshare-pid",
+                "--unshare-net",
+                "--unshare-uts",
+                "--unshare-cgroup-try",
+                *drop,
+            ]
+            # Needed to change the user and then drop these capabilities; the program has none of them.
+            for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
+                namespaces += ["--cap-add", capability]
+        else:
+            apart = ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns")]
+            namespaces = [*apart, *drop, "--uid", "1000"]
         return [
             self._binary,
-            *self._namespaces(),
+            *namespaces,
             "--die-with-parent",
             "--new-session",
             *("--hostname", "sandbox"),
-            *self._environment(),
+            "--clearenv",
+            *(part for name, value in _ENVIRONMENT.items() for part in ("--setenv", name, value)),
             *("--proc", "/proc", "--dev", "/dev"),
             *(part for path in SCRATCH for part in self._scratch(path, limits)),
             *(("--bind", str(shared), "/box") if shared else self._scratch("/box", limits)),
@@ -157,21 +175,6 @@ class Bubblewrap:
             *("--chdir", "/box"),
             "--",
         ]
-
-    def _namespaces(self) -> list[str]:
-        drop = ["--cap-drop", "ALL"]
-        if self._as_user:
-            apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-            # Needed to change the user and then drop these capabilities; the program has none of them.
-            keep = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
-            return [*apart, *drop, *(part for name in keep for part in ("--cap-add", name))]
-        return ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns"), *drop, "--uid", "1000"]
-
-    def _environment(self) -> list[str]:
-        values = {"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/box", "LANG": "C.UTF-8", "TZ": "UTC"}
-        values |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
-        values |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        return ["--clearenv", *(part for name, value in values.items() for part in ("--setenv", name, value))]
 
     def _system(self, packages: str | None) -> list[str]:
         shown = [*python_paths(), *([packages] if packages else [])]
@@ -195,13 +198,21 @@ class Bubblewrap:
     def _if_known(self, option: str) -> list[str]:
         return [option] if f"{option} " in _options(self._binary) else []
 
-    def _sees_packages(self, role: str) -> bool:
-        return self._packages or role == "tests"
-
     def _counts_processes(self) -> bool:
         """Whether the kernel counts a sandbox's processes separately from the user's others (Linux 5.14)."""
         release = platform.release().split(".")
         return self._as_user or (int(release[0]), int(release[1].split("-")[0])) >= (5, 14)
+
+
+def _require(needed: Mapping[str, int | None]) -> None:
+    """Raise SandboxUnavailable if a limit of the host would make a correct program fail."""
+    for name, option in _ULIMIT.items():
+        most, least = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1], needed[name]
+        if least is not None and most != resource.RLIM_INFINITY and most < least:
+            raise SandboxUnavailable(
+                f"the host limits a process to {most} where a program may need {least} (RLIMIT_{name}); "
+                f"raise it (ulimit {option}) or ask for less"
+            )
 
 
 def _in_memory(data: bytes) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import secrets
@@ -45,25 +46,24 @@ class Docker:
     """Builds `docker run` commands, for containers without network, capabilities or a writable system."""
 
     name = "docker"
-    job_mode = 0o644
     limits_memory = True
 
     def __init__(self, binary: str, image: str) -> None:
         self._binary, self._image = binary, image
 
-    def confine(self, job: Job) -> dict[str, JsonValue]:
-        """The limits that the process sets on itself. Docker limits processes and memory."""
-        limits: dict[str, JsonValue] = dict.fromkeys(("user", "AS", "NPROC"))
+    def launch(self, job: Job) -> Launch:
+        """The command for a job, and the one that always removes its container. Docker limits processes and memory."""
         # The tests' process is to end by the clock, for without its report nobody knows that it was the time.
         seconds = math.ceil(job.limits.seconds) + (2 if job.role == "tests" else 0)
+        limits: dict[str, JsonValue] = dict.fromkeys(("user", "AS", "NPROC"))
         limits |= {"CPU": seconds, "FSIZE": 64 * 2**20, "NOFILE": 256, "CORE": 0}
-        return {"confine": limits, "harness": "/reground", "packages": []}
-
-    def launch(self, job: Job) -> Launch:
-        """The command for a job, and the one that always removes its container."""
+        data = {"role": job.role, **job.data, "confine": limits, "harness": "/reground", "packages": []}
+        file = job.folder / f"{job.role}.json"
+        file.write_text(json.dumps(data), encoding="utf-8")
+        file.chmod(0o644)
         name = f"reground-{secrets.token_hex(8)}"
         memory = f"{job.limits.memory_mib + 32}m"
-        mounts = [f"{HARNESS}:/reground/harness:ro", f"{job.path}:/job.json:ro"]
+        mounts = [f"{HARNESS}:/reground/harness:ro", f"{file}:/job.json:ro"]
         if job.shared is not None:
             mounts.append(f"{job.shared}:/box:rw")
         scratch = ["/tmp", "/home", *([] if job.shared else ["/box"])]  # noqa: S108

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from pydantic import JsonValue
 
@@ -40,10 +40,8 @@ from reground.sandbox.limits import (
 
 STARTUP_SECONDS = 1.0
 TESTS_MEMORY_MIB = 1024
-FEWEST_FILES = 64
 _FILES_OF_OUR_OWN = 40
 _FILES_OF_AN_EXECUTION = 16
-_ULIMIT = {"AS": "-v", "CPU": "-t", "FSIZE": "-f", "NPROC": "-u", "NOFILE": "-n"}
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _KILLED = "was killed by the system, most likely for memory"
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
@@ -53,13 +51,14 @@ _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC,
 class Job:
     """The job of one isolated process: its role and its input.
 
-    user: a user id that no real user and no other execution has. Both processes of an execution share it and `shared`.
+    user: a user id that no real user and no other execution has. folder: the execution's own, for files of the
+    launcher. Both processes of an execution share them, and the folder `shared` if there are two.
     """
 
-    role: str
+    role: Literal["program", "tests"]
     data: dict[str, JsonValue]
     limits: Limits
-    path: Path
+    folder: Path
     user: int
     shared: Path | None = None
 
@@ -78,21 +77,13 @@ class Launch:
 
 
 class Launcher(Protocol):
-    """A kind of isolation.
-
-    job_mode: the file mode of a job's file. limits_memory: whether the isolation limits the memory of the whole tree.
-    """
+    """A kind of isolation. limits_memory: whether it limits the memory of the whole tree."""
 
     name: str
-    job_mode: int
     limits_memory: bool
 
-    def confine(self, job: Job) -> dict[str, JsonValue]:
-        """The data with which the process confines itself further."""
-        ...
-
     def launch(self, job: Job) -> Launch:
-        """The command that starts the job, isolated."""
+        """The command that starts the job, isolated, with the limits that the process sets on itself."""
         ...
 
 
@@ -115,6 +106,11 @@ class Running:
     def status(self) -> int:
         """The exit status of the process, negative for a signal."""
         return self.process.returncode or 0
+
+    @property
+    def signal(self) -> int:
+        """The signal that ended the process, or the program in it; 0 for none."""
+        return -self.status if self.status < 0 else max(0, self.status - 128)
 
     @property
     def stdout(self) -> str:
@@ -234,7 +230,7 @@ class Engine:
             "returns": program.returns,
             "stdin": program.stdin,
         }
-        async with self._start(Job("program", data, program.limits, folder / "program.json", _nobody())) as running:
+        async with self._start(Job("program", data, program.limits, folder, _nobody())) as running:
             most = program.limits.output_bytes
             running.begin(running.feed(b"" if for_value else program.stdin.encode(errors="replace")))
             running.begin(running.collect("stdout", most))
@@ -248,15 +244,15 @@ class Engine:
         source: dict[str, JsonValue] = {"mode": "tests", "source": program.source, "stdin": program.stdin}
         tests: dict[str, JsonValue] = {"tests": program.tests, "exports": list(program.exports), "nonce": nonce}
         user, shared = _nobody(), folder / "shared"
-        hosted = Job("program", source, program.limits, folder / "program.json", user, shared)
         judge_limits = program.limits.model_copy(update={"memory_mib": TESTS_MEMORY_MIB, "processes": 64})
-        judging = Job("tests", tests, judge_limits, folder / "tests.json", user, shared)
         requests, replies = os.pipe(), os.pipe()
         ends = [*requests, *replies]
         try:
             async with (
-                self._start(hosted, requests[0], replies[1]) as running,
-                self._start(judging, replies[0], requests[1]) as judge,
+                self._start(
+                    Job("program", source, program.limits, folder, user, shared), requests[0], replies[1]
+                ) as running,
+                self._start(Job("tests", tests, judge_limits, folder, user, shared), replies[0], requests[1]) as judge,
             ):
                 while ends:
                     os.close(ends.pop())
@@ -280,14 +276,11 @@ class Engine:
     async def _start(
         self, job: Job, stdin: int = asyncio.subprocess.PIPE, stdout: int = asyncio.subprocess.PIPE
     ) -> AsyncIterator[Running]:
-        job.path.write_text(json.dumps({"role": job.role, **job.data, **self._launcher.confine(job)}), encoding="utf-8")
-        job.path.chmod(self._launcher.job_mode)
         launch = self._launcher.launch(job)
         group = None if self._launcher.limits_memory else make_memory_group(job.limits.memory_mib)
-        command = launch.command if group is None else group.enter(launch.command)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command,
+                *(launch.command if group is None else group.enter(launch.command)),
                 stdin=stdin,
                 stdout=stdout,
                 stderr=asyncio.subprocess.PIPE,
@@ -338,18 +331,6 @@ async def _until(seconds: float, processes: list[Running]) -> None:
         await last.wait()
 
 
-def require(needed: Mapping[str, int | None]) -> None:
-    """Raise SandboxUnavailable if a limit of the host would make a correct program fail."""
-    for name, option in _ULIMIT.items():
-        most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
-        least = needed.get(name)
-        if least is not None and most != resource.RLIM_INFINITY and most < least:
-            raise SandboxUnavailable(
-                f"the host limits a process to {most} where a program may need {least} (RLIMIT_{name}); "
-                f"raise it (ulimit {option}) or ask for less"
-            )
-
-
 def settle(execution: Execution, program: Program, running: Running, seconds: float) -> Execution:
     """Apply the limits and the expected output, and add time and memory."""
     update: dict[str, Any] = {"seconds": round(seconds, 4)}
@@ -376,30 +357,26 @@ def _compare(printed: str, expected: str) -> dict[str, Any]:
 
 def judge_alone(running: Running) -> Execution:
     """Judge a program that reads and prints, by its exit status."""
-    verdict, detail = _exit(running.status, running.stderr)
+    verdict, detail = _exit(running)
     return Execution(verdict=verdict, stdout=running.stdout, stderr=running.stderr, detail=detail)
 
 
-def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
-    last = (stderr.strip().splitlines() or [""])[-1][:2000]
+def _exit(running: Running) -> tuple[Verdict, str]:
+    status = running.status
+    last = (running.stderr.strip().splitlines() or [""])[-1][:2000]
     if status == 0:
         return Verdict.PASSED, ""
     if status == SYNTAX_EXIT and last.startswith((*_SYNTAX, "ValueError", "RecursionError", "MemoryError")):
         return Verdict.SYNTAX, last
     if last.startswith("MemoryError") or "Cannot allocate memory" in last:
         return Verdict.MEMORY, last
-    killed = _signal(status)
-    if killed == signal.SIGXCPU:
+    if running.signal == signal.SIGXCPU:
         return Verdict.TIMEOUT, "used up its CPU time"
-    if killed == signal.SIGKILL:
+    if running.signal == signal.SIGKILL:
         return Verdict.MEMORY, _KILLED
-    if killed:
-        return Verdict.EXCEPTION, f"ended by signal {killed}"
+    if running.signal:
+        return Verdict.EXCEPTION, f"ended by signal {running.signal}"
     return Verdict.EXCEPTION, last or f"ended with status {status}"
-
-
-def _signal(status: int) -> int:
-    return -status if status < 0 else max(0, status - 128)
 
 
 def judge_value(running: Running) -> Execution:
@@ -415,7 +392,7 @@ def judge_value(running: Running) -> Execution:
         verdict, where = known.get(kind, Verdict.EXCEPTION), f" (line {line})" if line else ""
         return Execution(verdict=verdict, stdout=running.stderr, detail=f"{kind}: {text}"[:2000] + where)
     except (WireError, TypeError, ValueError):
-        verdict, detail = _exit(running.status, running.stderr)
+        verdict, detail = _exit(running)
         if verdict is Verdict.PASSED:
             verdict, detail = Verdict.EXCEPTION, "ended before it gave its value"
         return Execution(verdict=verdict, stdout=running.stderr, detail=detail)
@@ -441,7 +418,7 @@ def judge_tests(running: Running, reported: bytes, nonce: str) -> Execution:
     verdict, detail = report.get("verdict", "gone"), report.get("detail", "")
     if verdict != "gone":
         return Execution(verdict=Verdict(verdict), stdout=running.stderr, detail=detail)
-    ending, why = _exit(running.status, running.stderr)
-    if ending is Verdict.PASSED or (_signal(running.status) == signal.SIGKILL and running.stopped is None):
+    ending, why = _exit(running)
+    if ending is Verdict.PASSED or (running.signal == signal.SIGKILL and running.stopped is None):
         ending, why = Verdict.EXCEPTION, "ended before the tests did" + (f": {detail}" if detail else "")
     return Execution(verdict=ending, stdout=running.stderr, detail=why)

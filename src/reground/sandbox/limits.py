@@ -74,34 +74,26 @@ def make_memory_group(mib: int) -> MemoryGroup | None:
 
 def _make_group(parent: Path, mib: int) -> MemoryGroup:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=parent))
+    limit = str((mib + _SLACK_MIB) * _MIB)
+    version_1 = (folder / "memory.limit_in_bytes").exists()
+    needed = {"memory.limit_in_bytes" if version_1 else "memory.max": limit}
+    # Without swap, and all processes at once; kernels that have no such file have no such thing.
+    optional = {"memory.memsw.limit_in_bytes": limit, "memory.swap.max": "0", "memory.oom.group": "1"}
     try:
-        limit = str((mib + _SLACK_MIB) * _MIB)
-        first = (folder / "memory.limit_in_bytes").exists()
-        _write(folder / ("memory.limit_in_bytes" if first else "memory.max"), limit)
-        # Without swap, and all processes at once; kernels that have no such file have no such thing.
-        for name, value in (
-            ("memory.memsw.limit_in_bytes", limit),
-            ("memory.swap.max", "0"),
-            ("memory.oom.group", "1"),
-        ):
-            if (folder / name).exists():
-                _write(folder / name, value)
+        for name, value in {**needed, **optional}.items():
+            if name in needed or (folder / name).exists():
+                with (folder / name).open("r+") as file:  # which the kernel has made, or it cannot be limited
+                    file.write(value)
     except OSError:
         folder.rmdir()
         raise
     return MemoryGroup(folder)
 
 
-def _write(path: Path, text: str) -> None:
-    """Write to a file of the kernel, which has to be there."""
-    with path.open("r+") as file:
-        file.write(text)
-
-
 @functools.cache
 def find_group_parent() -> Path | None:
     """The control group below which this process may limit memory: its own, or the one above it."""
-    for line in _lines(Path("/proc/self/cgroup")):
+    for line in _lines("/proc/self/cgroup"):
         _, controllers, place = line.decode().split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
@@ -115,15 +107,6 @@ def find_group_parent() -> Path | None:
                 if entered.returncode == 0:
                     return parent
     return None
-
-
-def _sweep_groups() -> None:
-    parent = find_group_parent()
-    for folder in parent.glob(f"{PREFIX}*") if parent is not None else ():
-        owner = folder.name.removeprefix(PREFIX).split("-")[0]
-        if not Path(f"/proc/{owner}").exists():
-            with contextlib.suppress(OSError):
-                folder.rmdir()
 
 
 class Watch:
@@ -153,14 +136,16 @@ class Watch:
         pids = descendants(self._pid, most=self._processes + 200)
         files_mib, files = in_memory(pids)
         memory = sum(map(resident_mib, pids)) + files_mib
-        if memory > self._memory:
-            memory = sum(map(proportional_mib, pids)) + files_mib
+        if memory > self._memory:  # shared pages counted once for each process; now they are divided among them
+            shares = (_sum_mib(f"/proc/{pid}/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:") for pid in pids)
+            memory = sum(share or resident_mib(pid) for pid, share in zip(pids, shares, strict=True)) + files_mib
         self.peak_mib = max(self.peak_mib, memory)
         if memory > self._memory + _SLACK_MIB:
             return Verdict.MEMORY, f"used more than {self._memory} MiB"
         if len(pids) > self._processes + 4:
             return Verdict.EXCEPTION, f"started more than {self._processes} processes"
-        if pids and sockets(pids[0]) > MOST_SOCKETS:
+        # All of the network's, including those that no process holds any more, and a line of headings.
+        if pids and len(_lines(f"/proc/{pids[0]}/net/unix")) > MOST_SOCKETS + 1:
             return Verdict.OUTPUT_LIMIT, f"opened more than {MOST_SOCKETS} sockets"
         if files > 2 * SHARED_FILES or (self._shared is not None and overfull(self._shared, pids)):
             return Verdict.OUTPUT_LIMIT, f"wrote more than {SHARED_MIB} MiB or {SHARED_FILES} files"
@@ -193,21 +178,14 @@ def _lines(path: str | Path) -> list[bytes]:
     return [line for line in _read(path).split(b"\n") if line]
 
 
-def _sum_mib(path: str, fields: tuple[bytes, ...]) -> float | None:
-    """The sum of the named lines, in kB, of a file of /proc; None if it has none."""
-    amounts = [int(line.split()[1]) for line in _lines(path) if line.startswith(fields)]
-    return sum(amounts) / 1024 if amounts else None
+def _sum_mib(path: str, *fields: bytes) -> float:
+    """The sum of the named lines, in kB, of a file of /proc; 0 if it has none."""
+    return sum(int(line.split()[1]) for line in _lines(path) if line.startswith(fields)) / 1024
 
 
 def resident_mib(pid: int) -> float:
     """A process's resident memory without files. Shared pages count fully for each process."""
-    return _sum_mib(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:")) or 0.0
-
-
-def proportional_mib(pid: int) -> float:
-    """A process's memory without files. Shared pages are divided among the processes."""
-    mib = _sum_mib(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
-    return resident_mib(pid) if mib is None else mib
+    return _sum_mib(f"/proc/{pid}/status", b"RssAnon:", b"RssShmem:")
 
 
 def in_memory(pids: Iterable[int]) -> tuple[float, int]:
@@ -224,11 +202,6 @@ def in_memory(pids: Iterable[int]) -> tuple[float, int]:
                 mib += (system.f_blocks - system.f_bfree) * system.f_frsize / _MIB
                 files += system.f_files - system.f_ffree
     return mib, files
-
-
-def sockets(pid: int) -> int:
-    """The sockets of a process's network namespace, including those that no process holds any more."""
-    return max(0, _read(f"/proc/{pid}/net/unix").count(b"\n") - 1)
 
 
 def overfull(folder: Path, pids: Iterable[int] = ()) -> bool:
@@ -264,7 +237,10 @@ def make_workspace() -> Path:
     folder = Path(tempfile.mkdtemp(dir=_home(os.getpid())))
     shared = folder / "shared"
     shared.mkdir()
-    _mount(shared)
+    if os.geteuid() == 0:  # only root can limit the folder's size and files; otherwise the watch counts them
+        options = f"size={SHARED_MIB}m,nr_inodes={SHARED_FILES},mode=1777".encode()
+        flags = ctypes.c_ulong(2 | 4)  # MS_NOSUID, MS_NODEV
+        _libc().mount(b"reground", os.fsencode(shared), b"tmpfs", flags, options)
     shared.chmod(0o1777)
     return folder
 
@@ -284,7 +260,11 @@ def _home(pid: int) -> Path:
 
 def sweep() -> None:
     """Remove this user's folders, and control groups, whose owners have died."""
-    _sweep_groups()
+    parent = find_group_parent()
+    for folder in parent.glob(f"{PREFIX}*") if parent is not None else ():
+        if not Path(f"/proc/{folder.name.removeprefix(PREFIX).split('-')[0]}").exists():
+            with contextlib.suppress(OSError):
+                folder.rmdir()
     for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             status = home.lstat()
@@ -312,14 +292,6 @@ def remove(folder: Path) -> None:
         if shared.is_mount():
             _libc().umount2(os.fsencode(shared), _DETACH)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _mount(shared: Path) -> None:
-    """Limit the folder's size and number of files. Only root can do this; otherwise the watch counts them."""
-    if os.geteuid() == 0:
-        options = f"size={SHARED_MIB}m,nr_inodes={SHARED_FILES},mode=1777".encode()
-        # MS_NOSUID, MS_NODEV
-        _libc().mount(b"reground", os.fsencode(shared), b"tmpfs", ctypes.c_ulong(2 | 4), options)
 
 
 @functools.cache

@@ -22,7 +22,6 @@ from .wire import (
     is_builtin,
     is_mutable,
     line_of,
-    overwrite,
     read_frame,
     write_frame,
 )
@@ -66,7 +65,6 @@ class ProgramSession(Session):
     def __init__(self, read: int, write: int, source: str) -> None:
         super().__init__(read, write)
         self._source = source
-        self._mirrors: list[list[Any]] = []
 
     def serve(self) -> None:
         """Serve the tests until they have gone."""
@@ -98,12 +96,9 @@ class ProgramSession(Session):
         """Perform a request, or describe its error. The first operand are the changes that the tests made to copies."""
         try:
             pushed, *values = map(self.decode, operands)
-            for place, content in pushed:
-                mirror = self._mirrors[place]
-                overwrite(mirror[0], content)
-                mirror[1] = self.encode(mirror[0])
+            self.apply(pushed)
             value, more = self._perform(op, values)
-            return ["ok", value, self._pulled(), more]
+            return ["ok", value, self.changes(), more]
         except WireError:
             raise
         except BaseException as error:
@@ -138,23 +133,14 @@ class ProgramSession(Session):
 
     def _mirror(self, value: Any) -> int | None:
         """The number of a container of which the tests get a copy that follows it."""
-        for place, mirror in enumerate(self._mirrors):
+        for place, mirror in self._mirrors.items():
             if mirror[0] is value:
                 return place
-        if not is_mutable(value) or len(self._mirrors) == MOST_MIRRORS:
+        place = len(self._mirrors)
+        if not is_mutable(value) or place == MOST_MIRRORS:
             return None
-        self._mirrors.append([value, self.encode(value)])
-        return len(self._mirrors) - 1
-
-    def _pulled(self) -> list[Any]:
-        """The containers that have changed since the tests last knew."""
-        changes = []
-        for place, mirror in enumerate(self._mirrors):
-            content = self.encode(mirror[0])
-            if content != mirror[1]:
-                mirror[1] = content
-                changes.append([place, content])
-        return changes
+        self._mirrors[place] = [value, self.encode(value)]
+        return place
 
 
 def _batches(items: Any) -> Iterator[list[Any]]:
@@ -215,7 +201,13 @@ def main(job: dict[str, Any]) -> None:
     if job["mode"] == "alone":
         _alone(job["source"])
     read, write = os.dup(0), os.dup(1)
-    _quiet_streams(job["stdin"])
+    # Standard input has the program's text, and its output goes to standard error.
+    text = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108
+    os.write(text, job["stdin"].encode())
+    os.lseek(text, 0, os.SEEK_SET)
+    os.dup2(text, 0)
+    os.close(text)
+    os.dup2(2, 1)
     if job["mode"] == "value":
         write_frame(write, _value(job))
     else:
@@ -266,16 +258,6 @@ def plain_json(value: Any, depth: int = 0) -> Any:
         number = float(value)
         return number if number - number == 0 else repr(number)
     return repr(value)[:4096]
-
-
-def _quiet_streams(stdin: str) -> None:
-    """Give standard input the text, and send output to standard error."""
-    text = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108
-    os.write(text, stdin.encode())
-    os.lseek(text, 0, os.SEEK_SET)
-    os.dup2(text, 0)
-    os.close(text)
-    os.dup2(2, 1)
 
 
 def flush() -> None:

@@ -135,7 +135,6 @@ class TestsSession(Session):
         super().__init__(read, write)
         self.broken = ""
         self.failed: AssertionError | None = None
-        self._mirrors: dict[int, list[Any]] = {}
 
     @contextmanager
     def _protocol(self) -> Iterator[None]:
@@ -200,20 +199,11 @@ class TestsSession(Session):
 
     def exchange(self, op: str, *operands: Any) -> tuple[Any, Any]:
         """The program's answer, and what else the operation has to say. Its exception is raised here."""
-        pushed = []
-        for place, mirror in self._mirrors.items():
-            content = self.encode(mirror[0])
-            if content != mirror[1]:
-                mirror[1] = content
-                pushed.append([place, content])
+        pushed = self.changes()
         data = [self.encode(operand) for operand in operands]
         with self._protocol():
             status, value, pulled, more = self.request(op, pushed, *data)
-            for place, content in self.decode(pulled):
-                if place in self._mirrors:
-                    mirror = self._mirrors[place]
-                    overwrite(mirror[0], content)
-                    mirror[1] = self.encode(mirror[0])
+            self.apply(self.decode(pulled))
             if status == "ok":
                 return self.decode(value), self.decode(more)
             error = _rebuild(value, ending=op == "next")
@@ -332,22 +322,16 @@ def judge(session: TestsSession, job: dict[str, Any]) -> tuple[str, str]:
     try:
         harden(job["tests"])
         exec(compile(job["tests"], FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
-        _run_cases(module)
+        unittest = sys.modules.get("unittest")
+        if unittest is not None:  # its first failure is raised
+            kinds = [each for each in vars(module).values() if isinstance(each, type)]
+            cases = [kind for kind in kinds if issubclass(kind, unittest.TestCase) and kind.__module__ == "tests"]
+            unittest.TestSuite(map(unittest.TestLoader().loadTestsFromTestCase, cases)).debug()
         if session.failed is not None:
             raise session.failed
     except BaseException as error:
         return _blame(error, tests=job["tests"])
     return "passed", ""
-
-
-def _run_cases(module: types.ModuleType) -> None:
-    """Run the tests' unittest classes, if any, and raise the first failure."""
-    unittest = sys.modules.get("unittest")
-    if unittest is None:
-        return
-    kinds = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, unittest.TestCase)]
-    load = unittest.TestLoader().loadTestsFromTestCase
-    unittest.TestSuite(load(kind) for kind in kinds if kind.__module__ == "tests").debug()
 
 
 def _blame(error: BaseException, *, tests: str = "", loading: bool = False) -> tuple[str, str]:
@@ -359,12 +343,11 @@ def _blame(error: BaseException, *, tests: str = "", loading: bool = False) -> t
         if loading and kind in ("SyntaxError", "IndentationError", "TabError"):
             return "syntax", message
         return "exception", message
-    line = line_of(error, FILE)
-    message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    source = tests.splitlines()[line - 1].strip()[:300] if 0 < line <= len(tests.splitlines()) else ""
-    if isinstance(error, AssertionError):
-        return "wrong answer", f"{message[:1500]} in: {source}" if source else message[:1500]
-    return "exception", f"in the tests: {message[:1500]} in: {source}" if source else f"in the tests: {message[:1500]}"
+    line, lines = line_of(error, FILE), tests.splitlines()
+    message = f"{type(error).__name__}: {error}"[:1500] if str(error) else type(error).__name__
+    if 0 < line <= len(lines):
+        message += f" in: {lines[line - 1].strip()[:300]}" if lines[line - 1].strip() else ""
+    return ("wrong answer", message) if isinstance(error, AssertionError) else ("exception", f"in the tests: {message}")
 
 
 def harden(tests: str) -> None:
@@ -372,31 +355,30 @@ def harden(tests: str) -> None:
     if "numpy" not in tests:
         return
     numpy: Any = __import__("numpy")
+
+    def shaped(compare: Callable[..., Any]) -> Callable[..., Any]:
+        def compared(a: Any, b: Any, *args: Any, **named: Any) -> Any:
+            return compare(a, b, *args, **named) if _alike(numpy, a, b) else numpy.False_
+
+        return compared
+
+    def asserted(check: Callable[..., Any]) -> Callable[..., Any]:
+        def checked(actual: Any, desired: Any, *args: Any, **named: Any) -> None:
+            if not _alike(numpy, actual, desired):
+                raise AssertionError(f"shapes {numpy.shape(actual)} and {numpy.shape(desired)} do not match")
+            check(actual, desired, *args, **named)
+
+        return checked
+
     for name in ("allclose", "isclose"):
-        setattr(numpy, name, _shaped(numpy, getattr(numpy, name)))
+        setattr(numpy, name, shaped(getattr(numpy, name)))
     if "testing" in tests:
         testing: Any = __import__("numpy.testing").testing
         for name in ("assert_allclose", "assert_almost_equal", "assert_array_almost_equal", "assert_array_equal"):
-            setattr(testing, name, _asserted(numpy, getattr(testing, name)))
+            setattr(testing, name, asserted(getattr(testing, name)))
 
 
-def _alike(numpy: Any, actual: Any, desired: Any) -> bool:
-    """The same shape, or a single number against at least one."""
-    shapes = [numpy.shape(actual), numpy.shape(desired)]
-    return shapes[0] == shapes[1] or (() in shapes and 0 not in (numpy.size(actual), numpy.size(desired)))
-
-
-def _shaped(numpy: Any, compare: Callable[..., Any]) -> Callable[..., Any]:
-    def compared(a: Any, b: Any, *args: Any, **named: Any) -> Any:
-        return compare(a, b, *args, **named) if _alike(numpy, a, b) else numpy.False_
-
-    return compared
-
-
-def _asserted(numpy: Any, check: Callable[..., Any]) -> Callable[..., Any]:
-    def checked(actual: Any, desired: Any, *args: Any, **named: Any) -> None:
-        if not _alike(numpy, actual, desired):
-            raise AssertionError(f"shapes {numpy.shape(actual)} and {numpy.shape(desired)} do not match")
-        check(actual, desired, *args, **named)
-
-    return checked
+def _alike(numpy: Any, *values: Any) -> bool:
+    """Whether two values have the same shape, or one is a single number and the other has at least one."""
+    shapes = [numpy.shape(value) for value in values]
+    return shapes[0] == shapes[1] or (() in shapes and 0 not in map(numpy.size, values))

@@ -151,10 +151,6 @@ def _decode(data: Any, resolve: Resolve, depth: int) -> Any:
     return _KINDS[tag][2](parts)
 
 
-def _make_dict(parts: list[Any]) -> dict[Any, Any]:
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
 def _make_int(digits: str) -> int:
     if len(digits) > MOST_BITS // 4:
         raise ValueError("too many digits")
@@ -213,7 +209,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "dict": (
         "builtins.dict collections.OrderedDict collections.defaultdict collections.Counter",
         lambda value: [part for pair in dict.items(value) for part in pair],
-        _make_dict,
+        lambda parts: dict(zip(parts[::2], parts[1::2], strict=True)),
     ),
     "deque": ("collections.deque", lambda value: [value.maxlen, *value], lambda parts: deque(parts[1:], parts[0])),
     "int": ("builtins.int", hex, _make_int),
@@ -340,7 +336,10 @@ def line_of(error: BaseException, file: str) -> int:
 
 
 class Session:
-    """One side: its requests, its replies, and the tables of the objects that messages name."""
+    """One side: its requests, its replies, and the tables of the objects that messages name.
+
+    Of some containers each side has a copy: a mirror is such a container, and its content as the other side knows it.
+    """
 
     def __init__(self, read: int, write: int) -> None:
         self._read, self._write = read, write
@@ -348,6 +347,7 @@ class Session:
         self._numbers: dict[int, int] = {}
         self._next = 0
         self._peers: dict[int, Any] = {}
+        self._mirrors: dict[int, list[Any]] = {}
 
     def request(self, *message: Any) -> Message:
         """Ask, and serve the other side until it replies."""
@@ -401,3 +401,21 @@ class Session:
         if number not in self._peers:
             self._peers[number] = self.adopt(number)
         return self._peers[number]
+
+    def changes(self) -> list[list[Any]]:
+        """The mirrors that have changed since the other side last knew, by their places."""
+        changed = []
+        for place, mirror in self._mirrors.items():
+            content = self.encode(mirror[0])
+            if content != mirror[1]:
+                mirror[1] = content
+                changed.append([place, content])
+        return changed
+
+    def apply(self, changes: list[list[Any]]) -> None:
+        """Take over what the other side changed."""
+        for place, content in changes:
+            if place in self._mirrors:
+                mirror = self._mirrors[place]
+                overwrite(mirror[0], content)
+                mirror[1] = self.encode(mirror[0])
