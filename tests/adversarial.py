@@ -14,24 +14,6 @@ from pathlib import Path
 # Private, for there is no public way to a pattern's parts: `sre_parse` is the same under a deprecated name, and a
 # parser of one's own, or of a library, would read patterns otherwise than `re` does. Should it move, these tests
 # stop at once.
-from re._constants import (  # type: ignore[import-not-found]
-    ANY,
-    ATOMIC_GROUP,
-    BRANCH,
-    CATEGORY,
-    CATEGORY_DIGIT,
-    CATEGORY_SPACE,
-    CATEGORY_WORD,
-    IN,
-    LITERAL,
-    MAX_REPEAT,
-    MIN_REPEAT,
-    NEGATE,
-    NOT_LITERAL,
-    POSSESSIVE_REPEAT,
-    RANGE,
-    SUBPATTERN,
-)
 from re._parser import parse  # type: ignore[import-not-found]
 from types import ModuleType
 from typing import Any
@@ -112,42 +94,36 @@ def ways(pattern: re.Pattern[str]) -> list[str]:
 def _begun(items: Iterable[Any], before: str) -> Iterator[str]:
     """What stands before each part of a sequence, and behind the last."""
     for kind, value in items:
-        if kind is not LITERAL:
+        if str(kind) != "LITERAL":
             yield before
-        if kind is BRANCH:
-            for branch in value[1]:
-                yield from _begun(branch, before)
-        elif kind in (MAX_REPEAT, MIN_REPEAT, POSSESSIVE_REPEAT):
-            yield from _begun(value[2], before)
-        elif kind in (SUBPATTERN, ATOMIC_GROUP):
-            yield from _begun(value[-1] if kind is SUBPATTERN else value, before)
-        before += _sample(kind, value)
+        for inner in value[1] if str(kind) == "BRANCH" else [_inner(str(kind), value)]:
+            if inner is not None:
+                yield from _begun(inner, before)
+        before += _sample(str(kind), value)
     yield before
 
 
-def _sample(kind: Any, value: Any) -> str:
+def _inner(kind: str, value: Any) -> Any:
+    """What a repetition or a group is made of; None for another part."""
+    if kind.endswith("_REPEAT"):
+        return value[2]
+    return value[-1] if kind == "SUBPATTERN" else value if kind == "ATOMIC_GROUP" else None
+
+
+def _sample(kind: str, value: Any) -> str:
     """A short text that a part matches; once where it may also be left out."""
-    if kind is LITERAL:
-        return chr(value)
-    if kind is IN:
-        given = [item for item in value if item[0] in (LITERAL, RANGE, CATEGORY)]
-        negated = value[0][0] is NEGATE
-        return "x" if negated or not given else _sample(*given[-1])
-    if kind is RANGE:
-        return chr(value[0])
-    if kind is CATEGORY:
-        return {CATEGORY_DIGIT: "1", CATEGORY_SPACE: " ", CATEGORY_WORD: "x"}.get(value, "-")
-    if kind is BRANCH:
-        return _text(value[1][0])
-    if kind in (MAX_REPEAT, MIN_REPEAT, POSSESSIVE_REPEAT):
-        return _text(value[2]) * max(1, value[0])
-    if kind in (SUBPATTERN, ATOMIC_GROUP):
-        return _text(value[-1] if kind is SUBPATTERN else value)
-    return "x" if kind in (ANY, NOT_LITERAL) else ""
-
-
-def _text(items: Iterable[Any]) -> str:
-    return "".join(_sample(kind, value) for kind, value in items)
+    if kind in ("LITERAL", "RANGE"):
+        return chr(value if kind == "LITERAL" else value[0])
+    if kind == "IN":
+        members = [(str(name), each) for name, each in value if str(name) in ("LITERAL", "RANGE", "CATEGORY")]
+        return "x" if str(value[0][0]) == "NEGATE" or not members else _sample(*members[-1])
+    if kind == "CATEGORY":
+        return {"CATEGORY_DIGIT": "1", "CATEGORY_SPACE": " ", "CATEGORY_WORD": "x"}.get(str(value), "-")
+    inner = value[1][0] if kind == "BRANCH" else _inner(kind, value)
+    if inner is not None:
+        times = max(1, value[0]) if kind.endswith("_REPEAT") else 1
+        return "".join(_sample(str(part), each) for part, each in inner) * times
+    return "x" if kind in ("ANY", "NOT_LITERAL") else ""
 
 
 def texts(into: Sequence[str], length: int) -> Iterator[tuple[str, str]]:

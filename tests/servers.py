@@ -40,6 +40,11 @@ def in_order(*replies: str) -> MockOpenAI:
     return MockOpenAI(lambda body: left.pop(0) if len(left) > 1 else left[0])
 
 
+def model_of(server: MockOpenAI) -> list[str]:
+    """The options that name a server's model."""
+    return ["--model", "openai/mock", "--base-url", server.url]
+
+
 @dataclass(frozen=True)
 class Recorded:
     """A reply. body: as it is sent."""

@@ -25,7 +25,7 @@ def commands() -> list[str]:
     text = PAGE.read_text(encoding="utf-8").partition("## Ablations")[2]
     found = re.search(r"`EVAL` stands for `(reground eval[^`]*)`", text)
     assert found is not None
-    found_all: list[str] = []
+    whole: list[str] = []
     for line in text.splitlines():
         quoted = re.findall(r"`([^`]+)`", line.rpartition("|")[0].rpartition("|")[2])
         if not quoted or not quoted[0].startswith(("EVAL", "reground")):
@@ -33,14 +33,14 @@ def commands() -> list[str]:
         first = next(each for each in quoted if each.startswith("EVAL"))
         for each in quoted:
             if each.startswith("EVAL"):
-                found_all.append(each)
+                whole.append(each)
             elif each.startswith("--"):
-                found_all.append(f"{first} {each}")
+                whole.append(f"{first} {each}")
             elif re.fullmatch(r"\d", each):
-                found_all.append(re.sub(r"\d$", each, first))
+                whole.append(re.sub(r"\d$", each, first))
             elif not each.startswith("reground"):
-                found_all.append(f"EVAL --critic {each}")
-    return [each.replace("EVAL", " ".join(found[1].split()), 1) for each in found_all]
+                whole.append(f"EVAL --critic {each}")
+    return [each.replace("EVAL", " ".join(found[1].split()), 1) for each in whole]
 
 
 @pytest.fixture
@@ -55,17 +55,8 @@ def tasks(data: Path) -> None:
     }
     case = {"input": "", "output": "1"}
     problems = [{"id": e["id"], "question": e["question"], "level": "gold", "cases": [case]} for e in QUESTIONS[:2]]
-    theorems = [
-        {
-            "id": e["id"],
-            "question": e["question"],
-            "answer": 1,
-            "answer_type": "integer",
-            "has_picture": False,
-            "field": "Math",
-        }
-        for e in QUESTIONS[:2]
-    ]
+    theorem = {"answer": 1, "answer_type": "integer", "has_picture": False, "field": "Math"}
+    theorems = [{"id": e["id"], "question": e["question"], **theorem} for e in QUESTIONS[:2]]
     ranked = [{"id": e["id"], "query": e["question"], "gold_ids": [e["id"]]} for e in QUESTIONS[:2]]
     contents = [{"id": each["id"], "content": each["text"]} for each in DOCUMENTS]
     files |= {"usaco/problems.jsonl": problems, "usaco/corpus.jsonl": DOCUMENTS}

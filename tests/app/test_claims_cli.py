@@ -19,14 +19,11 @@ PASSAGES = [{"id": f"d{i}", "title": f"Book {i}", "text": f"Book {i} was written
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "data" / "hotpotqa"
+def data(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = home / "data" / "hotpotqa"
     folder.mkdir(parents=True)
     for name, lines in {"questions": QUESTIONS, "corpus": PASSAGES}.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("COLUMNS", "200")
     return folder.parent
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,23 +15,14 @@ import pytest
 from reground.app.cli import run
 from reground.core.trajectory import read_trajectories
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import in_order, serving
+from tests.servers import in_order, model_of, serving
 from tests.signals import heed_ctrl_c
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna and is 2850 km long.\n")
-    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe")
-    (tmp_path / "q.jsonl").write_text('{"question": "How long is the Seine?", "answer": "775 km"}\n')
-    (docs / "seine.md").write_text("# Seine\n\nThe Seine flows through Paris and is 775 km long.\n")
-    yield tmp_path
+def files(home: Path, docs: Path) -> None:
+    (home / "bytes.jsonl").write_bytes(b"\xff\xfe")
+    (home / "q.jsonl").write_text('{"question": "How long is the Seine?", "answer": "775 km"}\n')
 
 
 @pytest.mark.parametrize(
@@ -130,7 +120,7 @@ def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], home
 
 def test_a_wrong_key_is_said_without_showing_it(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     with serving(MockOpenAI(key="another")) as server:
-        assert run(["ask", "Why?", "--method", "direct", "--model", "openai/mock", "--base-url", server.url]) == 2
+        assert run(["ask", "Why?", "--method", "direct", *model_of(server)]) == 2
     said = capsys.readouterr().err
     assert "OPENAI_API_KEY" in said
     assert "sk-secret" not in said
@@ -153,8 +143,7 @@ def test_an_empty_corpus_is_refused(capsys: pytest.CaptureFixture[str], home: Pa
 
 def test_a_model_without_log_probabilities_is_refused_where_they_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(MockOpenAI(lambda body: "Plain.", refuses=("logprobs",))) as server:
-        arguments = ["ask", "Why?", "--method", "flare", "--corpus", "docs", "--model", "openai/mock"]
-        assert run([*arguments, "--base-url", server.url]) == 2
+        assert run(["ask", "Why?", "--method", "flare", "--corpus", "docs", *model_of(server)]) == 2
     assert "log-prob" in capsys.readouterr().err
 
 
@@ -162,16 +151,13 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
     with serving(in_order("The Danube is 2850 km long [1].")) as server:
-        arguments = ["ask", "Which is longer, Danube or Seine?", "--corpus", "docs", "--model", "openai/mock"]
-        code = run([*arguments, "--base-url", server.url, "--method", "rag", "--json", "--trace", "t.jsonl"])
+        arguments = ["ask", "Which is longer, Danube or Seine?", "--corpus", "docs", *model_of(server)]
+        code = run([*arguments, "--method", "rag", "--json", "--trace", "t.jsonl"])
     said = capsys.readouterr()
     assert code == 0, said.err
     answer = json.loads(said.out)
-    passages = {"citations", "shown", "sentences", "ungrounded", "answered", "faithfulness", "skipped", "notes"}
-    assert (
-        set(answer)
-        == {"question", "unchecked", "answer", "method", "steps", "usage", "stopped", "trajectory"} | passages
-    )
+    keys = "question answer method steps usage stopped trajectory citations shown sentences ungrounded answered"
+    assert answer.keys() == {*keys.split(), "faithfulness", "unchecked", "skipped", "notes"}
     assert [passage["marker"] for passage in answer["citations"]] == [1]
     assert [passage["marker"] for passage in answer["shown"]] == [1, 2]
     assert answer["ungrounded"] is None
@@ -186,8 +172,7 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
 
 def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(in_order("Vienna [1].")) as server:
-        arguments = ["ask", "Where is Vienna?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
-        assert run([*arguments, "--method", "rag"]) == 0
+        assert run(["ask", "Where is Vienna?", "--corpus", "docs", "--method", "rag", *model_of(server)]) == 0
     said = capsys.readouterr()
     assert "answer: 1 calls" in said.err
     assert "Vienna [1]." in said.out and "Supported by" in said.out
@@ -197,7 +182,7 @@ def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tel
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with serving(in_order("It is blue [1].", "It is blue [1].", "It is blue.")) as server:
-        arguments = ["ask", "Xyzzy plugh?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        arguments = ["ask", "Xyzzy plugh?", "--corpus", "docs", *model_of(server)]
         assert run([*arguments, "--method", "rag", "--json", "--trace", "t.jsonl"]) == 4
         answer = json.loads(capsys.readouterr().out)
         assert run([*arguments, "--method", "rag", "--fresh"]) == 4
@@ -206,9 +191,7 @@ def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tel
     assert answer["ungrounded"] == "nothing was found"
     assert (answer["answer"], answer["citations"], answer["shown"]) == ("It is blue.", [], [])
     (trajectory,) = read_trajectories(Path("t.jsonl"))
-    assert tuple(
-        sorted(step.name for step in trajectory.steps if step.name in {"ungrounded", "unknown markers removed"})
-    ) == ("ungrounded", "unknown markers removed")
+    assert {"ungrounded", "unknown markers removed"} <= {step.name for step in trajectory.steps}
     assert "Your documents do not say: nothing was found" in said.out
     assert "note: nothing was found" in said.err
     assert "Supported by" not in said.out
@@ -219,8 +202,7 @@ def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(
     question: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with serving(in_order("Not in these passages.")) as server:
-        arguments = ["ask", question, "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
-        assert run([*arguments, "--method", "grounded+cautious"]) == 4
+        assert run(["ask", question, "--corpus", "docs", "--method", "grounded+cautious", *model_of(server)]) == 4
         assert len(server.received) == ("Vienna" in question)
     said = " ".join(capsys.readouterr().out.split())
     assert "Your documents do not say: the passages do not hold the answer. Not in these passages." in said
@@ -228,19 +210,7 @@ def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(
 
 def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
-        arguments = [
-            "ask",
-            "Where?",
-            "--corpus",
-            "docs",
-            "-m",
-            "rar",
-            "--model",
-            "openai/mock",
-            "--base-url",
-            server.url,
-        ]
-        assert run([*arguments, "--budget-calls", "2"]) == 0
+        assert run(["ask", "Where?", "--corpus", "docs", "-m", "rar", *model_of(server), "--budget-calls", "2"]) == 0
     said = capsys.readouterr()
     assert "calls budget ended" in said.err
     assert "stopped early" in said.out
@@ -255,7 +225,7 @@ def test_index_builds_updates_and_reports(capsys: pytest.CaptureFixture[str], ho
     assert "3 documents" in said and "1 documents read, 2 unchanged" in said
     with serving(in_order("Cologne [1].")) as server:
         arguments = ["ask", "Where does the Rhine flow?", "--corpus", "docs.idx", "--method", "rag", "--json"]
-        assert run([*arguments, "--model", "openai/mock", "--base-url", server.url]) == 0
+        assert run([*arguments, *model_of(server)]) == 0
     assert json.loads(capsys.readouterr().out)["citations"][0]["title"] == "Rhine"
 
 
@@ -271,15 +241,11 @@ def test_decontamination_drops_what_overlaps_a_benchmark_and_lists_it(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
     solution = "def add(a, b):\n    total = a + b\n    print('the sum is', total)\n    return total if total else 0\n"
-    record = {
-        "task_id": "X/0",
-        "prompt": "def add(a, b):\n",
-        "entry_point": "add",
-        "canonical_solution": solution,
-        "test": "x",
-    }
+    record = {"task_id": "X/0", "prompt": "def add(a, b):\n", "entry_point": "add", "test": "x"}
     (home / "data" / "humaneval").mkdir(parents=True)
-    (home / "data" / "humaneval" / "HumanEval.jsonl").write_text(json.dumps(record) + "\n")
+    (home / "data" / "humaneval" / "HumanEval.jsonl").write_text(
+        json.dumps({**record, "canonical_solution": solution}) + "\n"
+    )
     (home / "docs" / "leak.md").write_text(f"# Leak\n\nA program:\n\n{solution}\n")
     arguments = ["index", "docs", "--out", "clean.idx", "--decontaminate", "humaneval", "--data", "data"]
     assert run(arguments) == 0
@@ -325,20 +291,8 @@ def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
         return "A thought.\n\nAnother thought."
 
     with serving(MockOpenAI(script, latency=0.3)) as server:
-        command = [
-            sys.executable,
-            "-m",
-            "reground",
-            "ask",
-            "Which is longer?",
-            "--corpus",
-            "docs",
-            "--method",
-            "rar",
-            "--model",
-            "openai/mock",
-        ]
-        command += ["--base-url", server.url]
+        asked = ["ask", "Which is longer?", "--corpus", "docs", "--method", "rar", *model_of(server)]
+        command = [sys.executable, "-m", "reground", *asked]
         child = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
         )

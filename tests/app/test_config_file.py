@@ -17,21 +17,9 @@ from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
 from tests.data import ROOT
-from tests.servers import serving
+from tests.servers import model_of, serving
 
-QUESTIONS = [{"id": f"b{i}", "question": f"Who wrote book {i}?", "golden_answers": [f"W{i}"]} for i in range(5)]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    folder = tmp_path / "data" / "bamboogle"
-    folder.mkdir(parents=True)
-    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_every_key_that_the_documentation_names_is_accepted() -> None:
@@ -44,7 +32,7 @@ def test_every_key_that_the_documentation_names_is_accepted() -> None:
         assert named <= keys
 
 
-def test_names_that_were_refused_are_heeded(home: Path) -> None:
+def test_names_that_were_refused_are_heeded(home: Path, bamboogle: list[str]) -> None:
     with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
         (home / "reground.toml").write_text(
             f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "direct"\ntask = "bamboogle"\ndata = "data"\n'
@@ -59,36 +47,6 @@ def test_names_that_were_refused_are_heeded(home: Path) -> None:
         assert run(["eval", "--limit", "4"]) == 0
         assert run(["ask", "Why?"]) == 0
     assert json.loads((home / "RUN" / "config.json").read_text())["limit"] == 4
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('modell = "x"', "did you mean model"),
-        ("budget = 5", "[budget]"),
-        ("settings = 5", "[settings]"),
-        ("[model]\nname = 5", "model in the configuration is no table"),
-        ('concurrency = "many"', "concurrency"),
-        ('timeout = "long"', "timeout"),
-        ("timeout = inf", "timeout"),
-        ("attempts = 0", "attempts"),
-        ("price = 5", "PROMPT,COMPLETION"),
-        ("[budget]\ntoken = 5", "token"),
-        ("[budget]\ntokens = -5", "tokens"),
-        ("[settings]\nkk = 5", "no setting 'kk'"),
-        ('adapter = "absent"\nmodel = "hf/x"', "adapter"),
-    ],
-)
-def test_a_wrong_value_is_said_in_one_line(
-    text: str, says: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (home / "reground.toml").write_text(text + "\n")
-    rest = [] if "model" in text else ["--model", "openai/x"]
-    command = ["eval", "--task", "bamboogle", "--data", "data"] if "concurrency" in text else ["ask", "Why?"]
-    assert run([*command, "--method", "direct", *rest]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert "Traceback" not in said and "internal error" not in said
 
 
 def test_a_path_may_begin_with_the_home_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +65,7 @@ def test_a_byte_order_mark_is_no_content(home: Path, capsys: pytest.CaptureFixtu
     assert "no method is called 'no-such'" in capsys.readouterr().err
 
 
-def test_prompts_can_be_set_for_eval_and_compare_too(home: Path) -> None:
+def test_prompts_can_be_set_for_eval_and_compare_too(bamboogle: list[str]) -> None:
     heard: list[str] = []
 
     def script(body: dict[str, Any]) -> str:
@@ -116,7 +74,7 @@ def test_prompts_can_be_set_for_eval_and_compare_too(home: Path) -> None:
 
     given = 'prompts={answer = "Tell me: {question} {form}"}'
     with serving(MockOpenAI(script)) as server:
-        where = ["--task", "bamboogle", "--data", "data", "--model", "openai/mock", "--base-url", server.url, "-q"]
+        where = [*bamboogle, *model_of(server), "-q"]
         assert run(["eval", *where, "--method", "direct", "--set", given, "--out", "RUN", "--limit", "2"]) == 0
         one = ["--set", f"direct.{given}", "--out", "COMPARISON", "--limit", "2"]
         assert run(["compare", *where, "--methods", "direct,cot", "--budgets", "2k", *one]) == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from tests.servers import in_order, serving
+from tests.servers import in_order, model_of, serving
 
 TEXT = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -34,35 +34,25 @@ def test_the_tutorials_test_passes() -> None:
     assert namespace["METHOD"] is namespace["SecondLook"]
 
 
-def test_the_tutorials_command_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    (tmp_path / "second_look.py").write_text(block("file: second_look.py"))
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "tower.md").write_text("# The tower\n\nStephen Sauvestre was the tower's architect.\n")
+def test_the_tutorials_command_works(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "second_look.py").write_text(block("file: second_look.py"))
+    (home / "docs").mkdir()
+    (home / "docs" / "tower.md").write_text("# The tower\n\nStephen Sauvestre was the tower's architect.\n")
     arguments = shlex.split(block("command"))[1:]
     with serving(in_order("Gustave built it.", "Stephen Sauvestre designed it.")) as server:
-        code = run([*arguments, "--model", "openai/mock", "--base-url", server.url, "--json"])
+        code = run([*arguments, *model_of(server), "--json"])
     said = capsys.readouterr()
     assert code == 0, said.err
     assert json.loads(said.out)["answer"] == "Stephen Sauvestre designed it."
 
 
 def test_the_task_of_the_tutorial_is_measured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.delenv("REGROUND_DATA", raising=False)
-    (tmp_path / "riddles.py").write_text(block("file: riddles.py"))
+    (home / "riddles.py").write_text(block("file: riddles.py"))
     arguments = shlex.split(block("task command"))[1:]
     with serving(in_order("Answer: a clock")) as server:
-        code = run([*arguments, "--model", "openai/mock", "--base-url", server.url, "-q"])
-    assert code == 0, capsys.readouterr().err
-    summary = json.loads((tmp_path / "runs" / "riddles" / "summary.json").read_text())
+        assert run([*arguments, *model_of(server), "-q"]) == 0, capsys.readouterr().err
+    summary = json.loads((home / "runs" / "riddles" / "summary.json").read_text())
     assert summary["metrics"]["accuracy"]["mean"] == 0.5

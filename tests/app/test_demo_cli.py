@@ -20,7 +20,7 @@ import reground
 from reground.app.cli import run
 from reground.app.cli.demo import show_answer
 from reground.core.evidence import Passage
-from reground.demo import measured, questions_path
+from reground.demo import questions_path
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
@@ -38,10 +38,7 @@ def knows(body: dict[str, object]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
     with serving(MockOpenAI(knows)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         yield server
@@ -64,7 +61,7 @@ def test_memory_and_articles_stand_side_by_side_with_their_marks(
     assert "✓ right; expected: Baltic Sea or the Baltic" in articles
     assert "vistula.md" in articles
     assert re.search(r"direct: \d+ s, \d+ tokens; rag: \d+ s, [\d.k]+ tokens", articles)
-    assert "reground demo --all" in articles
+    assert "reground demo --all" in articles and "Measured:" not in articles
     assert all(len(line) <= 80 for line in said.splitlines())
     assert not CONTROL.search(said)
     assert run(["demo", "1", *RAG]) == 0
@@ -72,16 +69,13 @@ def test_memory_and_articles_stand_side_by_side_with_their_marks(
 
 
 def test_a_question_is_chosen_by_its_number_or_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", *RAG, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["number"] == 2, "one that the default model knows"
     for asked in ("9", QUESTIONS[8]["question"]):
         assert run(["demo", asked, *RAG, "--json"]) == 0
         said = json.loads(capsys.readouterr().out)
         assert (said["number"], said["expected"]) == (9, ["Earl of Pembroke"])
         assert [(each["method"], each["right"]) for each in said["answers"]] == [("direct", False), ("rag", False)]
-
-
-def test_without_a_question_it_asks_one_that_the_default_model_knows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo", *RAG, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["question"] == QUESTIONS[1]["question"]
 
 
 def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +140,7 @@ def test_ctrl_c_ends_all_questions_at_once_and_the_command_goes_on() -> None:
             given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
         )
         deadline = time.monotonic() + 60
-        while sum(slow.completed.values()) < 12 and time.monotonic() < deadline:
+        while slow.completed.total() < 12 and time.monotonic() < deadline:
             time.sleep(0.02)
         child.send_signal(signal.SIGINT)
         sent = time.monotonic()
@@ -157,11 +151,7 @@ def test_ctrl_c_ends_all_questions_at_once_and_the_command_goes_on() -> None:
         done = subprocess.run(given, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stderr
         assert "of 20 right" in done.stdout
-        assert sum(slow.completed.values()) <= 40 + 8  # only calls in flight are asked again
-
-
-def test_a_figure_is_shown_only_where_it_was_measured() -> None:
-    assert measured("openai/never", "rar") is None
+        assert slow.completed.total() <= 40 + 8  # only calls in flight are asked again
 
 
 @pytest.mark.parametrize("coloured", [True, False])

@@ -23,24 +23,12 @@ def shown(show: object, *arguments: object) -> str:
     return out.getvalue()
 
 
-def test_outside_text_cannot_style_or_move_the_terminal() -> None:
-    assert plain("a\x1b[2Jb\x07[red]c[/red]").plain == "a[2Jb[red]c[/red]"
-
-
 def test_a_result_shows_answer_steps_evidence_and_cost(tmp_path: Path) -> None:
     retriever = ScriptedRetriever([Passage(id="danube.md", title="Danube", text="Vienna lies on it.")])
     replies = lambda messages, sampling: "Vienna lies on the Danube [1].\n\nSo it is the Danube [1]."  # noqa: E731
     result = reground.ask("Which river?", method="rat", model=ScriptedModel(replies), corpus=retriever, home=tmp_path)
     text = shown(partial(show_result, steps=True), result)
-    for part in (
-        "Answer",
-        "Steps",
-        "Supported by",
-        "danube.md",
-        "calls",
-        "trajectory:",
-        "Vienna lies on the Danube [1].",
-    ):
+    for part in ("Answer", "Steps", "Supported by", "danube.md", "calls", "trajectory:", "Vienna lies on the Danube"):
         assert part in text
     assert "Steps" not in shown(show_result, result)
 
@@ -94,12 +82,10 @@ def test_a_correction_is_shown_word_by_word() -> None:
 
 
 def test_a_trajectory_is_shown_step_by_step(tmp_path: Path) -> None:
-    retriever = ScriptedRetriever([Passage(id="a", text="[bold]not markup[/bold]")])
+    retriever = ScriptedRetriever([Passage(id="a", text="[bold]not markup[/bold]a\x1b[2Jb\x07")])
     result = reground.ask("Which?", method="rag", model=ScriptedModel(["That."]), corpus=retriever, home=tmp_path)
     text = shown(show_trajectory, result.trajectory)
-    assert "query: Which?" in text
-    assert "[bold]not markup[/bold]" in text
-    assert "That." in text
+    assert "query: Which?" in text and "[bold]not markup[/bold]a[2Jb" in text and "That." in text
 
 
 def test_a_failed_trajectory_shows_its_failure_in_one_line() -> None:

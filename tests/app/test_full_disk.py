@@ -74,21 +74,13 @@ def script(body):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kib", [0, 24])
-def test_ask_where_no_file_may_grow_further(tmp_path, kib):
-    home = tmp_path / "home"
+@pytest.mark.parametrize(("kib", "is_disk"), [(0, False), (24, False), (8, True), (64, True)])
+def test_ask_where_no_file_may_grow_further(tmp_path, disk, kib, is_disk):
+    home = disk(kib) if is_disk else tmp_path / "home"
     with serving(MockOpenAI(script)) as server:
-        one_clear_line(*reground(*ask(server), home=home, limit=kib * KIB))
-        goes_on(server, home)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kib", [8, 64])
-def test_ask_on_a_full_disk(disk, kib):
-    home = disk(kib)
-    with serving(MockOpenAI(script)) as server:
-        one_clear_line(*reground(*ask(server), home=home))
-        subprocess.run(["mount", "-o", "remount,size=16m", str(home)], check=True)
+        one_clear_line(*reground(*ask(server), home=home, limit=None if is_disk else kib * KIB))
+        if is_disk:
+            subprocess.run(["mount", "-o", "remount,size=16m", str(home)], check=True)
         goes_on(server, home)
 
 

@@ -20,12 +20,7 @@ HUGE = "99999999999999999999"
 
 
 @pytest.fixture(autouse=True)
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna.\n")
+def server(docs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
     with serving(MockOpenAI(lambda body: "Answer: yes")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         yield server
@@ -70,7 +65,16 @@ def test_a_setting_out_of_bounds_is_refused(
 @pytest.mark.parametrize(
     ("written", "says"),
     [
-        ("price = 5", "price"),
+        ('modell = "x"', "did you mean model"),
+        ("budget = 5", "[budget]"),
+        ("settings = 5", "[settings]"),
+        ("[model]\nname = 5", "model in the configuration is no table"),
+        ('timeout = "long"', "timeout"),
+        ("attempts = 0", "attempts"),
+        ("[budget]\ntoken = 5", "token"),
+        ("[budget]\ntokens = -5", "tokens"),
+        ("[settings]\nkk = 5", "no setting 'kk'"),
+        ("price = 5", "PROMPT,COMPLETION"),
         ("price = true", "price"),
         ("timeout = inf", "timeout"),
         ("timeout = " + "9" * 400, "timeout"),

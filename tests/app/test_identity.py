@@ -22,7 +22,7 @@ from reground.models.options import ModelOptions, Price
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import in_order, serving
+from tests.servers import in_order, model_of, serving
 
 METHOD = '''"""Asks."""
 from dataclasses import dataclass
@@ -45,13 +45,7 @@ METHOD = Asks
 '''
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def ask(*, said: str, options: ModelOptions | None = None, **more: object) -> str:
@@ -59,14 +53,11 @@ def ask(*, said: str, options: ModelOptions | None = None, **more: object) -> st
     return reground.ask("Why?", method="direct", model=model, model_options=options, **more).text  # type: ignore[arg-type]
 
 
-def test_a_question_and_an_evaluation_are_named_alike(home: Path) -> None:
-    folder = home / "data" / "bamboogle"
-    folder.mkdir(parents=True)
-    (folder / "questions.jsonl").write_text('{"id": "a", "question": "Why?", "golden_answers": ["x"]}\n')
+def test_a_question_and_an_evaluation_are_named_alike(home: Path, bamboogle: list[str]) -> None:
     (home / "mine.py").write_text(METHOD)
     with serving(in_order("One.", "Two.", "Three.")) as server:
-        given = ["--method", "mine.py", "--model", "openai/mock", "--base-url", server.url, "-q", "--set", "k=3"]
-        assert run(["eval", "--task", "bamboogle", "--data", "data", *given, "--out", "RUN"]) == 0
+        given = ["--method", "mine.py", *model_of(server), "-q", "--set", "k=3"]
+        assert run(["eval", *bamboogle, *given, "--out", "RUN", "--limit", "1"]) == 0
         assert run(["ask", "Why?", *given]) == 0
         (home / "mine.py").write_text(METHOD + "# another method")
         assert run(["ask", "Why?", *given]) == 0
@@ -125,24 +116,10 @@ def test_a_base_url_with_a_secret_is_refused_and_not_repeated(
     assert not [path for path in home.rglob("*") if path.is_file() and b"hunter" in path.read_bytes()]
 
 
-def test_calls_paid_before_a_price_was_given_count_at_that_price(
-    capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
-    (home / "docs").mkdir()
-    (home / "docs" / "a.md").write_text("# A\n\nA thought of the Danube, and another.\n")
-    with serving(MockOpenAI(lambda body: "A thought.\n\nAnother.")) as server:
-        arguments = [
-            "ask",
-            "Where?",
-            "--corpus",
-            "docs",
-            "-m",
-            "rar",
-            "--model",
-            "openai/mock",
-            "--base-url",
-            server.url,
-        ]
+@pytest.mark.usefixtures("docs")
+def test_calls_paid_before_a_price_was_given_count_at_that_price(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
+        arguments = ["ask", "Where?", "--corpus", "docs", "-m", "rar", *model_of(server)]
         assert run([*arguments, "--budget-calls", "2"]) == 0
         assert run([*arguments, "--budget-usd", "1", "--price", "1,2"]) == 0, capsys.readouterr().err
         assert "USD" in capsys.readouterr().out
@@ -190,8 +167,7 @@ def test_an_answer_of_nothing_but_markers_is_a_failure(said: str, home: Path) ->
 
 def test_an_answer_without_text_has_exit_code_1_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(in_order("<think>Only a thought</think>")) as server:
-        arguments = ["ask", "Why?", "--method", "direct", "--model", "openai/mock", "--base-url", server.url, "-q"]
-        assert run(arguments) == 1
+        assert run(["ask", "Why?", "--method", "direct", *model_of(server), "-q"]) == 1
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.startswith("error: the answer is empty")

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 HEAVY = ("torch", "numpy", "aiohttp", "tantivy", "transformers", "xllamacpp", "lancedb", "trafilatura", "pypdf", "rich",
          "matplotlib", "sqlite3.dbapi3", "typer")  # fmt: skip
 
@@ -15,16 +13,7 @@ def modules_after(statement):
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("statement", ["import reground", "import reground; reground.__version__"])
-def test_importing_reground_brings_nothing_heavy(statement):
-    loaded = modules_after(statement)
+def test_importing_reground_brings_nothing_heavy():
+    loaded = modules_after("import reground; reground.__version__")
     assert "reground" in loaded
     assert loaded.isdisjoint(HEAVY)
-
-
-def test_the_public_names_are_there():
-    done = subprocess.run(
-        [sys.executable, "-c", "import reground; print(callable(reground.ask))"],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    assert done.stdout.strip() == "True"

@@ -26,12 +26,8 @@ SECONDS = 4.0  # a second where nothing else runs; reading the whole text takes 
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    return write(tmp_path, {"docs/cats.md": "# Cats\n\nCats purr.\n"})
+def cats(home: Path) -> None:
+    write(home, {"docs/cats.md": "# Cats\n\nCats purr.\n"})
 
 
 def large_text(megabytes: int) -> str:
@@ -173,13 +169,9 @@ def test_the_library_takes_a_language_and_finds_japanese_without_one(home: Path)
     write(home, {f"japanese/{name}.txt": text for name, text in JAPANESE.items()})
     for language in (None, "ja", "en"):
         result = reground.ask(
-            "日本で一番高い山は何ですか",
-            method="rag",
-            model=ScriptedModel(["富士山 [1]"]),
-            corpus="japanese",
-            language=language,
-            settings={"k": 1},
-        )
+            "日本で一番高い山は何ですか", method="rag", model=ScriptedModel(["富士山 [1]"]),
+            corpus="japanese", language=language, settings={"k": 1},
+        )  # fmt: skip
         assert [citation.passage_id for citation in result.citations] == ["fuji.txt"]
     with pytest.raises(ConfigurationError, match="no stemmer for the language 'xx'"):
         reground.ask("Why?", method="rag", model=ScriptedModel(["."]), corpus="japanese", language="xx")

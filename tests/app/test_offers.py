@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,12 +31,8 @@ def weights() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OLLAMA_HOST", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
+def no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
 
 
 def test_found_servers_are_listed_with_the_words_to_type(
@@ -151,12 +148,7 @@ class TestWhereNoModelIsNamed:
     @pytest.mark.slow
     @pytest.mark.parametrize("command", ["ask", "demo"])
     def test_the_default_model_answers_and_what_else_there_is_is_said(
-        self,
-        command: str,
-        weights: Path,
-        home: Path,
-        capsys: pytest.CaptureFixture[str],
-        monkeypatch: pytest.MonkeyPatch,
+        self, command: str, weights: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
     ) -> None:
         (home / "home" / "models").mkdir(parents=True)
         (home / "home" / "models" / ALIASES[MODEL].file).symlink_to(weights)

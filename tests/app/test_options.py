@@ -107,10 +107,7 @@ def baked(*arguments: str) -> Toy:
     return orders[0]
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_a_field_is_an_option_a_key_and_a_keyword(home: Path) -> None:

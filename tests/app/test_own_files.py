@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from reground.app import catalogue
 from reground.app.cli import run
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import in_order, serving
+from tests.servers import in_order, model_of, serving
 
 METHOD = '''"""Fails."""
 from dataclasses import dataclass
@@ -36,36 +35,7 @@ METHOD = Fails
 '''
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    (tmp_path / "data").mkdir()
-    return tmp_path
-
-
-def questions(home: Path, count: int = 3) -> list[str]:
-    """A small benchmark's questions, and the options that name them."""
-    folder = home / "data" / "bamboogle"
-    folder.mkdir(parents=True)
-    lines = [{"id": f"b{i}", "question": f"Who wrote book {i}?", "golden_answers": [f"W{i}"]} for i in range(count)]
-    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return ["--task", "bamboogle", "--data", "data"]
-
-
-def test_an_exception_in_a_users_own_method_names_its_file_and_line(
-    capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
-    (home / "fails.py").write_text(METHOD)
-    with serving(in_order("b")) as server:
-        arguments = ["ask", "Why?", "--method", "./fails.py", "--model", "openai/mock", "--base-url", server.url, "-q"]
-        assert run(arguments) == 2
-    said = capsys.readouterr().err
-    assert "fails.py:15, in solve: KeyError: 'b'" in said
-    assert "internal error" not in said
-    assert len(said.strip().splitlines()) == 1
+pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.mark.parametrize(("text", "line"), [("x = 1\ny = absent\n", 2), ("x = 1\n\ndef (\n", 3), ("1 / 0", 1)])
@@ -92,16 +62,16 @@ def plugin(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     catalogue.methods.cache_clear()
 
 
-def test_an_exception_in_an_installed_method_names_its_file_and_line(
-    capsys: pytest.CaptureFixture[str], plugin: Path
+@pytest.mark.parametrize("method", ["./my_methods.py", "mine"])
+def test_an_exception_in_a_users_own_method_names_its_file_and_line(
+    method: str, capsys: pytest.CaptureFixture[str], plugin: Path
 ) -> None:
     plugin.write_text(METHOD)
     with serving(in_order("b")) as server:
-        arguments = ["ask", "Why?", "--method", "mine", "--model", "openai/mock", "--base-url", server.url, "-q"]
-        assert run(arguments) == 2
-    said = capsys.readouterr().err
-    assert "my_methods.py:15, in solve: KeyError: 'b'" in said
-    assert "internal error" not in said
+        assert run(["ask", "Why?", "--method", method, *model_of(server), "-q"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "my_methods.py:15, in solve: KeyError: 'b'" in line
+    assert "internal error" not in line
 
 
 def test_an_installed_method_that_cannot_be_read_spoils_no_other(
@@ -114,29 +84,28 @@ def test_an_installed_method_that_cannot_be_read_spoils_no_other(
     assert "my_methods.py:2: SyntaxError" in said
 
 
-def test_failed_questions_give_their_reasons_once_each(capsys: pytest.CaptureFixture[str], home: Path) -> None:
-    task = questions(home)
+def test_failed_questions_give_their_reasons_once_each(
+    capsys: pytest.CaptureFixture[str], home: Path, bamboogle: list[str]
+) -> None:
     (home / "reground.toml").write_text("attempts = 1\n")
     with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
         server.misbehave("500:boom 1", "500:boom 2", "malformed:{")
-        arguments = ["eval", *task, "--method", "direct", "--model", "openai/mock", "--base-url", server.url]
-        assert run([*arguments, "--out", "RUN", "-j", "1", "-q"]) == 3
+        arguments = ["eval", *bamboogle, "--limit", "3", "--method", "direct", *model_of(server), "--out", "RUN", "-q"]
+        assert run([*arguments, "-j", "1"]) == 3
     out = " ".join(capsys.readouterr().out.split())
     assert "2 x TransientModelError: " in out and "500: boom" in out
     assert "1 x TransientModelError: " in out and "malformed" in out
 
 
 def test_a_run_folder_is_listed_and_one_question_shown_by_its_id(
-    capsys: pytest.CaptureFixture[str], home: Path
+    capsys: pytest.CaptureFixture[str], bamboogle: list[str]
 ) -> None:
-    task = questions(home)
     with serving(MockOpenAI(lambda body: "<think>Hm.</think>Answer: W0")) as server:
-        arguments = ["eval", *task, "--method", "direct", "--model", "openai/mock", "--base-url", server.url]
-        assert run([*arguments, "--out", "RUN", "-q"]) == 0
+        assert run(["eval", *bamboogle, "--method", "direct", *model_of(server), "--out", "RUN", "-q"]) == 0
     capsys.readouterr()
     assert run(["show", "RUN"]) == 0
     listed = capsys.readouterr().out
-    assert all(f"b{i}~0" in listed for i in range(3))
+    assert all(f"b{i}~0" in listed for i in range(5))
     for name in ("b1~0", "b1"):
         assert run(["show", "RUN", name]) == 0
         said = capsys.readouterr().out

@@ -28,13 +28,7 @@ from reground.retrieval.settings import IndexSettings
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("home")
 
 
 async def test_ask_works_where_an_event_loop_runs_already() -> None:

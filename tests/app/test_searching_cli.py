@@ -7,19 +7,17 @@ import pytest
 
 from reground.app.cli import run
 from reground.evaluation.metrics.ranking import read_run
+from tests.retrieval.corpora import write
 
 
-@pytest.fixture
-def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "bridge.md").write_text("# Charles Bridge\n\nThe bridge was begun in 1357.")
-    (folder / "tower.md").write_text("# Tower\n\nThe tower was finished in 1889.")
-    return folder
+@pytest.fixture(autouse=True)
+def docs(home: Path) -> None:
+    write(home / "docs", {"bridge.md": "# Charles Bridge\n\nThe bridge was begun in 1357.",
+                          "tower.md": "# Tower\n\nThe tower was finished in 1889."})  # fmt: skip
 
 
-def test_passages_are_printed_with_their_place_and_score(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["retrieve", "when was the bridge begun", "--corpus", str(docs), "-k", "1"]) == 0
+def test_passages_are_printed_with_their_place_and_score(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["retrieve", "when was the bridge begun", "--corpus", "docs", "-k", "1"]) == 0
     out = capsys.readouterr().out
     assert "[1] Charles Bridge" in out and "bridge.md" in out and "1357" in out and "1889" not in out
 
@@ -30,26 +28,25 @@ def test_a_long_place_and_a_tab_are_printed_as_they_are(tmp_path: Path, capsys: 
     (tmp_path / deep / "bridge.md").write_text("# Charles Bridge\n\nbegun\t1357")
     assert run(["retrieve", "bridge", "--corpus", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert f"[1] Charles Bridge   {deep}/bridge.md" in out
+    assert f"Charles Bridge   {deep}/bridge.md" in out
     assert "begun\t1357" in out
 
 
-def test_as_json(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["retrieve", "tower", "--corpus", str(docs), "--json"]) == 0
+def test_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["retrieve", "tower", "--corpus", "docs", "--json"]) == 0
     (passage,) = json.loads(capsys.readouterr().out)
     assert passage["id"] == "tower.md" and passage["score"] > 0
 
 
-def test_a_file_of_queries_gives_a_trec_run(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    queries = tmp_path / "queries.tsv"
-    queries.write_text('q1\tbridge begun\n\n{"id": "q2", "query": "tower finished"}\n')
-    out = tmp_path / "run.txt"
-    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs), "--out", str(out)]) == 0
+def test_a_file_of_queries_gives_a_trec_run(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tsv").write_text('q1\tbridge begun\n\n{"id": "q2", "query": "tower finished"}\n')
+    out = Path("run.txt")
+    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs", "--out", "run.txt"]) == 0
     found = read_run(out)
     assert max(found["q1"], key=found["q1"].__getitem__) == "bridge.md"
     assert max(found["q2"], key=found["q2"].__getitem__) == "tower.md"
     capsys.readouterr()
-    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs)]) == 0
+    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs"]) == 0
     assert capsys.readouterr().out == out.read_text()
 
 
@@ -67,33 +64,26 @@ def test_what_is_missing_is_said(arguments: list[str], said: str, capsys: pytest
     assert said in capsys.readouterr().err
 
 
-def test_a_line_that_is_no_query_is_named(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    queries = tmp_path / "queries.tsv"
-    queries.write_text("q1\tbridge\nno tab\n")
-    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs)]) == 2
+def test_a_line_that_is_no_query_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tsv").write_text("q1\tbridge\nno tab\n")
+    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs"]) == 2
     assert "queries.tsv:2" in capsys.readouterr().err
 
 
-def test_a_run_is_written_beside_what_is_printed(
-    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queries = tmp_path / "queries.tsv"
-    queries.write_text("q1\tbridge begun\n")
-    one, several = tmp_path / "one.txt", tmp_path / "several.txt"
-    assert run(["retrieve", "bridge begun", "--corpus", str(docs), "--out", str(one)]) == 0
+def test_a_run_is_written_beside_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("queries.tsv").write_text("q1\tbridge begun\n")
+    assert run(["retrieve", "bridge begun", "--corpus", "docs", "--out", "one.txt"]) == 0
     assert "[1] Charles Bridge" in capsys.readouterr().out
-    assert max(read_run(one)["1"].items(), key=lambda each: each[1])[0] == "bridge.md"
-    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs), "--json", "--out", str(several)]) == 0
+    assert max(read_run(Path("one.txt"))["1"].items(), key=lambda each: each[1])[0] == "bridge.md"
+    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs", "--json", "--out", "several.txt"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == "q1"
-    assert [*read_run(several)] == ["q1"]
+    assert [*read_run(Path("several.txt"))] == ["q1"]
 
 
-def test_a_byte_order_mark_and_separators_within_a_query_are_read(
-    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    queries = tmp_path / "queries.jsonl"
+def test_a_byte_order_mark_and_separators_within_a_query_are_read(capsys: pytest.CaptureFixture[str]) -> None:
+    queries = Path("queries.jsonl")
     lines = [{"id": "q1", "query": "bridge\u2028begun"}, {"id": "q2", "query": "tower\u0085finished"}]
     queries.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8-sig")
-    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs), "--json"]) == 0
+    assert run(["retrieve", "--queries", "queries.jsonl", "--corpus", "docs", "--json"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(each["id"], each["passages"][0]["id"]) for each in found] == [("q1", "bridge.md"), ("q2", "tower.md")]

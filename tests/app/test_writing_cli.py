@@ -10,7 +10,7 @@ import pytest
 from reground.app.cli import run
 from reground.evaluation.results import find_runs
 from reground.testing.openai_server import MockOpenAI
-from tests.servers import serving
+from tests.servers import model_of, serving
 
 OUTLINE = "## 1860 to 1861\nLincoln was elected in 1859.\n\n## 1865\nLee gave up at Appomattox."
 REVISED = "## 1860 to 1861\nLincoln was elected in 1860 [1].\n\n## 1865\nLee gave up at Appomattox."
@@ -36,19 +36,16 @@ def say(body: dict) -> str:
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "lincoln.md").write_text("# Lincoln\n\nAbraham Lincoln was elected president in 1860.\n")
-    with serving(MockOpenAI(say, models=("mock", "judge"))) as found:
-        yield found
+def options(home: Path):
+    """The model and the documents of every command."""
+    (home / "docs").mkdir()
+    (home / "docs" / "lincoln.md").write_text("# Lincoln\n\nAbraham Lincoln was elected president in 1860.\n")
+    with serving(MockOpenAI(say, models=("mock", "judge"))) as server:
+        yield [*model_of(server), "--corpus", "docs", "-q"]
 
 
-def test_a_timeline_is_written_counted_and_judged(server, tmp_path: Path, capfd) -> None:
+def test_a_timeline_is_written_counted_and_judged(options, capfd) -> None:
     made = ["eval", "--task", "writing", "--ids", "timeline-american-civil-war", "--method", "rat", "--out", "run"]
-    options = ["--model", "openai/mock", "--base-url", server.url, "--corpus", "docs", "-q"]
     assert run([*made, *options]) == 0, capfd.readouterr().err
     (folder,) = find_runs([Path("run")])
     (trajectory,) = folder.solved()
@@ -58,23 +55,16 @@ def test_a_timeline_is_written_counted_and_judged(server, tmp_path: Path, capfd)
     assert calls == ["draft", *["query", "retrieve", "revise"] * 2, "answer"]
     (record,) = folder.records().values()
     values = {name: score.value for name, score in record.scores.items()}
-    assert values == {
-        "quality": None,
-        "form kept": 1.0,
-        "words": 23,
-        "faithfulness": pytest.approx(1 / 3),
-    }
+    assert values == {"quality": None, "form kept": 1.0, "words": 23, "faithfulness": pytest.approx(1 / 3)}
     report = (Path("run") / "report.md").read_text()
     assert "1 answered but unscored (people or a judge decide it: reground judge RUNS" in report
-    judge = ["judge", "run", "--judges", "openai/judge", "--base-url", server.url]
-    assert run(judge) == 0, capfd.readouterr().err
+    assert run(["judge", "run", "--judges", "openai/judge", *options[2:4]]) == 0, capfd.readouterr().err
     assert "| run | 0.750 |" in (Path("run") / "judges.md").read_text()
 
 
-def test_a_judge_makes_quality_a_number(server, capfd) -> None:
+def test_a_judge_makes_quality_a_number(options, capfd) -> None:
     made = ["compare", "--task", "writing_timeline", "--methods", "direct,rat", "--budgets", "none", "--limit", "1"]
-    options = ["--model", "openai/mock", "--base-url", server.url, "--corpus", "docs", "-q", "--judge", "openai/judge"]
-    assert run([*made, *options, "--out", "both"]) == 0, capfd.readouterr().err
+    assert run([*made, *options, "--judge", "openai/judge", "--out", "both"]) == 0, capfd.readouterr().err
     for name in ("direct", "rat"):
         summary = json.loads((Path("both") / f"{name}@none" / "summary.json").read_text())
         assert summary["primary"] == "auto-eval"
@@ -82,10 +72,9 @@ def test_a_judge_makes_quality_a_number(server, capfd) -> None:
         assert config["form"] == "article"
 
 
-def test_without_a_judge_no_verdict_is_given_on_two_methods(server, capfd) -> None:
+def test_without_a_judge_no_verdict_is_given_on_two_methods(options, capfd) -> None:
     made = ["compare", "--task", "writing_biography", "--methods", "direct,cot", "--budgets", "none", "--limit", "1"]
-    options = ["--model", "openai/mock", "--base-url", server.url, "-q", "--out", "both"]
-    assert run([*made, *options]) == 0, capfd.readouterr().err
+    assert run([*made, *options, "--out", "both"]) == 0, capfd.readouterr().err
     out = capfd.readouterr().out
     assert "Take " not in out
     assert "people or a judge decide it" in " ".join(out.split())
