@@ -125,8 +125,8 @@ class Near:
         self.questions: list[str] = []
 
     async def call(self, method: str, *arguments: Any) -> Any:
-        if method == "solve" and arguments[1] is not None:
-            self.questions.append(arguments[1].asked.id)
+        if method == "solve" and len(arguments) > 1:
+            self.questions.append(arguments[2].id)
         if self.dead:
             raise Lost("killed")
         work = getattr(self._worker, method)(*sent(arguments))

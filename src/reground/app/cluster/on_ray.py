@@ -7,7 +7,7 @@ import importlib.util
 import math
 import os
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -41,8 +41,9 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     def hold() -> None:
         """Begin Ray, and stay: what it starts on this machine is killed by the system when this thread ends."""
         try:
-            here = order.ray_workers or min(concurrency, os.cpu_count() or 1)
-            began.set_result(_connect(address, here, order.ray_cpus))
+            began.set_result(
+                _connect(address, order.ray_workers or min(concurrency, os.cpu_count() or 1), order.ray_cpus)
+            )
         except BaseException as error:
             began.set_exception(error)
         else:
@@ -54,7 +55,7 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     ray = await asyncio.wrap_future(began)
     try:
         cores = ray.cluster_resources().get("CPU", 0)
-        workers = order.ray_workers or max(1, min(concurrency, int(cores / order.ray_cpus)))
+        workers = order.ray_workers or max(1, int(cores / order.ray_cpus))
         yield ray, min(workers, concurrency)
     finally:
         ray.shutdown()
@@ -81,32 +82,26 @@ def _connect(address: str, workers: int, cpus: float) -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     own = {"num_cpus": math.ceil(workers * cpus), "include_dashboard": False, "object_store_memory": _STORE}
     try:
-        ray.init(address=address, **quiet, **(own if address == HERE else {}))
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **(own if address == HERE else {}))
     except Exception as error:  # Ray raises the bare class where a node does not start in time
         raise ConfigurationError(f"Ray does not connect to {address}: {_line(str(error), 0)}") from None
     return ray
 
 
-def starter(ray: Any, spec: Spec, capacity: int, cpus: float) -> Callable[[], Actor]:
-    """What begins a worker: an actor on the machine that has the fewest."""
-    kind = ray.remote(Worker).options(
-        num_cpus=cpus,
-        max_restarts=0,  # the pool begins another one, and knows which questions were lost
-        max_task_retries=0,
-        max_concurrency=capacity + _BESIDE,
-        scheduling_strategy="SPREAD",
-    )
-    return lambda: Actor(ray, kind.remote(spec))
-
-
 class Actor:
-    """A worker that is a Ray actor."""
+    """A worker that is a Ray actor, begun on the machine that has the fewest. capacity: its questions at once."""
 
-    def __init__(self, ray: Any, actor: Any) -> None:
-        self._ray, self._actor = ray, actor
+    def __init__(self, ray: Any, spec: Spec, capacity: int, cpus: float) -> None:
+        kind = ray.remote(Worker).options(
+            num_cpus=cpus,
+            max_restarts=0,  # the pool begins another one, and knows which questions were lost
+            max_task_retries=0,
+            max_concurrency=capacity + _BESIDE,
+            scheduling_strategy="SPREAD",
+        )
+        self._ray, self._actor = ray, kind.remote(spec)
 
     async def call(self, method: str, *arguments: object) -> Any:
         """What the worker's method returns. Raises Lost where the worker is gone."""

@@ -6,17 +6,15 @@ import asyncio
 import itertools
 import math
 import os
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol
 
 from reground import __version__
-from reground.app.cluster.on_ray import joined, starter
-from reground.app.cluster.worker import Lost, Parcel, Place, Question, Spec, Trouble, changed, identity_of
+from reground.app.cluster.on_ray import Actor, joined
+from reground.app.cluster.worker import Lost, Parcel, Place, Spec, Trouble, changed, identity_of
 from reground.app.options import Benchmark, Cluster
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError, RegroundError
@@ -47,7 +45,7 @@ async def opened_pool(
         capacity = math.ceil(order.concurrency / workers)
         data = order.data or (Path(os.environ["REGROUND_DATA"]) if os.environ.get("REGROUND_DATA") else None)
         own = changed(order, data=data, model_options=share_of(order.model_options, workers))
-        start = starter(ray, Spec(own, tuple(methods), Path.cwd(), __version__), capacity, order.ray_cpus)
+        start = partial(Actor, ray, Spec(own, tuple(methods), Path.cwd(), __version__), capacity, order.ray_cpus)
         async with Pool(start, order.task, workers=workers, capacity=capacity, notify=notify) as pool:
             yield pool
 
@@ -74,187 +72,142 @@ def placed(
     """
     if pool is None:
         return ready
-    place = Place(task, cell, tuned.get(cell), searching)
-    return replace(ready, elsewhere=At(pool, place, identity_of(ready.settings)))
+    place = Place(task, cell, identity_of(ready.settings), tuned.get(cell), searching)
+    return replace(ready, elsewhere=At(pool, place))
 
 
-class Remote(Protocol):
-    """A worker, from afar."""
+@dataclass(frozen=True)
+class At:
+    """One method at the workers; an Elsewhere."""
 
-    async def call(self, method: str, *arguments: object) -> Any:
-        """What a method of `Worker` returns. Raises Lost where the worker is gone."""
-        ...
+    pool: Pool
+    place: Place
 
-    def kill(self) -> None:
-        """End the worker, whatever it does."""
-        ...
+    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
+        """Let a worker answer the question."""
+        return await self.pool.solve(self.place, asked, journal, told)
 
 
 @dataclass(eq=False)
 class _Hand:
-    """A worker in use. number: its place among the workers. questions: how many it has. answered: how many it had."""
+    """A worker in use. questions: how many it has. answered: whether it had one. lost: why it is gone."""
 
-    number: int
-    remote: Remote
+    name: str
+    actor: Actor
     questions: int = 0
-    answered: int = 0
-
-    @property
-    def name(self) -> str:
-        return f"worker {self.number}"
+    answered: bool = False
+    lost: asyncio.Future[Lost] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
+@dataclass(eq=False)
 class Pool:
     """Workers, each with at most `capacity` questions at once. A worker that is lost is replaced.
 
     start: begins a worker. task: what it opens at once. notify: tells the user a line.
     """
 
-    def __init__(
-        self,
-        start: Callable[[], Remote],
-        task: str,
-        *,
-        workers: int,
-        capacity: int,
-        notify: Callable[[str], None] = lambda line: None,
-    ) -> None:
-        self._start, self._task, self._notify = start, task, notify
-        self._workers, self._capacity = workers, capacity
-        self._hands: list[_Hand] = []  # those that are open
-        self._remotes: set[Remote] = set()  # those that begin, too
-        self._beginning: set[asyncio.Task[None]] = set()
-        self._fruitless: Counter[int] = Counter()
-        self._tickets = itertools.count()
-        self._changed = asyncio.Condition()
-        self._error: Exception | None = None
+    start: Callable[[], Actor]
+    task: str
+    _: KW_ONLY
+    workers: int
+    capacity: int
+    notify: Callable[[str], None] = lambda line: None
+    _hands: list[_Hand] = field(default_factory=list)  # those that are open
+    _tickets: Iterator[int] = field(default_factory=itertools.count)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __aenter__(self) -> Pool:
-        for number in range(self._workers):
-            self._replace(number)
+        self._keepers = [asyncio.create_task(self._keep(f"worker {number}")) for number in range(self.workers)]
+        for keeper in self._keepers:
+            keeper.add_done_callback(lambda _: self._changed.set())
         self._watch = asyncio.get_running_loop().call_later(_PATIENCE, self._tell)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
         """End the workers: with a farewell after a run, at once after an error or Ctrl-C."""
         self._watch.cancel()
-        for task in self._beginning:
-            task.cancel()
         if error is None:
-            farewells = (hand.remote.call("close") for hand in self._hands)
+            farewells = (hand.actor.call("close") for hand in self._hands)
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.gather(*farewells, return_exceptions=True), _FAREWELL)
-        for remote in self._remotes:
-            remote.kill()
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
 
-    async def solve(self, at: At, asked: Asked, journal: Journal, told: Tell) -> Solved:
+    async def solve(self, place: Place, asked: Asked, journal: Journal, told: Tell) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
         for _ in range(MOST_LOSSES):
             hand = await self._free()
             try:
-                last = await self._carry(hand, at, asked, journal, told)
+                last = await self._carry(hand.actor, place, asked, journal, told)
             except Lost as why:
-                lost = why
-                await self._lose(hand, why)
+                if not hand.lost.done():
+                    self._hands.remove(hand)
+                    hand.lost.set_result(why)
                 continue
             finally:
                 hand.questions -= 1
-                async with self._changed:
-                    self._changed.notify_all()
-            hand.answered += 1
+                self._changed.set()
+            hand.answered = True
             error = None if last.trouble is None else last.trouble.error(hand.name)
             if last.trajectory is not None:
                 return Solved(last.trajectory, error)
             assert error is not None
             raise error
-        raise RegroundError(f"{MOST_LOSSES} workers were lost with the question {asked.id}; the last one: {lost}")
+        raise RegroundError(
+            f"{MOST_LOSSES} workers were lost with the question {asked.id}; the last one: {hand.lost.result()}"
+        )
 
-    async def _carry(self, hand: _Hand, at: At, asked: Asked, journal: Journal, told: Tell) -> Parcel:
+    async def _carry(self, actor: Actor, place: Place, asked: Asked, journal: Journal, told: Tell) -> Parcel:
         """Write what a worker sends of a question until its last parcel. Raises Lost, or why it cannot be written."""
         recorded = tuple(journal.load(asked.run, asked.id).values())
-        question: Question | None = Question(at.place, at.identity, asked, recorded)
         ticket = next(self._tickets)
+        question: tuple[object, ...] = (place, asked, recorded)
         while True:
-            parcel: Parcel = await hand.remote.call("solve", ticket, question)
+            parcel: Parcel = await actor.call("solve", ticket, *question)
             await gather(*(journal.append(asked.run, asked.id, effect) for effect in parcel.effects))
             if parcel.told is not None:
                 told(parcel.told)
             if parcel.trajectory is not None or parcel.trouble is not None:
                 return parcel
-            question = None
+            question = ()
 
     async def _free(self) -> _Hand:
-        """The worker with the fewest questions, as soon as one has room."""
+        """The worker with the fewest questions, as soon as one has room. Raises why a worker cannot be kept."""
+        while True:
+            for keeper in self._keepers:
+                if keeper.done():
+                    keeper.result()
+            hand = min(self._hands, key=lambda each: each.questions, default=None)
+            if hand is not None and hand.questions < self.capacity:
+                hand.questions += 1
+                return hand
+            self._changed.clear()
+            await self._changed.wait()
 
-        def room() -> list[_Hand]:
-            return [hand for hand in self._hands if hand.questions < self._capacity]
-
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._error is not None or room())
-            if self._error is not None:
-                raise self._error
-            hand = min(room(), key=lambda each: each.questions)
-            hand.questions += 1
-            return hand
-
-    def _replace(self, number: int, pause: float = 0.0) -> None:
-        task = asyncio.create_task(self._begin(number, pause))
-        self._beginning.add(task)
-        task.add_done_callback(self._beginning.discard)
-
-    async def _begin(self, number: int, pause: float) -> None:
-        await asyncio.sleep(pause)
-        try:
-            hand = _Hand(number, self._start())
-            self._remotes.add(hand.remote)
-            trouble: Trouble | None = await hand.remote.call("open", self._task)
-            if trouble is not None:
-                raise trouble.error(hand.name)
-        except Lost as why:
-            await self._lose(hand, why)
-        except Exception as error:
-            await self._fail(error)
-        else:
-            async with self._changed:
+    async def _keep(self, name: str) -> None:
+        """Begin a worker, and another one in place of each that is lost."""
+        fruitless = 0
+        while True:
+            hand = _Hand(name, self.start())
+            try:
+                trouble: Trouble | None = await hand.actor.call("open", self.task)
+                if trouble is not None:
+                    raise trouble.error(name)
                 self._hands.append(hand)
-                self._changed.notify_all()
-
-    async def _lose(self, hand: _Hand, why: Lost) -> None:
-        """Begin another worker in place of a lost one, at the first of its questions that tells."""
-        if hand.remote not in self._remotes:
-            return
-        self._remotes.remove(hand.remote)
-        self._hands = [each for each in self._hands if each is not hand]
-        hand.remote.kill()
-        self._fruitless[hand.number] = 0 if hand.answered else self._fruitless[hand.number] + 1
-        if self._fruitless[hand.number] == MOST_LOSSES:
-            await self._fail(ConfigurationError(f"a worker ended {MOST_LOSSES} times without an answer: {why}"))
-            return
-        self._notify(f"{hand.name} was lost ({why}); its questions go to others")
-        self._replace(hand.number, 0.1 * 2 ** self._fruitless[hand.number])
-
-    async def _fail(self, error: Exception) -> None:
-        """Stop the run."""
-        async with self._changed:
-            self._error = self._error or error
-            self._changed.notify_all()
+                self._changed.set()
+                why = await hand.lost
+            except Lost as lost:
+                why = lost
+            finally:
+                hand.actor.kill()
+            fruitless = 0 if hand.answered else fruitless + 1
+            if fruitless == MOST_LOSSES:
+                raise ConfigurationError(f"a worker ended {MOST_LOSSES} times without an answer: {why}")
+            self.notify(f"{name} was lost ({why}); its questions go to others")
+            await asyncio.sleep(0.1 * 2**fruitless)
 
     def _tell(self) -> None:
         """Say what is waited for where no worker begins."""
-        if not self._hands and self._error is None:
-            self._notify("no worker has begun yet; each waits for a free CPU of the cluster (ray_cpus)")
-
-
-@dataclass(frozen=True)
-class At:
-    """One method at the workers; an Elsewhere. identity: what a worker must take the method to be."""
-
-    pool: Pool
-    place: Place
-    identity: Mapping[str, object]
-
-    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
-        """Let a worker answer the question."""
-        return await self.pool.solve(self, asked, journal, told)
+        if not self._hands:
+            self.notify("no worker has begun yet; each waits for a free CPU of the cluster (ray_cpus)")

@@ -9,7 +9,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from reground.core.run import Event
 from reground.core.trajectory import Trajectory
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import FATAL, Asked, EvalSettings, Told, solve_here
+from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.training.critics.collect import Growing, Searching
 
@@ -56,23 +57,15 @@ class Spec:
 class Place:
     """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned.
 
-    searching: how the choices of the method, a planner, are searched; its answer is then the tree.
+    identity: what the command takes the method to be. searching: how the choices of the method, a planner, are
+    searched; its answer is then the tree.
     """
 
     task: str
     cell: Cell
+    identity: Mapping[str, object] = field(compare=False)
     size: int | None = None
     searching: Searching | None = None
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question for a worker. identity: what the command takes the method to be. recorded: its effects so far."""
-
-    place: Place
-    identity: Mapping[str, object]
-    asked: Asked
-    recorded: tuple[Effect, ...]
 
 
 @dataclass(frozen=True)
@@ -125,7 +118,7 @@ class Work:
         self._effects: list[tuple[Effect, asyncio.Future[None]]] = []
         self._sent: list[asyncio.Future[None]] = []
         self._told: Told | None = None
-        self._ended: tuple[Trajectory | None, Trouble | None] | None = None
+        self._ended: tuple[Trajectory | None, Trouble | None] = (None, None)
         self._changed = asyncio.Event()
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
@@ -157,10 +150,10 @@ class Work:
                 written.set_result(None)
         await self._changed.wait()
         self._changed.clear()
-        effects = tuple(effect for effect, _ in self._effects)
+        parcel = Parcel(tuple(effect for effect, _ in self._effects), self._told, *self._ended)
         self._sent = [written for _, written in self._effects]
-        told, self._told, self._effects = self._told, None, []
-        return Parcel(effects, told, *(self._ended or ()))
+        self._told, self._effects = None, []
+        return parcel
 
 
 class Worker:
@@ -185,11 +178,16 @@ class Worker:
             return Trouble.of(error)
         return None
 
-    async def solve(self, ticket: int, question: Question | None) -> Parcel:
-        """The next parcel of a question. ticket: its number at this worker. question: itself, at the first call."""
-        if question is not None:
-            work = Work(question.recorded)
-            self._works[ticket] = work, asyncio.create_task(self._solve(question, work))
+    async def solve(
+        self, ticket: int, place: Place | None = None, asked: Asked | None = None, recorded: tuple[Effect, ...] = ()
+    ) -> Parcel:
+        """The next parcel of a question. ticket: its number at this worker.
+
+        The first call has the question, and its effects so far.
+        """
+        if place is not None and asked is not None:
+            work = Work(recorded)
+            self._works[ticket] = work, asyncio.create_task(self._solve(place, asked, work))
         parcel = await self._works[ticket][0].parcel()
         if parcel.trajectory is not None or parcel.trouble is not None:
             del self._works[ticket]
@@ -199,57 +197,54 @@ class Worker:
         """Close models and documents."""
         await self._opened.aclose()
 
-    async def _solve(self, question: Question, work: Work) -> None:
+    async def _solve(self, place: Place, asked: Asked, work: Work) -> None:
         try:
-            solved = await solve_here(await self._working(question), question.asked, work, work.observe)
+            solved = await solve_here(await self._working(place, asked.example), asked, work, work.observe)
         except Exception as error:
             work.end(None, Trouble.of(error))
             return
         trajectory = solved.trajectory
-        if question.place.searching is not None:
+        if place.searching is not None:
             trajectory = trajectory.model_copy(update={"steps": ()})  # a tree is all that is kept of its search
         work.end(trajectory, Trouble.of(solved.error) if isinstance(solved.error, FATAL) else None)
 
-    async def _working(self, question: Question) -> Method:
+    async def _working(self, place: Place, example: Example | None) -> Method:
         """What works on a question: its place's method, or the search of that method's choices.
 
         Raises ConfigurationError where the method is not the one that the command takes it to be.
         """
         from reground.methods.cr_planner import CRPlanner
 
-        place, example = question.place, question.asked.example
         bench = await self._bench(place.task)
         if place not in self._methods:
             sized = bench if place.size is None else replace(bench, tuned={place.cell: place.size})
             ready = sized.configure(place.cell, EvalSettings(place.cell.method, self._spec.order.model), Budget())
             for name, own in identity_of(ready.settings).items():
-                if own != (wanted := question.identity[name]):
-                    raise ConfigurationError(
-                        f"its {name} would be {own!r}, and here {wanted!r}: "
-                        "give every machine the same files and packages"
-                    )
+                if own != (wanted := place.identity[name]):
+                    why = f"its {name} would be {own!r}, and here {wanted!r}"
+                    raise ConfigurationError(f"{why}: give every machine the same files and packages")
             self._methods[place] = ready.method
         method = self._methods[place]
         if place.searching is None:
             return method
         assert isinstance(method, CRPlanner) and example is not None
-        return Growing(
-            planner=method, task=bench.task, example=example, searching=place.searching, sandbox=bench.sandbox
-        )
+        task, sandbox = bench.task, bench.sandbox
+        return Growing(planner=method, task=task, example=example, searching=place.searching, sandbox=sandbox)
 
     async def _bench(self, task: str) -> Bench:
         """The bench of a task, opened once for all questions that wait for it."""
-        if task not in self._benches:
-            self._benches[task] = asyncio.create_task(self._open_bench(task))
-        return await asyncio.shield(self._benches[task])
 
-    async def _open_bench(self, task: str) -> Bench:
-        order = self._spec.order
-        if isinstance(order, Measuring):
-            order = changed(order, judge=None)
-        opening = open_benches(order, self._spec.methods, [load_task(task, order.data)], self._spec.folder)
-        (bench,) = await self._opened.enter_async_context(opening)
-        return bench
+        async def opened() -> Bench:
+            order = self._spec.order
+            if isinstance(order, Measuring):
+                order = changed(order, judge=None)
+            opening = open_benches(order, self._spec.methods, [load_task(task, order.data)], self._spec.folder)
+            (bench,) = await self._opened.enter_async_context(opening)
+            return bench
+
+        if task not in self._benches:
+            self._benches[task] = asyncio.create_task(opened())
+        return await asyncio.shield(self._benches[task])
 
 
 def identity_of(settings: EvalSettings) -> dict[str, object]:
