@@ -19,9 +19,9 @@ import zlib
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from email.utils import formatdate
 from time import time
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -30,9 +30,8 @@ from aiohttp import web
 class Loopback(ABC):
     """Listens on a free port of 127.0.0.1 within `async with`. port: 0 until then."""
 
-    def __init__(self) -> None:
-        self._runner: web.AppRunner | None = None
-        self.port = 0
+    port = 0
+    _runner: web.AppRunner | None = None
 
     @abstractmethod
     def application(self) -> web.Application:
@@ -60,9 +59,7 @@ class Loopback(ABC):
     async def __aenter__(self) -> Self:
         return await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.stop()
 
 
@@ -76,6 +73,7 @@ def echo(body: dict[str, Any]) -> str:
     return str(body["messages"][-1]["content"])
 
 
+@dataclass(eq=False)
 class MockOpenAI(Loopback):
     """`/v1/chat/completions`, `/v1/embeddings` and `/v1/models` on a loopback port.
 
@@ -92,37 +90,25 @@ class MockOpenAI(Loopback):
     text.
     """
 
-    def __init__(
-        self,
-        script: Script = echo,
-        *,
-        models: Sequence[str] = ("mock",),
-        key: str | None = None,
-        latency: float = 0.0,
-        max_samples: int | None = None,
-        refuses: Sequence[str] = (),
-        cached: int = 0,
-        with_usage: bool = True,
-        pages: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__()
-        self.script = script
-        self.models = tuple(models)
-        self.key = key
-        self.latency = latency
-        self.max_samples = max_samples
-        self.refuses = tuple(refuses)
-        self.cached = cached
-        self.with_usage = with_usage
-        self.pages = dict(pages or {})
+    script: Script = echo
+    _: KW_ONLY
+    models: Sequence[str] = ("mock",)
+    key: str | None = None
+    latency: float = 0.0
+    max_samples: int | None = None
+    refuses: Sequence[str] = ()
+    cached: int = 0
+    with_usage: bool = True
+    pages: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         self.asked: list[str] = []
         self.busy: list[float] = []
         self.received: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
         self.queries: list[str] = []
         self.completed: Counter[str] = Counter()
-        self.most_at_once = 0
-        self._at_once = 0
+        self.most_at_once = self._at_once = 0
         self._faults: deque[str] = deque()
 
     @property
@@ -157,21 +143,17 @@ class MockOpenAI(Loopback):
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
-            return await self._serve(request, body)
+            if self.latency:
+                await asyncio.sleep(self.latency)
+            fault, _, argument = (self._faults.popleft() if self._faults else "ok").partition(":")
+            if fault != "ok":
+                return await FAULTS[fault](request, argument)
+            if (refusal := self._refusal(request, body)) is not None:
+                return refusal
+            self.completed[body["messages"][-1]["content"]] += 1
+            return web.json_response(self.completion(body))
         finally:
             self._at_once -= 1
-
-    async def _serve(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
-        if self.latency:
-            await asyncio.sleep(self.latency)
-        fault, _, argument = (self._faults.popleft() if self._faults else "ok").partition(":")
-        if fault != "ok":
-            return await FAULTS[fault](request, argument)
-        refusal = self._refusal(request, body)
-        if refusal is not None:
-            return refusal
-        self.completed[body["messages"][-1]["content"]] += 1
-        return web.json_response(self.completion(body))
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
@@ -244,46 +226,46 @@ def embed(text: str, dimensions: int = DIMENSIONS) -> list[float]:
 
 
 def _choice(index: int, text: str, body: dict[str, Any]) -> dict[str, Any]:
-    choice: dict[str, Any] = {
-        "index": index,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": "stop",
-        "logprobs": None,
-    }
+    logprobs = None
     if body.get("logprobs"):
         tokens = re.findall(r"(?<!\s)\s*+\S++", text)
-        scored = [
-            {"token": token, "logprob": -0.1 * (len(token) % 10), "bytes": None, "top_logprobs": []} for token in tokens
-        ]
-        choice["logprobs"] = {"content": scored}
-    return choice
+        scored = ({"token": token, "logprob": -0.1 * (len(token) % 10)} for token in tokens)
+        logprobs = {"content": [{**each, "bytes": None, "top_logprobs": []} for each in scored]}
+    message = {"role": "assistant", "content": text}
+    return {"index": index, "message": message, "finish_reason": "stop", "logprobs": logprobs}
 
 
 def _error(
-    status: int, message: str, *, code: str | None = None, param: str | None = None, **headers: str
+    status: int, message: str, *, code: str | None = None, param: str | None = None, headers: Any = None
 ) -> web.Response:
     body = {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
-    return web.json_response(
-        body, status=status, headers={name.replace("_", "-"): text for name, text in headers.items()}
-    )
+    return web.json_response(body, status=status, headers=headers)
+
+
+Fault = Callable[[web.Request, str], Awaitable[web.StreamResponse]]
+_HEAD = b'{"choices": [{"message": {"content": "'
+
+
+def _answers(status: int, message: str, **more: str) -> Fault:
+    """An error, with the argument as its message if there is one."""
+
+    async def fail(_: web.Request, argument: str) -> web.StreamResponse:
+        return _error(status, argument or message, **more)
+
+    return fail
+
+
+async def _begun(request: web.Request, data: bytes, **headers: str) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "application/json", **headers})
+    await response.prepare(request)
+    await response.write(data)
+    return response
 
 
 async def _too_many(_: web.Request, argument: str) -> web.StreamResponse:
-    if not argument:
-        return _error(429, "Rate limit reached", code="rate_limit_exceeded")
     wait = formatdate(time() + 1, usegmt=True) if argument == "date" else argument
-    return _error(429, "Rate limit reached", code="rate_limit_exceeded", Retry_After=wait)
-
-
-async def _quota(_: web.Request, __: str) -> web.StreamResponse:
-    return _error(429, "You exceeded your current quota", code="insufficient_quota")
-
-
-def _fails(status: int) -> Callable[[web.Request, str], Awaitable[web.StreamResponse]]:
-    async def fail(_: web.Request, argument: str) -> web.StreamResponse:
-        return _error(status, argument or f"the mock was told to answer {status}")
-
-    return fail
+    headers = {"Retry-After": wait} if wait else {}
+    return _error(429, "Rate limit reached", code="rate_limit_exceeded", headers=headers)
 
 
 async def _page(_: web.Request, __: str) -> web.StreamResponse:
@@ -291,21 +273,15 @@ async def _page(_: web.Request, __: str) -> web.StreamResponse:
 
 
 async def _cut(request: web.Request, _: str) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Length": "10000", "Content-Type": "application/json"})
-    await response.prepare(request)
-    await response.write(b'{"choices": [{"message": {"role": "assist')
-    _drop(request)
+    response = await _begun(request, b'{"choices": [{"message": {"role": "assist', **{"Content-Length": "10000"})
+    await _hang_up(request, "")
     return response
 
 
 async def _hang_up(request: web.Request, _: str) -> web.StreamResponse:
-    _drop(request)
-    return web.Response()
-
-
-def _drop(request: web.Request) -> None:
     if request.transport is not None:
         request.transport.close()
+    return web.Response()
 
 
 async def _stall(_: web.Request, argument: str) -> web.StreamResponse:
@@ -315,9 +291,7 @@ async def _stall(_: web.Request, argument: str) -> web.StreamResponse:
 
 async def _flood(request: web.Request, argument: str) -> web.StreamResponse:
     """A reply of this many MiB of one text, sent as long as the client takes it."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    await response.prepare(request)
-    await response.write(b'{"choices": [{"message": {"content": "')
+    response = await _begun(request, _HEAD)
     for _ in range(int(argument)):
         await response.write(b"x" * (1 << 20))
     await response.write(b'"}}]}')
@@ -327,17 +301,14 @@ async def _flood(request: web.Request, argument: str) -> web.StreamResponse:
 async def _bomb(_: web.Request, argument: str) -> web.StreamResponse:
     """The same, packed: a thousandth of its size on the way."""
     pack = zlib.compressobj(wbits=31)
-    packed = pack.compress(b'{"choices": [{"message": {"content": "')
-    packed += b"".join(pack.compress(b"x" * (1 << 20)) for _ in range(int(argument)))
+    packed = pack.compress(_HEAD) + b"".join(pack.compress(b"x" * (1 << 20)) for _ in range(int(argument)))
     packed += pack.compress(b'"}}]}') + pack.flush()
     return web.Response(body=packed, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"})
 
 
 async def _halt(request: web.Request, argument: str) -> web.StreamResponse:
     """The first half of a reply, and then nothing."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json"})
-    await response.prepare(request)
-    await response.write(b'{"choices": [{"message": {"content": "')
+    response = await _begun(request, _HEAD)
     await asyncio.sleep(float(argument) if argument else STALL_SECONDS)
     return response
 
@@ -346,18 +317,16 @@ async def _malformed(_: web.Request, argument: str) -> web.StreamResponse:
     return web.Response(text=argument or '{"choices": [{"message": {"content": "half', content_type="application/json")
 
 
-async def _context(_: web.Request, __: str) -> web.StreamResponse:
-    why = "This model's maximum context length is 4096 tokens. Please reduce the length of the messages or max_tokens."
-    return _error(400, why, code="context_length_exceeded", param="messages")
-
-
 async def _redirect(_: web.Request, __: str) -> web.StreamResponse:
     return web.Response(status=308, headers={"Location": "http://127.0.0.1:9/v1/chat/completions"})
 
 
-FAULTS: dict[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]] = {
+_TOO_LONG = (
+    "This model's maximum context length is 4096 tokens. Please reduce the length of the messages or max_tokens."
+)
+FAULTS: dict[str, Fault] = {
     "429": _too_many,
-    "quota": _quota,
+    "quota": _answers(429, "You exceeded your current quota", code="insufficient_quota"),
     "cut": _cut,
     "hang-up": _hang_up,
     "stall": _stall,
@@ -365,8 +334,11 @@ FAULTS: dict[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]] =
     "bomb": _bomb,
     "halt": _halt,
     "malformed": _malformed,
-    "context": _context,
+    "context": _answers(400, _TOO_LONG, code="context_length_exceeded", param="messages"),
     "page": _page,
     "redirect": _redirect,
-    **{str(status): _fails(status) for status in (400, 401, 403, 404, 408, 409, 413, 422, 500, 503)},
+    **{
+        str(status): _answers(status, f"the mock was told to answer {status}")
+        for status in (400, 401, 403, 404, 408, 409, 413, 422, 500, 503)
+    },
 }

@@ -12,7 +12,6 @@ In a test:
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,9 +165,7 @@ class MockEngines(Loopback):
     """
 
     def __init__(self, pages: Sequence[Page], *, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__()
-        self.pages = tuple(pages)
-        self.headers = dict(headers or {})
+        self.pages, self.headers = tuple(pages), dict(headers or {})
         self.asked: list[Search] = []
         self.was_asked = asyncio.Event()
         self._faults: deque[str] = deque()
@@ -201,34 +198,25 @@ class MockEngines(Loopback):
         if self._faults:
             return await self._fail(request, protocol, *self._faults.popleft().split(":", 1))
         if protocol.key is not None and not request.headers.get(protocol.key, "").endswith(KEY):
-            status, body = protocol.refused
-            return self._json(body, status)
-        return self._json(protocol.wrap(self._found(protocol, wanted)))
-
-    def _found(self, protocol: Protocol, wanted: Mapping[str, Any]) -> Sequence[Page]:
+            return self._json(*protocol.refused)
         query = wanted[protocol.query]
         words = set((query if isinstance(query, str) else query[0]).lower().split())
         pages = [each for each in self.pages if words & set(f"{each.title} {each.text}".lower().split())]
-        return pages if protocol.count is None else pages[: int(wanted[protocol.count])]
+        most = None if protocol.count is None else int(wanted[protocol.count])
+        return self._json(200, protocol.wrap(pages[:most]))
 
     async def _fail(
         self, request: web.Request, protocol: Protocol, fault: str, argument: str = ""
     ) -> web.StreamResponse:
         if fault == "429":
-            return self._json(protocol.limited, 429, {"Retry-After": argument} if argument else {})
+            return self._json(429, protocol.limited, {"Retry-After": argument} if argument else {})
         if fault == "quota":
-            status, body = protocol.spent
-            return self._json(body, status)
+            return self._json(*protocol.spent)
         if fault == "status":
-            return self._json({"error": f"the mock was told to answer {argument}"}, int(argument))
+            return self._json(int(argument), {"error": f"the mock was told to answer {argument}"})
         if fault == "json":
             return web.Response(text=argument, content_type="application/json")
         return await FAULTS[fault](request, argument)
 
-    def _json(self, body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-        return web.Response(
-            text=json.dumps(body),
-            status=status,
-            headers={**self.headers, **(headers or {})},
-            content_type="application/json",
-        )
+    def _json(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> web.Response:
+        return web.json_response(body, status=status, headers={**self.headers, **(headers or {})})

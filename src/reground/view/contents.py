@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -24,6 +25,8 @@ from reground.core.trajectory import Failure, parse_trajectory
 from reground.evaluation.compare import budget_label
 from reground.evaluation.results import Record, RunFolder, Summary, question_scores, read_run, read_stored
 from reground.view.story import story
+
+Model = TypeVar("Model", bound=BaseModel)
 
 TRACES = ("trajectories.jsonl", "trajectory.jsonl")
 """The names of trajectory files in the folder of a run or of an answered question."""
@@ -38,73 +41,76 @@ class Replaced(Exception):
 
 
 class Line(NamedTuple):
-    """A line and its place. number: from 1. start: its first byte in the file. ended: whether it has its line end."""
+    """A line and its place. number: from 1. start: its first byte in the file."""
 
     number: int
     start: int
     data: bytes
-    ended: bool
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its line end."""
+        return self.data.endswith(b"\n")
 
 
-@dataclass
+@contextmanager
+def _reading(path: Path) -> Iterator[BinaryIO]:
+    try:
+        with path.open("rb") as file:
+            yield file
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from None
+
+
 class LineFile:
     """A file of lines; it need not exist yet."""
 
-    path: Path
-    _end: int = 0
-    _lines: int = 0
-    _file: tuple[int, int] | None = field(default=None)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._end = self._lines = 0
+        self._file: tuple[int, int] | None = None
 
     def new(self) -> Iterator[Line]:
         """The lines that were not given before. A last line without its end is given, and given again until `keep`.
 
         Raises Replaced, and DataError if the file cannot be read.
         """
-        try:
-            with self.path.open("rb") as file:
-                self._check(os.fstat(file.fileno()))
-                file.seek(self._end)
-                for data in file:
-                    line = Line(self._lines + 1, self._end, data, data.endswith(b"\n"))
-                    if line.ended:
-                        self.keep(line)
-                    yield line
-        except FileNotFoundError:
+        if not self.path.exists():
             if self._file is not None:
-                raise Replaced from None
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", path=self.path) from None
+                raise Replaced
+            return
+        with _reading(self.path) as file:
+            status = os.fstat(file.fileno())
+            identity = (status.st_dev, status.st_ino)
+            if self._file not in (None, identity) or status.st_size < self._end:
+                raise Replaced
+            self._file = identity
+            file.seek(self._end)
+            for data in file:
+                line = Line(self._lines + 1, self._end, data)
+                if line.ended:
+                    self.keep(line)
+                yield line
 
     def keep(self, line: Line) -> None:
         """Count a line as given: it is whole."""
         self._end, self._lines = line.start + len(line.data), line.number
-
-    def line(self, start: int, length: int) -> bytes:
-        """A line again. Raises DataError."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(start)
-                return file.read(length)
-        except OSError as error:
-            raise DataError(f"cannot be read: {error.strerror}", path=self.path) from None
-
-    def _check(self, status: os.stat_result) -> None:
-        file = (status.st_dev, status.st_ino)
-        if self._file is not None and (file != self._file or status.st_size < self._end):
-            raise Replaced
-        self._file = file
 
 
 @dataclass
 class Entry:
     """One question in a list.
 
-    row: what the list shows. where: how its source finds it again. number: its place among all questions.
+    row: what the list shows. start, length: the line with its trajectory. number: its place among all questions; -1
+    before it has one. source: the number of its source. change: the change that it was last part of.
     """
 
     row: dict[str, Any]
-    where: Any
-    number: int | None = None
+    start: int
+    length: int
+    number: int = -1
+    source: int = 0
+    change: int = 0
 
 
 class _Glimpse(BaseModel):
@@ -122,6 +128,21 @@ class _Glimpse(BaseModel):
     usage: Usage = Usage()
     seconds: float = 0.0
 
+    @property
+    def row(self) -> dict[str, Any]:
+        failure = self.failure
+        return {
+            "id": self.id,
+            "question": _cut(self.question),
+            "method": self.method,
+            "answer": _cut(str((self.answer or {}).get("text", ""))),
+            "failure": None if failure is None else _cut(f"{failure.type}: {failure.message}"),
+            "stopped": self.stopped,
+            "tokens": self.usage.tokens,
+            "calls": self.usage.calls,
+            "seconds": self.seconds,
+        }
+
 
 class Trace:
     """A file of trajectories."""
@@ -136,8 +157,7 @@ class Trace:
     def check(self) -> None:
         """Raise DataError if the file cannot be read, or has no trajectory among its first lines."""
         wrong: DataError | None = None
-        filled = (line for line in LineFile(self.path).new() if line.data.strip())
-        for line in islice(filled, _TRIED):
+        for line in islice((line for line in LineFile(self.path).new() if line.data.strip()), _TRIED):
             try:
                 parse_trajectory(without_sum(line.data))
                 return
@@ -152,26 +172,30 @@ class Trace:
 
     def news(self) -> Iterator[Entry]:
         """Entries that are new, or were changed. Raises Replaced, after which the source is read from the start."""
-        for line in self._file.new():
-            if not line.data.strip():
-                continue
-            try:
-                row = _glimpse(without_sum(line.data))
-            except ValueError as error:
-                if line.ended:
-                    self.notices.append(f"{self.path.name}:{line.number} cannot be read: {_reason(error)}")
-                continue
+        for line, glimpse in self._read(self._file, _Glimpse):
             if not line.ended:
                 self._file.keep(line)
-            yield self._entry(row, line)
+            yield Entry(glimpse.row, line.start, len(line.data))
 
-    def _entry(self, row: dict[str, Any], line: Line) -> Entry:
-        return Entry(row, (line.start, len(line.data)))
+    def _read(self, file: LineFile, kind: type[Model]) -> Iterator[tuple[Line, Model]]:
+        """What the new lines of a file hold. A whole line that cannot be read gets a notice."""
+        for line in file.new():
+            if line.data.strip():
+                try:
+                    value = kind.model_validate_json(without_sum(line.data))
+                except ValueError as error:
+                    if line.ended:
+                        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+                        self.notices.append(f"{file.path.name}:{line.number} cannot be read: {why}")
+                    continue
+                yield line, value
 
     def open(self, entry: Entry) -> dict[str, Any]:
         """An entry's whole story. Raises DataError."""
         try:
-            return story(parse_trajectory(without_sum(self._file.line(*entry.where))))
+            with _reading(self.path) as file:
+                file.seek(entry.start)
+                return story(parse_trajectory(without_sum(file.read(entry.length))))
         except ValueError as error:
             raise DataError(str(error), path=self.path) from None
 
@@ -196,7 +220,7 @@ class RunSource(Trace):
             summary = None  # of fewer questions than are here by now
         config, records = self.folder.config, self.records.values()
         questions = config.limit or (None if config.ids is None else len(config.ids))
-        primary = summary.metrics[config.primary] if summary is not None and config.primary in summary.metrics else None
+        primary = None if summary is None else summary.metrics.get(config.primary)
         values = list(question_scores(config.primary, records).values()) if primary is None else []
         runs = max(1, len(records))
         usage = sum((record.usage for record in records), Usage())
@@ -222,24 +246,16 @@ class RunSource(Trace):
 
     def news(self) -> Iterator[Entry]:
         """Entries that are new, or whose scores are."""
-        for line in self._scores.new():
-            try:
-                record = Record.model_validate_json(without_sum(line.data))
-            except ValueError as error:
-                if line.ended and line.data.strip():
-                    self.notices.append(f"{self.folder.scores.name}:{line.number} cannot be read: {_reason(error)}")
-                continue
+        for _, record in self._read(self._scores, Record):
             self.records[record.id] = record
             if (entry := self._entries.get(record.id)) is not None:
                 entry.row |= self._scored(record)
                 yield entry
         for entry in super().news():
+            if (known := self.records.get(entry.row["id"])) is not None:
+                entry.row |= self._scored(known)
             self._entries[entry.row["id"]] = entry
             yield entry
-
-    def _entry(self, row: dict[str, Any], line: Line) -> Entry:
-        record = self.records.get(row["id"])
-        return super()._entry(row if record is None else row | self._scored(record), line)
 
     def _scored(self, record: Record) -> dict[str, Any]:
         short = {"answer": _cut(record.answer)} if record.answer else {}
@@ -249,26 +265,8 @@ class RunSource(Trace):
         """The story, with the scores."""
         record = self.records.get(entry.row["id"])
         kept = {"scores", "answer", "cut", "scoring", "metadata"}
-        return super().open(entry) | {
-            "record": None if record is None else record.model_dump(mode="json", include=kept)
-        }
-
-
-def _glimpse(data: bytes) -> dict[str, Any]:
-    """What a list shows of a line. Raises ValueError."""
-    glimpse = _Glimpse.model_validate_json(data)
-    failure = glimpse.failure
-    return {
-        "id": glimpse.id,
-        "question": _cut(glimpse.question),
-        "method": glimpse.method,
-        "answer": _cut(str((glimpse.answer or {}).get("text", ""))),
-        "failure": None if failure is None else _cut(f"{failure.type}: {failure.message}"),
-        "stopped": glimpse.stopped,
-        "tokens": glimpse.usage.tokens,
-        "calls": glimpse.usage.calls,
-        "seconds": glimpse.seconds,
-    }
+        scores = None if record is None else record.model_dump(mode="json", include=kept)
+        return super().open(entry) | {"record": scores}
 
 
 def _cut(text: str) -> str:
@@ -276,15 +274,11 @@ def _cut(text: str) -> str:
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3].rstrip() + "..."
 
 
-def _reason(error: ValueError) -> str:
-    return error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-
-
 class Contents:
     """The sources of a path and their questions.
 
     Every question has a number, which is its place in the order of reading, and the change that it was last part of.
-    `news` gives what changed since a change that the page has glimpse. epoch: changes when all is read from the start,
+    `news` gives what changed since a change that the page has seen. epoch: changes when all is read from the start,
     because a file was replaced, and with every new process; numbers of another one mean nothing.
     """
 
@@ -304,8 +298,7 @@ class Contents:
         self.epoch += 1
         self.sources: dict[Path, Trace] = {}
         self.notices: dict[Path, str] = {}
-        self._entries: list[tuple[int, Entry]] = []
-        self._changed: list[int] = []
+        self._entries: list[Entry] = []
         self._change = 0
         self._find()
 
@@ -332,21 +325,17 @@ class Contents:
             self._find()
             for number, source in enumerate(self.sources.values()):
                 for entry in source.news():
-                    self._note(number, entry)
+                    if entry.number < 0:
+                        entry.number, entry.source = len(self._entries), number
+                        self._entries.append(entry)
+                    self._change += 1
+                    entry.change = self._change
                     if time.monotonic() > until:
                         return True
         except Replaced:
             self._begin()
             return True
         return False
-
-    def _note(self, source: int, entry: Entry) -> None:
-        if entry.number is None:
-            entry.number = len(self._entries)
-            self._entries.append((source, entry))
-            self._changed.append(0)
-        self._change += 1
-        self._changed[entry.number] = self._change
 
     def news(self, epoch: int = 0, since: int = 0) -> dict[str, Any]:
         """What changed since this change of this epoch, as JSON values; everything if the epoch is over."""
@@ -358,9 +347,9 @@ class Contents:
             "sources": [source.about() for source in self.sources.values()],
             "notices": list(self.notices.values()),
             "items": [
-                {"n": number, "source": source, **entry.row}
-                for number, (source, entry) in enumerate(self._entries)
-                if self._changed[number] > since
+                {"n": entry.number, "source": entry.source, **entry.row}
+                for entry in self._entries
+                if entry.change > since
             ],
         }
 
@@ -368,8 +357,8 @@ class Contents:
         """A question's whole story, by its number. Raises DataError if there is none, or it cannot be read."""
         if not 0 <= number < len(self._entries):
             raise DataError(f"no question has the number {number}")
-        source, entry = self._entries[number]
-        return list(self.sources.values())[source].open(entry)
+        entry = self._entries[number]
+        return list(self.sources.values())[entry.source].open(entry)
 
     def __len__(self) -> int:
         return len(self._entries)

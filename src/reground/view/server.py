@@ -36,17 +36,8 @@ def _asset(name: str) -> str:
     return files("reground.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def html() -> str:
-    """The page as a server sends it."""
-    return _asset("page.html")
-
-
-def style() -> str:
-    """The page's style."""
-    return _asset("page.css")
-
-
-def script() -> str:
+@cache
+def _script() -> str:
     """The page's script: its files behind each other, in a scope of their own."""
     parts = "\n".join(_asset(name) for name in _SCRIPTS)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
@@ -55,28 +46,26 @@ def script() -> str:
 def exported(contents: Contents) -> Iterator[bytes]:
     """The page as one file that holds every question and needs no server. Raises DataError.
 
-    Questions are written one after the other, so that no more than one is in memory.
+    Questions are written one after the other, so that no more than one is in memory. One damaged line does not keep the
+    others from being read.
     """
     while contents.read():
         pass
-    policy = f"default-src 'none'; script-src {_hash(script())}; style-src {_hash(style())}; img-src data:"
-    head, tail = html().split(_SCRIPT_TAG)
+    script, style = _script(), _asset("page.css")
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
+    head, tail = _asset("page.html").split(_SCRIPT_TAG)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    head = head.replace(_STYLE_TAG, f"{meta}\n<style>{style()}</style>")
+    head = head.replace(_STYLE_TAG, f"{meta}\n<style>{style}</style>")
     data, behind = tail.split("</body>")
     yield f"{head}{data}".encode()
     yield _data("news", contents.news())
     for number in range(len(contents)):
-        yield _data(f"question-{number}", _story(contents, number))
-    yield f"<script>{script()}</script>\n</body>{behind}".encode()
-
-
-def _story(contents: Contents, number: int) -> dict[str, Any]:
-    """A question's story, or why there is none: one damaged line does not keep the others from being read."""
-    try:
-        return contents.question(number)
-    except DataError as error:
-        return {"error": str(error)}
+        try:
+            story = contents.question(number)
+        except DataError as error:
+            story = {"error": str(error)}
+        yield _data(f"question-{number}", story)
+    yield f"<script>{script}</script>\n</body>{behind}".encode()
 
 
 def as_json(value: Any) -> str:
@@ -124,26 +113,27 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
     async def news(request: web.Request) -> web.Response:
         more = contents.read()
         data = contents.news(_number(request, "epoch"), _number(request, "since"))
-        return _json(data | {"more": more})
+        return _text(as_json(data | {"more": more}), "application/json")
 
     async def question(request: web.Request) -> web.Response:
         if _number(request, "epoch") != contents.epoch:
             raise web.HTTPConflict(reason="the file was replaced")
-        return _json(contents.question(int(request.match_info["number"])))
-
-    def text(content: Callable[[], str], kind: str) -> _Handler:
-        async def send(request: web.Request) -> web.Response:
-            return web.Response(text=content(), content_type=kind, charset="utf-8")
-
-        return send
+        return _text(as_json(contents.question(int(request.match_info["number"]))), "application/json")
 
     app = web.Application(middlewares=[guarded])
-    app.router.add_get("/", text(html, "text/html"))
-    app.router.add_get("/page.css", text(style, "text/css"))
-    app.router.add_get("/page.js", text(script, "text/javascript"))
+    app.router.add_get("/", _fixed(_asset("page.html"), "text/html"))
+    app.router.add_get("/page.css", _fixed(_asset("page.css"), "text/css"))
+    app.router.add_get("/page.js", _fixed(_script(), "text/javascript"))
     app.router.add_get("/news", news)
     app.router.add_get(r"/question/{number:\d{1,9}}", question)
     return app
+
+
+def _fixed(text: str, kind: str) -> _Handler:
+    async def send(request: web.Request) -> web.Response:
+        return _text(text, kind)
+
+    return send
 
 
 def _number(request: web.Request, name: str) -> int:
@@ -153,5 +143,5 @@ def _number(request: web.Request, name: str) -> int:
     return int(given)
 
 
-def _json(value: Any) -> web.Response:
-    return web.Response(text=as_json(value), content_type="application/json", charset="utf-8")
+def _text(text: str, kind: str) -> web.Response:
+    return web.Response(text=text, content_type=kind, charset="utf-8")

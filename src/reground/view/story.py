@@ -13,9 +13,9 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from reground.core.answers import Answer, Thought
+from reground.core.answers import Answer
 from reground.core.language import Message
-from reground.core.trajectory import GenerateStep, RetrieveStep, Step, Trajectory
+from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
 from reground.evaluation.results import stages_of, timed
 from reground.text.alignment import changes
 from reground.text.excerpts import FUNCTION_WORDS
@@ -44,16 +44,27 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
     a thought with a draft has `changes`. Tokens' probabilities are left out but for their mean, `logprob`.
     """
     seconds = {id(step): taken for step, taken in timed(trajectory.steps)}
-    quotes = _quotes(trajectory.answer)
+    quotes: dict[str, list[str]] = {}  # what supports the answer, by the passage that it is from
+    for sentence in trajectory.answer.sentences if trajectory.answer is not None else ():
+        for support in sentence.supports:
+            quotes.setdefault(support.passage_id, []).append(support.quote)
     earlier: list[str] = []
     steps = []
     for step in trajectory.steps:
-        data = _step(step, quotes, earlier)
+        data = step.model_dump(mode="json", exclude={"replies": {"__all__": {"token_logprobs"}}})
         if id(step) in seconds:
             data["seconds"] = seconds[id(step)]
-        steps.append(data)
-        if isinstance(step, GenerateStep):
+        if isinstance(step, RetrieveStep):
+            for shown, passage in zip(data["passages"], step.passages, strict=True):
+                del shown["text"]
+                shown["parts"] = marked(passage.text, step.query, quotes.get(passage.id, ()))
+        elif isinstance(step, GenerateStep):
+            for shown, reply in zip(data["replies"], step.replies, strict=True):
+                shown["logprob"] = reply.mean_logprob
+                if (before := text_before(step.messages, reply.text, earlier)) is not None:
+                    shown["changes"] = list(changes(before, reply.text.strip()))
             earlier += [reply.text for reply in step.replies]
+        steps.append(data)
     return {
         **trajectory.model_dump(mode="json", exclude={"steps", "answer"}),
         "answer": None if trajectory.answer is None else _answer(trajectory.answer),
@@ -62,47 +73,13 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
     }
 
 
-def _quotes(answer: Answer | None) -> dict[str, list[str]]:
-    """What supports the answer, by the passage that it is from."""
-    quotes: dict[str, list[str]] = {}
-    for sentence in answer.sentences if answer is not None else ():
-        for support in sentence.supports:
-            quotes.setdefault(support.passage_id, []).append(support.quote)
-    return quotes
-
-
-def _step(step: Step, quotes: dict[str, list[str]], earlier: list[str]) -> dict[str, Any]:
-    if isinstance(step, GenerateStep):
-        return _call(step, earlier)
-    data = step.model_dump(mode="json")
-    if isinstance(step, RetrieveStep):
-        for shown, passage in zip(data["passages"], step.passages, strict=True):
-            del shown["text"]
-            shown["parts"] = marked(passage.text, step.query, quotes.get(passage.id, ()))
-    return data
-
-
-def _call(step: GenerateStep, earlier: list[str]) -> dict[str, Any]:
-    data = step.model_dump(mode="json", exclude={"replies": {"__all__": {"token_logprobs"}}})
-    for shown, reply in zip(data["replies"], step.replies, strict=True):
-        shown["logprob"] = reply.mean_logprob
-        before = text_before(step.messages, reply.text, earlier)
-        if before is not None:
-            shown["changes"] = list(changes(before, reply.text.strip()))
-    return data
-
-
 def _answer(answer: Answer) -> dict[str, Any]:
-    data = answer.model_dump(mode="json", exclude={"steps", "sentences"})
-    data["steps"] = [_thought(thought) for thought in answer.steps]
-    data["sentences"] = [{**each.model_dump(mode="json"), "supported": each.supported} for each in answer.sentences]
-    return data
-
-
-def _thought(thought: Thought) -> dict[str, Any]:
-    data = thought.model_dump(mode="json")
-    if thought.draft is not None and thought.draft.strip() != thought.text.strip():
-        data["changes"] = list(changes(thought.draft.strip(), thought.text.strip()))
+    data = answer.model_dump(mode="json")
+    for shown, thought in zip(data["steps"], answer.steps, strict=True):
+        if thought.draft is not None and thought.draft.strip() != thought.text.strip():
+            shown["changes"] = list(changes(thought.draft.strip(), thought.text.strip()))
+    for shown, sentence in zip(data["sentences"], answer.sentences, strict=True):
+        shown["supported"] = sentence.supported
     return data
 
 
@@ -113,7 +90,8 @@ def marked(text: str, query: str, quotes: Iterable[str]) -> list[tuple[str, str]
     spaces by pairs of characters. quotes: sentences of the text, with any white space.
     """
     spans = [(start, end, QUERY) for start, end in _matches(text, _terms(query))]
-    spans += [(start, end, SUPPORT) for quote in quotes for start, end in _placed(text, quote)]
+    patterns = (r"\s+".join(map(re.escape, quote.split())) for quote in quotes if quote.strip())
+    spans += [(*found.span(), SUPPORT) for pattern in patterns if (found := re.search(pattern, text))]
     edges: dict[int, Counter[str]] = {0: Counter(), len(text): Counter()}
     for start, end, mark in spans:
         edges.setdefault(start, Counter())[mark] += 1
@@ -148,23 +126,12 @@ def _terms(text: str) -> frozenset[str]:
     return frozenset(term for term in terms if len(term) > 1 or not term.isascii() or term.isdecimal())
 
 
-@cache
-def _english() -> tuple[object, object]:
-    return analyzer("en"), segmenter("en")
+_analyzer = cache(analyzer)
 
 
 @cache
 def _terms_of_word(word: str) -> frozenset[str]:
-    analyse, segment = _english()
-    return frozenset(analyse.analyze(segment(word)))  # type: ignore[attr-defined,operator]
-
-
-def _placed(text: str, quote: str) -> Iterator[tuple[int, int]]:
-    """Where a quote is, whose white space was made plain."""
-    words = quote.split()
-    found = re.search(r"\s+".join(map(re.escape, words)), text) if words else None
-    if found is not None:
-        yield found.span()
+    return frozenset(_analyzer("en").analyze(segmenter("en")(word)))
 
 
 def text_before(messages: Sequence[Message], reply: str, earlier: Sequence[str]) -> str | None:
