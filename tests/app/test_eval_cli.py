@@ -467,7 +467,8 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
 
     async def titles(*methods: str) -> list[str] | None:
         async with open_benches(options, methods, [task], tmp_path) as (bench,):
-            return bench.retriever and [each.text for each in await bench.retriever.retrieve("Danube", k=1)]
+            searched = bench.session.retrievers.get("sums")
+            return searched and [each.text for each in await searched.retrieve("Danube", k=1)]
 
     assert asyncio.run(titles("direct", "rag")) == ["The Danube flows through Vienna."]
     assert asyncio.run(titles("direct")) is None

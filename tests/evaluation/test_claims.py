@@ -9,7 +9,7 @@ import pytest
 
 from reground.app import catalogue
 from reground.core.errors import ConfigurationError
-from reground.evaluation.claims import ALL, Claim, Published, chosen, claim_tables, claims
+from reground.evaluation.claims import ALL, Claim, chosen, claim_tables, claims
 from reground.evaluation.report import build_reports
 from reground.evaluation.tasks import folder_schemes, task_names
 from tests.evaluation.test_report import write_run
@@ -66,10 +66,7 @@ def test_runs_are_repeated_as_the_papers_say() -> None:
 
 
 def claim(**figures: float) -> Claim:
-    table = Published(paper="rar", source="table 1", limit="1k", methods=tuple(figures), columns={})
-    made = Claim("rar", "sums", "rar")
-    made.add(table, "em", figures)
-    return made
+    return Claim("rar", "sums", "rar", {1000: {"em": figures}}, ["table 1"])
 
 
 def test_published_figures_stand_beside_measured_ones(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import TEXT
 from reground.core.errors import DataError, ParseError
+from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.longform import (
@@ -82,11 +83,8 @@ def test_a_judged_task_hides_what_the_task_hides() -> None:
     example = Example(id="1", question="Q?", golden_answers=("Ghent",), metadata={"gold_ids": ["d-1", "d-2"]})
     inner = Unanswerable("hotpotqa_unanswerable", "abstained", (example,))
 
-    async def open_run(example: Example, trajectory: object) -> Run:
-        return Run()
-
     for task in (inner, QuestionAnswering("hotpotqa", "token F1", (example,))):
-        judged = JudgedTask(task=task, judge=Judge(model=ScriptedModel([])), open_run=open_run)
+        judged = JudgedTask(task=task, judge=Judge(model=ScriptedModel([])), journal=MemoryJournal)
         assert hidden_documents(judged, example) == hidden_documents(task, example)
     assert hidden_documents(inner, example) == {"d-1", "d-2"}
 
@@ -111,10 +109,7 @@ async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
     inner = QuestionAnswering("bamboogle", "cover-EM", (example,))
     model = ScriptedModel([YES, "x", "x"])
 
-    async def open_run(example: Example, trajectory: object) -> Run:
-        return Run(question_id=example.id)
-
-    task = JudgedTask(task=inner, judge=Judge(model=model), open_run=open_run)
+    task = JudgedTask(task=inner, judge=Judge(model=model), journal=MemoryJournal)
     assert isinstance(task, Task)
     assert (task.name, task.form, task.primary) == ("bamboogle", TEXT, "auto-eval")
     assert (task.examples(), task.demonstrations(), task.solutions()) == ((example,), (), ["Q?"])

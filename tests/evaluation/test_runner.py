@@ -17,6 +17,7 @@ from reground.core.answers import ABSTENTION, PHRASE, Answer
 from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError, SandboxUnavailable
 from reground.core.evidence import Passage
+from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS, NoteStep, read_trajectories
@@ -316,10 +317,7 @@ async def test_a_revision_that_helps_and_one_that_hurts_are_both_seen() -> None:
 async def test_an_answer_that_the_checks_left_alone_is_judged_once() -> None:
     model = ScriptedModel(["# so\nimplied = True"])
 
-    async def open_run(example, trajectory):
-        return Run()
-
-    task = JudgedTask(task=TASK, judge=Judge(model=model), open_run=open_run)
+    task = JudgedTask(task=TASK, judge=Judge(model=model), journal=MemoryJournal)
     found = await scores_with_earlier(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
     assert found["auto-eval"] == found["before checks: auto-eval"] == Score(value=1.0)
     assert len(model.calls) == 1

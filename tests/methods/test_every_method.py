@@ -129,7 +129,8 @@ async def test_at_every_token_budget_there_is_an_answer_within_it(name, tokens):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_dry_run_costs_more_for_a_larger_size_and_the_first_size_fits_a_small_limit(name):
-    costs = [cost(size) for size in sizes(make(name, ScriptedModel([]), form=PHRASE))]
+    own, *others = sizes(make(name, ScriptedModel([]), form=PHRASE))
+    costs = [cost(size) for size in others or [own]]
     assert min(costs) > 0
     assert costs[-1] == max(costs)
     assert costs[0] == min(costs)

@@ -6,7 +6,7 @@ import pytest
 
 from reground.core.answers import PLAN, Answer
 from reground.core.errors import DataError
-from reground.core.run import Run
+from reground.core.journal import MemoryJournal
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Task, as_read
 from reground.evaluation.tasks.longform import Judge, JudgedTask
@@ -160,10 +160,7 @@ async def test_judges_of_plausibility_read_one_step_a_line_and_need_no_reference
     assert as_read(task, text) == shown
     judge = Judge(model=ScriptedModel(["# it stops too early\nmark = 2"]))
 
-    async def open_run(example, trajectory):
-        return Run()
-
-    judged = JudgedTask(task=task, judge=judge, open_run=open_run)
+    judged = JudgedTask(task=task, judge=judge, journal=MemoryJournal)
     assert judged.form is task.form
     trajectory = Trajectory(id="x", question="q", method="m", answer=Answer(text=text))
     scores = await judged.score(example_of(task, "stick"), trajectory, None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from reground.app import catalogue
@@ -15,22 +15,17 @@ from reground.app.options import Benchmark
 from reground.app.session import Opening, Session, Setup, spare_the_collector
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.evidence import Retriever
-from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.core.run import Run
-from reground.core.trajectory import Trajectory
 from reground.evaluation.compare import Candidate, Cell, Configured
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import cost, scaled, sizes
-from reground.evaluation.task import Example, Task
+from reground.evaluation.task import Task
 from reground.evaluation.tasks.longform import Judge, JudgedTask
 
-JUDGE = "judge"
-"""The name of the judge's run in its journal."""
 RUNS_CODE = frozenset({"program", "pal"})
 """The forms of answers that are run."""
 
@@ -68,13 +63,22 @@ def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) 
 async def open_benches(
     options: Benchmark, methods: Sequence[str], tasks: Sequence[Task], out: Path, opening: Opening | None = None
 ) -> AsyncIterator[list[Bench]]:
-    """Open a bench for each task, all in one session. out: the folder of the run, for a judge's ratings."""
+    """Open a bench for each task, all in one session. out: the folder of the run, for a judge's ratings.
+
+    These have a journal of their own, beside the run's, which is made with the first of them.
+    """
     async with AsyncExitStack() as opened:
         session = await opened.enter_async_context(Session.open(setup_of(options, methods, tasks), opening))
-        judges = (opened.enter_context(judged(task, session.judge, out)) for task in tasks)
-        benches = [Bench(task, session) for task in judges]
+        judge = session.judge
+
+        @cache
+        def journal() -> SqliteJournal:
+            return opened.enter_context(closing(SqliteJournal(out / "judge.sqlite")))
+
+        if judge is not None:
+            tasks = [JudgedTask(task=task, judge=Judge(model=judge), journal=journal) for task in tasks]
         spare_the_collector()
-        yield benches
+        yield [Bench(task, session) for task in tasks]
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Bench:
 
     task: Task
     session: Session
-    tuned: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
+    tuned: Mapping[Cell, int] = field(default_factory=dict)
 
     @property
     def model(self) -> LanguageModel:
@@ -91,58 +95,46 @@ class Bench:
         return next(iter(self.session.models.values()))
 
     @property
-    def retriever(self) -> Retriever | None:
-        """What is searched."""
-        return self.session.retrievers.get(self.task.name)
-
-    @property
     def sandbox(self) -> Sandbox | None:
         """What runs programs, where programs are run."""
         return self.session.sandbox
-
-    def method(self, cell: Cell) -> Method:
-        """A cell's method, scaled up to its budget or in the size that tuning chose."""
-        if cell in self.tuned:
-            return self._sizes(cell)[self.tuned[cell]]
-        return scaled(self._built(cell), cell.tokens, keep=self._fixed(cell))
-
-    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Candidate]:
-        """Every size of a cell's method, as candidates for tuning."""
-        return [Candidate(self._configured(cell, size, base, budget), cost(size)) for size in self._sizes(cell)]
-
-    def _sizes(self, cell: Cell) -> list[Method]:
-        """The method as it is set, and under a limit its other sizes."""
-        built = self._built(cell)
-        others = [] if cell.tokens is None else sizes(built, keep=self._fixed(cell))
-        return [built, *(size for size in others if size != built)]
-
-    def _fixed(self, cell: Cell) -> Mapping[str, object]:
-        """The settings that are the same in every size: the preset's and the user's."""
-        return {**catalogue.method(cell.method).preset, **self.session.settings(cell.method, self._place[0])}
-
-    def _built(self, cell: Cell) -> Method:
-        """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""
-        shots = self.task.demonstrations()
-        given = (
-            {"demonstrations": tuple(shots)}
-            if shots and "demonstrations" in catalogue.method(cell.method).fields
-            else {}
-        )
-        return self.session.method(cell.method, *self._place, self.task.form, given)
 
     @property
     def _place(self) -> tuple[str, str]:
         """The names of the model and of what is searched."""
         return next(iter(self.session.models)), self.task.name
 
+    def method(self, cell: Cell) -> Method:
+        """A cell's method, scaled up to its budget or in the size that tuning chose.
+
+        Raises ConfigurationError if a required part is missing.
+        """
+        built, keep = self._built(cell)
+        if cell in self.tuned:
+            return sizes(built, keep=keep)[self.tuned[cell]]
+        return scaled(built, cell.tokens, keep=keep)
+
+    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Candidate]:
+        """Every size of a cell's method, as candidates for tuning; without a limit its own alone."""
+        built, keep = self._built(cell)
+        several = [built] if cell.tokens is None else sizes(built, keep=keep)
+        return [Candidate(self._configured(cell, size, base, budget), cost(size)) for size in several]
+
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
         """A cell's method with the settings of its run; these record the value of every setting."""
         return self._configured(cell, self.method(cell), base, budget)
 
+    def _built(self, cell: Cell) -> tuple[Method, set[str]]:
+        """The method unscaled, and the settings that are the same in every size: the preset's and the user's."""
+        kind, shots = catalogue.method(cell.method), tuple(self.task.demonstrations())
+        given = {"demonstrations": shots} if shots and "demonstrations" in kind.fields else {}
+        built = self.session.method(cell.method, *self._place, self.task.form, given)
+        return built, {*kind.preset, *self.session.settings(cell.method, self._place[0])}
+
     def _configured(self, cell: Cell, method: Method, base: EvalSettings, budget: Budget) -> Configured:
         named = self.session.identity(cell.method, method, *self._place)
         limits = budget.model_copy(update={"tokens": cell.tokens})
-        return Configured(method, dataclasses.replace(base, **named, budget=limits))
+        return Configured(method, replace(base, **named, budget=limits))
 
 
 def corpus_of(task: Task, given: Path | None) -> Path:
@@ -153,45 +145,23 @@ def corpus_of(task: Task, given: Path | None) -> Path:
     return documents
 
 
-@contextmanager
-def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]:
-    """The task, with answers rated by a judge model. The ratings have their own journal, beside the run's.
-
-    Without a judge, the task itself.
-    """
-    opened: list[SqliteJournal] = []
-
-    async def open_run(example: Example, trajectory: Trajectory) -> Run:
-        if not opened:
-            opened.append(SqliteJournal(out / "judge.sqlite"))
-        said = "" if trajectory.answer is None else trajectory.answer.text
-        question = fingerprint("judged", trajectory.method, trajectory.id, said)
-        return Run(run_id=JUDGE, question_id=question, journal=opened[0])
-
-    try:
-        yield task if judge is None else JudgedTask(task=task, judge=Judge(model=judge), open_run=open_run)
-    finally:
-        for journal in opened:
-            journal.close()
-
-
 def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
     """Assign settings to methods: KEY goes to every method that has it, METHOD.KEY only to that method.
 
     Raises ConfigurationError for a key that none of the methods has.
     """
     shared: dict[str, dict[str, object]] = {name: {} for name in methods}
+    settable = {name: catalogue.method(name).fields - PARTS for name in methods}
     for key, value in given.items():
         method, dot, own = key.partition(".")
         method = method.replace("-", "_") if method not in shared else method
-        owners = (
-            [method]
-            if dot and method in shared
-            else [name for name in methods if key in catalogue.method(name).fields - PARTS]
-        )
+        if dot and method in shared:
+            shared[method][own] = value
+            continue
+        owners = [name for name in methods if key in settable[name]]
         if not owners:
-            known = {field for name in methods for field in catalogue.method(name).fields - PARTS}
+            known = set().union(*settable.values())
             raise ConfigurationError(f"no method here has a setting {key!r}; {did_you_mean(key, known)}")
         for owner in owners:
-            shared[owner][own if dot and owner == method else key] = value
+            shared[owner][key] = value
     return shared

@@ -11,11 +11,11 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from itertools import product
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.language import Value
 from reground.evaluation.compare import Cell, parse_budgets
 from reground.evaluation.questions import SUBSETS
 from reground.evaluation.report import NOTHING, Row, Table, interval, label, number
@@ -26,18 +26,6 @@ ALL = "paper-claims"
 SUFFIX = "-claims"
 SAMPLED = 0.7
 """The temperature where a question is run several times; the papers give none, and greedy runs would be alike."""
-
-
-class Published(Value):
-    """A table of claims.toml, where its fields are described."""
-
-    paper: str
-    source: str
-    methods: tuple[str, ...]
-    columns: dict[str, tuple[float, ...]]
-    limit: str = "none"
-    repeats: int = 1
-    settings: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 @dataclass
@@ -95,25 +83,24 @@ class Claim:
         best = max(others, key=lambda name: -1.0 if math.isnan(found[name]) else found[name], default=None)
         return variants if best is None else [best, *variants]
 
-    def add(self, table: Published, metric: str, figures: Mapping[str, float]) -> None:
-        """Add a column of a table. A figure that is there stays: ablations repeat them, rounded."""
-        (limit,) = parse_budgets(table.limit)
-        known = self.figures.setdefault(limit, {}).setdefault(metric, {})
-        known |= {name: figure for name, figure in figures.items() if name not in known}
-        self.sources += [table.source] if table.source not in self.sources else []
-        self.repeats = max(self.repeats, table.repeats)
-        self.settings |= {**({"temperature": SAMPLED} if table.repeats > 1 else {}), **table.settings}
-
 
 def claims() -> list[Claim]:
-    """All claims of claims.toml: one for each paper and task."""
+    """All claims of claims.toml, where the fields of its tables are described: one for each paper and task."""
     text = files("reground.evaluation").joinpath("claims.toml").read_text(encoding="utf-8")
     found: dict[tuple[str, str], Claim] = {}
-    for table in (Published.model_validate(each) for each in tomllib.loads(text)["tables"]):
-        for column, figures in table.columns.items():
+    for table in tomllib.loads(text)["tables"]:
+        methods, repeats = table["methods"], table.get("repeats", 1)
+        (limit,) = parse_budgets(table.get("limit", "none"))
+        for column, figures in table["columns"].items():
             task, _, metric = column.partition(" ")
-            claim = found.setdefault((table.paper, task), Claim(table.paper, task, table.methods[-1]))
-            claim.add(table, metric, dict(zip(table.methods, figures, strict=True)))
+            claim = found.setdefault((table["paper"], task), Claim(table["paper"], task, methods[-1]))
+            known = claim.figures.setdefault(limit, {}).setdefault(metric, {})
+            for name, figure in zip(methods, figures, strict=True):
+                known.setdefault(name, figure)  # ablations repeat figures, rounded
+            claim.sources += [table["source"]] if table["source"] not in claim.sources else []
+            claim.repeats = max(claim.repeats, repeats)
+            claim.settings |= {"temperature": SAMPLED} if repeats > 1 else {}
+            claim.settings |= table.get("settings", {})
     return list(found.values())
 
 
@@ -134,13 +121,13 @@ def claim_tables(found: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:
     )
     gains = Table("The paper's gain", ["claim", "method", "over", "metric", "published", "here", "95 %", "p"], [])
     for claim, rows in found:
-        for row in rows:
-            for metric in claim.metrics:
-                said = claim.published(row.config.budget.tokens, metric).get(row.config.method, math.nan)
-                here = row.summary.metrics.get(metric)
-                cells = [NOTHING] * 2 if here is None else [number(here.mean), interval(here.low, here.high)]
-                named = [claim.name, label(row.config), metric, _share(said)]
-                scores.rows.append([*named, *cells, str(row.summary.questions)])
+        for row, metric in product(rows, claim.metrics):
+            said = claim.published(row.config.budget.tokens, metric).get(row.config.method, math.nan)
+            here = row.summary.metrics.get(metric)
+            cells = [NOTHING] * 2 if here is None else [number(here.mean), interval(here.low, here.high)]
+            named = [claim.name, label(row.config), metric, _share(said)]
+            scores.rows.append([*named, *cells, str(row.summary.questions)])
+            if row.config.method == claim.own:
                 gains.rows.extend(_gains(claim, metric, row, rows))
     return [scores, gains]
 
@@ -148,13 +135,9 @@ def claim_tables(found: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:
 def _gains(claim: Claim, metric: str, own: Row, rows: Sequence[Row]) -> list[list[str]]:
     """A line for each rival that was measured under the same limit."""
     limit, lines = own.config.budget.tokens, []
-    if own.config.method != claim.own:
-        return []
     said = claim.published(limit, metric)
-    for rival in claim.rivals(limit, metric):
-        for row in rows:
-            if row.config.method != rival or row.comparable != own.comparable:
-                continue
+    for rival, row in product(claim.rivals(limit, metric), rows):
+        if row.config.method == rival and row.comparable == own.comparable:
             found = compare(*(question_scores(metric, each.records) for each in (own, row)))
             difference = found.difference
             here = [number(difference.mean, sign=True), interval(difference.low, difference.high), number(found.p)]

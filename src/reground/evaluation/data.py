@@ -10,7 +10,6 @@ import tomllib
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -19,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from reground.core.answers import Demonstration
 from reground.core.errors import ConfigurationError, DataError
-from reground.evaluation.task import Example
 
 Record = dict[str, JsonValue]
 
@@ -103,12 +101,9 @@ def _open(path: Path) -> IO[str]:
 def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Record:
     try:
         record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=number) from None
-    except RecursionError:
-        raise DataError("nested too deeply", path=path, line=number) from None
-    except ValueError as error:  # a number of thousands of digits
-        raise DataError(f"not JSON: {error}", path=path, line=number) from None
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+        why = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else error
+        raise DataError(f"not JSON: {why}", path=path, line=number) from None
     if not isinstance(record, dict):
         raise DataError(f"expected a JSON object, found {type(record).__name__}", path=path, line=number)
     missing = [name for name in required if name not in record]
@@ -134,11 +129,6 @@ def value_of(record: Mapping[str, object], kind: type[L], path: Path, line: int)
         raise DataError(f"the field {where} is unusable: {first['msg']}", path=path, line=line) from None
 
 
-def example_of(record: Mapping[str, object], path: Path, line: int) -> Example:
-    """An example from its fields. Raises DataError naming a field of the wrong type."""
-    return value_of(record, Example, path, line)
-
-
 def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
     """A field's trusted code as a tree. Raises DataError if it is not Python."""
     try:
@@ -148,15 +138,13 @@ def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
         raise DataError(f"the field {what} is not Python code: {error}", path=path, line=line) from None
 
 
-@cache
-def _worked() -> dict[str, list[dict[str, Any]]]:
-    text = files("reground.evaluation.tasks").joinpath("demonstrations.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+_WORKED = tomllib.loads(files("reground.evaluation.tasks").joinpath("demonstrations.toml").read_text(encoding="utf-8"))
 
 
 def worked(name: str) -> list[dict[str, Any]]:
     """The worked examples of this name in tasks/demonstrations.toml."""
-    return _worked()[name]
+    examples: list[dict[str, Any]] = _WORKED[name]
+    return examples
 
 
 def demonstrations(name: str) -> tuple[Demonstration, ...]:

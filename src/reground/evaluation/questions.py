@@ -89,22 +89,18 @@ def number_of(identity: str) -> int | None:
 
 def _part(task: str, examples: Sequence[Example], part: str) -> set[str]:
     """The questions of a range of numbers, 11-175, or of places, 1:164."""
-    match = _RANGE.fullmatch(part)
+    match, like = _RANGE.fullmatch(part), f"ids look like {examples[0].id}"
     if match is None:
         near = difflib.get_close_matches(part, [example.id for example in examples], n=3, cutoff=0.6)
         subsets = f"; its subsets: {', '.join(SUBSETS[task])}" if task in SUBSETS else ""
-        like = f"did you mean {' or '.join(near)}?" if near else f"ids look like {examples[0].id}"
+        like = f"did you mean {' or '.join(near)}?" if near else like
         raise ConfigurationError(f"{task} has no question with the id {part!r}; {like}{subsets}")
-    first, last = int(match[1]), int(match[3])
-    if match[2] == ":":
-        found = {example.id for example in examples[max(0, first - 1) : last]}
-    else:
-        found = {e.id for e in examples if (number := number_of(e.id)) is not None and first <= number <= last}
-    if not found or (match[2] == ":" and last > len(examples)):
-        raise ConfigurationError(
-            f"--ids {part}: {task} has no such questions; it has {len(examples)}, and ids look like {examples[0].id}"
-        )
-    return found
+    first, last, places = int(match[1]), int(match[3]), match[2] == ":"
+    numbers = ((place if places else number_of(each.id), each.id) for place, each in enumerate(examples, start=1))
+    chosen = {identity for number, identity in numbers if number is not None and first <= number <= last}
+    if not chosen or (places and last > len(examples)):
+        raise ConfigurationError(f"--ids {part}: {task} has no such questions; it has {len(examples)}, and {like}")
+    return chosen
 
 
 SUFFIX = "_train"

@@ -45,15 +45,9 @@ class DryRun(Run):
     as long as an answer in the method's form usually is (`AnswerForm.usual`), but no longer than half of their maximum.
     """
 
-    method: Method
-    numbers: itertools.count[int]
-
-    @classmethod
-    def of(cls, method: Method) -> DryRun:
-        """A dry run for a method."""
-        run = cls()
-        run.method, run.numbers = method, itertools.count(1)
-        return run
+    def __init__(self, method: Method) -> None:
+        super().__init__()
+        self.method, self.numbers = method, itertools.count(1)
 
     def span(self, name: str, **data: Any) -> Run:
         """A child span, which counts together with its parent."""
@@ -124,7 +118,7 @@ def usual(method: Method, question: str = _QUESTION) -> Usage:
     """What a question usually takes, by a dry run. If the method fails, what it took up to the failure."""
 
     async def run() -> Usage:
-        dry = DryRun.of(method)
+        dry = DryRun(method)
         with contextlib.suppress(RegroundError):
             await method.solve(question, dry)
         return dry.usage
@@ -139,12 +133,12 @@ def cost(method: Method) -> int:
 
 
 def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
-    """The method's sizes, smallest first, each once.
+    """The method as it is, and its other sizes, smallest first, each once.
 
     keep: settings that the user chose, which stay unchanged. Sizes that contradict them are left out.
     """
-    found: list[Method] = []
-    for size in method.sizes() if isinstance(method, Sizable) else [method]:
+    found = [method]
+    for size in method.sizes() if isinstance(method, Sizable) else ():
         try:
             kept: Any = replace(size, **{name: getattr(method, name) for name in keep})  # type: ignore[type-var]
         except ConfigurationError:
@@ -158,9 +152,9 @@ def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> M
     """The method's largest size that is expected to fit the limit, and never one below its own settings."""
     if tokens is None:
         return method
-    costs = [(cost(size), size) for size in sizes(method, keep=keep)]
-    fits = [(price, size) for price, size in costs if price <= tokens]
-    return max([(cost(method), method), *fits], key=lambda each: each[0])[1]
+    own, *others = sizes(method, keep=keep)
+    fits = [(price, size) for size in others if (price := cost(size)) <= tokens]
+    return max([(cost(own), own), *fits], key=lambda each: each[0])[1]
 
 
 Pricing = Callable[[int, int, int], float]

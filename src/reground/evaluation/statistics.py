@@ -187,13 +187,6 @@ class Standing(Value):
         """Whether even a single test cannot tell it apart from the best, or it is the best."""
         return self.p is None or self.p > ALPHA
 
-    @property
-    def distance(self) -> str:
-        """How far it is behind the best, in words."""
-        behind = self.behind
-        assert behind is not None and behind.mean is not None and behind.low is not None and behind.high is not None
-        return f"{behind.mean:.3f} behind (95 % interval {behind.low + 0.0:+.3f} to {behind.high + 0.0:+.3f})"
-
 
 class Verdict(Value):
     """The comparison's result. text: one or two sentences.
@@ -222,18 +215,23 @@ def verdict(candidates: Sequence[Candidate], metric: str, *, resamples: int = RE
     if len(candidates) < 2 or not shared:
         return None
     by: Literal["tokens", "usd"] = "usd" if all(each.cost.usd for each in candidates) else "tokens"
+
+    def price(standing: Standing) -> tuple[float, float]:
+        cost = standing.cost
+        return (cost.usd or 0.0 if by == "usd" else cost.tokens, cost.seconds)
+
     scores = {each.label: {question: each.scores[question] for question in shared} for each in candidates}
     alone = [
         Standing(label=each.label, mean=fsum(scores[each.label].values()) / len(shared), cost=each.cost)
         for each in candidates
     ]
-    best, *others = sorted(alone, key=lambda each: (-each.mean, *_price(each, by), each.label))
+    best, *others = sorted(alone, key=lambda each: (-each.mean, *price(each), each.label))
     comparisons = [compare(scores[best.label], scores[each.label], resamples=resamples) for each in others]
     standings = [best]
     for each, comparison, adjusted in zip(others, comparisons, holm([one.p for one in comparisons]), strict=True):
         behind = {"behind": comparison.difference, "p": comparison.p, "adjusted": adjusted}
         standings.append(each.model_copy(update={**behind, "told_apart": adjusted <= ALPHA}))
-    choice = min((each for each in standings if each.equal), key=lambda each: _price(each, by))
+    choice = min((each for each in standings if each.equal), key=price)
     return Verdict(
         text=_text(standings, choice, metric, len(shared)),
         metric=metric,
@@ -246,31 +244,27 @@ def verdict(candidates: Sequence[Candidate], metric: str, *, resamples: int = RE
     )
 
 
-def _price(standing: Standing, by: Literal["tokens", "usd"]) -> tuple[float, float]:
-    cost = standing.cost
-    return (cost.usd or 0.0 if by == "usd" else cost.tokens, cost.seconds)
-
-
 def _text(standings: Sequence[Standing], choice: Standing, metric: str, questions: int) -> str:
     """The verdict in words. standings: the best first."""
     best, *others = standings
     on = f"{questions:,} question{'' if questions == 1 else 's'}"
-    score = f"{metric} {best.mean:.3f} for {best.cost.words()}"
+    scored = {each.label: f"{metric} {each.mean:.3f} for {each.cost.words()}" for each in (best, choice)}
     doubtful = [each for each in others if not each.told_apart]
+    rival = others[0] if not doubtful else doubtful[0] if choice is best else choice
+    behind = rival.behind
+    assert behind is not None and behind.mean is not None and behind.low is not None and behind.high is not None
+    interval = f"95 % interval {behind.low + 0.0:+.3f} to {behind.high + 0.0:+.3f}"
+    distance = f"is {behind.mean:.3f} behind ({interval})"
     if not doubtful:
         most = max(0.001, *(each.adjusted or 0.0 for each in others))
         rest = f"all {len(others)} others have p (Holm) of at most" if len(others) > 1 else "p (Holm) is at most"
-        distance = f"The next, {others[0].label}, is {others[0].distance}; {rest} {most:.3f}, on {on}."
-        return f"{best.label} is best: {score}. {distance}"
+        next_best = f"The next, {rival.label}, {distance}; {rest} {most:.3f}, on {on}."
+        return f"{best.label} is best: {scored[best.label]}. {next_best}"
     equal = sum(each.equal for each in standings)
     cheapest = f"is the cheapest of {equal} that cannot be told apart"
     if choice is best:
-        rival = doubtful[0]
-        taken = f"it scored highest ({score}){f' and {cheapest}' if equal > 1 else ''}"
+        taken = f"it scored highest ({scored[best.label]}){f' and {cheapest}' if equal > 1 else ''}"
     else:
-        rival = choice
-        taken = (
-            f"{metric} {choice.mean:.3f} for {choice.cost.words()}, {cheapest}; {best.label} scored highest ({score})"
-        )
-    distance = f"{rival.label} is {rival.distance}; p (Holm) = {rival.adjusted:.3f}"
-    return f"Take {choice.label}: {taken}. Which is best cannot be told from {on} ({distance})."
+        taken = f"{scored[choice.label]}, {cheapest}; {best.label} scored highest ({scored[best.label]})"
+    doubt = f"Which is best cannot be told from {on} ({rival.label} {distance}; p (Holm) = {rival.adjusted:.3f})."
+    return f"Take {choice.label}: {taken}. {doubt}"

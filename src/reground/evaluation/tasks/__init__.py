@@ -50,7 +50,7 @@ def load_task(name: str, data: Path | None = None) -> Task:
     `scheme:DIR` loads a folder of one's own, `FILE.py` or `FILE.py:NAME` a task of a file of one's own.
     Raises ConfigurationError with near names for an unknown task, DataError for data that are absent or broken.
     """
-    load, where = _found(name)
+    load, where = _loader(name)
     parameters = inspect.signature(load).parameters.values()
     # *args and **kwargs, which the base class brings along, are no folder.
     takes_folder = any(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
@@ -73,16 +73,16 @@ def load_tasks(names: Iterable[str], data: Path | None, *, own: Sequence[str]) -
     Raises what `load_task` raises, and says how a task in a file is named.
     """
     known = {task.name: task for task in (load_task(each, data) for each in own)}
-    found = {}
+    tasks = {}
     for name in names:
         try:
-            found[name] = known.get(name) or load_task(name, data)
+            tasks[name] = known.get(name) or load_task(name, data)
         except ConfigurationError as error:
             raise ConfigurationError(f"{error}; name one in a file of your own with --tasks FILE.py:{name}") from None
-    return found
+    return tasks
 
 
-def _found(name: str) -> tuple[Loader, Path | None]:
+def _loader(name: str) -> tuple[Loader, Path | None]:
     """What loads a task, and the folder that its name gives."""
     if is_file(name):
         return _from_file(name), None
@@ -112,11 +112,10 @@ def _known() -> list[str]:
 
 @cache
 def _loaders(kind: str) -> dict[str, Loader]:
-    found: dict[str, Loader] = {}
-    own = (importlib.import_module(f"{__name__}.{module}") for module in _MODULES)
-    for module in (*own, *_plugins()[0]):
-        found = {**getattr(module, kind, {}), **found}
-    return found
+    loaders: dict[str, Loader] = {}
+    for module in (*(importlib.import_module(f"{__name__}.{name}") for name in _MODULES), *_plugins()[0]):
+        loaders = {**getattr(module, kind, {}), **loaders}
+    return loaders
 
 
 @cache

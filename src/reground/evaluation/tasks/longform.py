@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError, ParseError
+from reground.core.journal import Journal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Sampling
 from reground.core.programs import Sandbox
 from reground.core.run import Run
@@ -174,12 +175,12 @@ class JudgedTask:
 
     The judge compares answers with the references, or marks them by the task's criteria where it has any.
 
-    open_run: opens, as a coroutine, a new `Run` for the judgement of one answer, with its own journal and costs.
+    journal: opens the journal of the judgements, or gives the open one. These have their own costs.
     """
 
     task: Task
     judge: Judge
-    open_run: Callable[[Example, Trajectory], Awaitable[Run]]
+    journal: Callable[[], Journal]
     primary: str = METRIC
 
     def __getattr__(self, name: str) -> Any:
@@ -196,7 +197,8 @@ class JudgedTask:
         """The judge's rating, and the task's own scores."""
         answer = answer_of(trajectory)
         if answer.strip():
-            run = await self.open_run(example, trajectory)
+            judgement = fingerprint("judged", trajectory.method, trajectory.id, answer)
+            run = Run(run_id="judge", question_id=judgement, journal=self.journal())
             text, criteria = as_read(self.task, answer), criteria_of(self.task)
             rating = await self.judge.rate(example.question, example.golden_answers, text, run, criteria=criteria)
             judged = Score(value=rating, why="" if rating is not None else "no rating of the judge could be read")

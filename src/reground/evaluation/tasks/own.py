@@ -18,7 +18,7 @@ from reground.core.errors import DataError
 from reground.core.paths import expanded
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Record, example_of, numbered_records
+from reground.evaluation.data import Record, numbered_records, value_of
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.task import Example, Loaded, Score, Task, answer_of
 from reground.evaluation.tasks.qa import MULTI_HOP, QuestionAnswering
@@ -28,11 +28,7 @@ ANSWERS = ("golden_answers", "answers", "answer")
 SEPARATOR = "|"
 """Between several answers, or several passages, in one cell."""
 
-_DELIMITERS = ",;\t"
-_MARK = "\ufeff"
-_HINT = "; put the cell in quotes if its text has a {}"
 _OBJECTS = (".jsonl", ".jsonl.gz")
-_EXACT = 2**53  # floats below it have all whole numbers
 
 
 def read_answered(path: Path) -> tuple[Example, ...]:
@@ -63,55 +59,49 @@ def _example(record: Mapping[str, JsonValue], path: Path, line: int) -> Example:
     question = record.get("question")
     if not isinstance(question, str) or not question.strip():
         raise DataError("the question is empty", path=path, line=line)
-    golds = _golds(record)
-    if not golds:
+    golds = next(filter(None, (_golds(record.get(name)) for name in ANSWERS)), None)
+    if golds is None:
         wanted = "the question has no answer: give it in a column or field answer, or several in answers"
         raise DataError(wanted, path=path, line=line)
-    metadata = record.get("metadata")
+    metadata, passages, named = (record.get(name) for name in ("metadata", "passages", "id"))
     about = dict(metadata) if isinstance(metadata, dict) else {}
-    passages = record.get("passages")
     if passages:
         about["gold_ids"] = passages if isinstance(passages, list) else [passages]
-    named = record.get("id")
     fields = {
         "id": ("" if named is None else str(named).strip()) or str(line),
         "question": question.strip(),
         "golden_answers": golds,
         "metadata": about,
     }
-    return example_of(fields, path, line)
+    return value_of(fields, Example, path, line)
 
 
-def _golds(record: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """The answers of the first field that has some. Numbers are taken as text, true and false as yes and no.
+def _golds(value: JsonValue) -> list[JsonValue]:
+    """The answers of a field. Numbers are taken as text, true and false as yes and no.
 
     Tables in Python write a missing cell as NaN, and the whole numbers of a column that lacks one as 1912.0.
     """
-    for field in ANSWERS:
-        value = record.get(field)
-        several = value if isinstance(value, list) else [value]
-        # NaN alone differs from itself
-        golds = [_words(each) for each in several if each is not None and each == each and str(each).strip()]
-        if golds:
-            return golds
-    return []
-
-
-def _words(value: JsonValue) -> JsonValue:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
-        return str(int(value))
-    return str(value) if isinstance(value, int | float) else value
+    golds: list[JsonValue] = []
+    for each in value if isinstance(value, list) else [value]:
+        if each is None or each != each or not str(each).strip():  # NaN alone differs from itself
+            continue
+        if isinstance(each, bool):
+            each = "yes" if each else "no"
+        elif isinstance(each, float) and each.is_integer() and abs(each) < 2**53:  # floats below it are exact
+            each = str(int(each))
+        golds.append(str(each) if isinstance(each, int | float) else each)
+    return golds
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Record]]:
     """The rows under the header, each with the number of its first line; empty ones are left out."""
-    text = _text(path)
-    lines = list(io.StringIO(text, newline=""))
+    lines = list(io.StringIO(_text(path), newline=""))
     skipped = 1 if lines and lines[0].strip().lower().startswith("sep=") else 0  # Excel's own note of the delimiter
-    delimiter = lines[0].strip()[4:5] if skipped else _delimiter(next((line for line in lines if line.strip()), ""))
-    reader = csv.reader(lines[skipped:], delimiter=delimiter or "\t", strict=True)
+    first = next((line for line in lines if line.strip()), "")
+    # Excel writes semicolons where the comma is the decimal mark.
+    usual = max(",;\t", key=lambda each: (first.count(each), each == ","))
+    delimiter = (lines[0].strip()[4:5] if skipped else usual) or "\t"
+    reader = csv.reader(lines[skipped:], delimiter=delimiter, strict=True)
     header: Sequence[str] = ()
     begin = skipped + 1
     try:
@@ -135,15 +125,10 @@ def _text(path: Path) -> str:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
-        return data.decode("utf-16" if wide else "utf-8").removeprefix(_MARK)
+        return data.decode("utf-16" if wide else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = None if wide else data.count(b"\n", 0, error.start) + 1
         raise DataError('not UTF-8 text: in Excel, save it as "CSV UTF-8"', path=path, line=line) from None
-
-
-def _delimiter(header: str) -> str:
-    """The delimiter that the header has most of. Excel writes semicolons where the comma is the decimal mark."""
-    return max(_DELIMITERS, key=lambda each: (header.count(each), each == ","))
 
 
 def _header(cells: Sequence[str], path: Path, line: int) -> list[str]:
@@ -158,8 +143,9 @@ def _header(cells: Sequence[str], path: Path, line: int) -> list[str]:
 
 def _row(header: Sequence[str], cells: Sequence[str], delimiter: str, path: Path, line: int) -> Record:
     if any(cell.strip() for cell in cells[len(header) :]):
-        hint = _HINT.format("tab" if delimiter == "\t" else repr(delimiter))
-        raise DataError(f"{len(cells)} cells under {len(header)} columns{hint}", path=path, line=line)
+        mark = "tab" if delimiter == "\t" else repr(delimiter)
+        hint = f"put the cell in quotes if its text has a {mark}"
+        raise DataError(f"{len(cells)} cells under {len(header)} columns; {hint}", path=path, line=line)
     row: Record = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if name != "metadata"}
     for name in ("golden_answers", "answers", "passages"):
         if name in row:
@@ -185,7 +171,7 @@ class OwnQuestions(Loaded):
 def read_own(path: Path) -> Task:
     """The questions of a file: one a line, or JSONL objects with `question` and perhaps `id`. Raises DataError."""
     questions = tuple(
-        example_of({"id": record.get("id", str(line)), "question": record["question"]}, path, line)
+        value_of({"id": record.get("id", str(line)), "question": record["question"]}, Example, path, line)
         for line, record in (numbered_records(path, ("question",)) if path.name.endswith(_OBJECTS) else _lines(path))
     )
     if not questions:

@@ -17,7 +17,7 @@ from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.programs import Sandbox
 from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
-from reground.evaluation.data import Line, data_path, example_of, numbered_records, read_values
+from reground.evaluation.data import Line, data_path, numbered_records, read_values, value_of
 from reground.evaluation.metrics.ranking import DEFAULT_METRICS, Qrels, depth, ranking_metric, read_qrels
 from reground.evaluation.task import Example, Loaded, Score, Task
 
@@ -66,13 +66,11 @@ def shown_texts(trajectory: Trajectory) -> list[str]:
 def _stretches(text: str, rows: set[tuple[str, ...]], size: int) -> list[str]:
     """The parts of the text whose words are in one of the rows."""
     words = list(_WORD.finditer(text))
-    starts = [i for i, row in enumerate(_rows(_words(text), size)) if row in rows]
     found: list[tuple[int, int]] = []
-    for start in starts:
-        begin, end = start, start + size
-        if found and begin < found[-1][1]:
-            begin = found.pop()[0]
-        found.append((begin, end))
+    for start, row in enumerate(_rows(_words(text), size)):
+        if row in rows:
+            begin = found.pop()[0] if found and start < found[-1][1] else start
+            found.append((begin, start + size))
     return [text[words[begin].start() : words[end - 1].end()] for begin, end in found]
 
 
@@ -132,23 +130,23 @@ class Retrieval(Loaded):
         return scores
 
 
-def load_scifact(root: Path) -> Task:
-    """SciFact's 300 test claims over 5,183 abstracts (BEIR's setting)."""
-    queries = data_path(root, "scifact", "queries.jsonl")
-    judgements = data_path(root, "scifact", "qrels.jsonl")
-    qrels: dict[str, dict[str, int]] = {}
-    for _, judged in read_values(judgements, _Judgement):
-        if judged.split == "test":
-            qrels.setdefault(judged.query_id, {})[judged.doc_id] = judged.score
-    examples = _queries(queries, "id", qrels)
-    return Retrieval("scifact", PRIMARY, examples, corpus=data_path(root, "scifact", "corpus.jsonl"), qrels=qrels)
-
-
 class _Judgement(Line):
     query_id: str
     doc_id: str
     score: int
     split: str = "test"
+
+
+def load_scifact(root: Path) -> Task:
+    """SciFact's 300 test claims over 5,183 abstracts (BEIR's setting)."""
+    queries, judgements, corpus = (
+        data_path(root, "scifact", f"{file}.jsonl") for file in ("queries", "qrels", "corpus")
+    )
+    qrels: dict[str, dict[str, int]] = {}
+    for _, judged in read_values(judgements, _Judgement):
+        if judged.split == "test":
+            qrels.setdefault(judged.query_id, {})[judged.doc_id] = judged.score
+    return Retrieval("scifact", PRIMARY, _queries(queries, "id", qrels), corpus=corpus, qrels=qrels)
 
 
 _MEASURED = ("qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt")
@@ -181,25 +179,24 @@ def _beir(name: str, folder: Path, qrels: Qrels) -> Retrieval:
     return Retrieval(name, PRIMARY, loaded, corpus=corpus, qrels=qrels, hides=themselves)
 
 
-def load_bright(folder: Path) -> Task:
-    """A folder in BRIGHT's layout, as JSONL: examples (`id`, `query`, `gold_ids`, `excluded_ids`) and documents."""
-    path = _existing(folder, "examples.jsonl", "examples.jsonl.gz")
-    qrels, excluded, loaded = {}, {}, []
-    for line, record in read_values(path, _BrightExample):
-        qrels[record.id] = dict.fromkeys(record.gold_ids, 1)
-        excluded[record.id] = frozenset(record.excluded_ids or ()) - {"N/A"}
-        fields = {"id": record.id, "question": record.query, "metadata": {"reasoning": record.reasoning}}
-        loaded.append(example_of(fields, path, line))
-    corpus = next((file for name in ("jsonl", "jsonl.gz") if (file := folder / f"documents.{name}").is_file()), None)
-    return Retrieval(folder.name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, hides=excluded)
-
-
 class _BrightExample(Line):
     id: str
     query: str
     gold_ids: tuple[str, ...]
     excluded_ids: tuple[str, ...] | None = None
     reasoning: str | None = None
+
+
+def load_bright(folder: Path) -> Task:
+    """A folder in BRIGHT's layout, as JSONL: examples (`id`, `query`, `gold_ids`, `excluded_ids`) and documents."""
+    path = _existing(folder, "examples.jsonl", "examples.jsonl.gz")
+    qrels, excluded, loaded = {}, {}, []
+    for _, record in read_values(path, _BrightExample):
+        qrels[record.id] = dict.fromkeys(record.gold_ids, 1)
+        excluded[record.id] = frozenset(record.excluded_ids or ()) - {"N/A"}
+        loaded.append(Example(id=record.id, question=record.query, metadata={"reasoning": record.reasoning}))
+    corpus = next((file for name in ("jsonl", "jsonl.gz") if (file := folder / f"documents.{name}").is_file()), None)
+    return Retrieval(folder.name, PRIMARY, tuple(loaded), corpus=corpus, qrels=qrels, hides=excluded)
 
 
 def _queries(path: Path, id_field: str, qrels: Qrels) -> tuple[Example, ...]:
@@ -209,7 +206,7 @@ def _queries(path: Path, id_field: str, qrels: Qrels) -> tuple[Example, ...]:
     for line, record in numbered_records(path, (id_field, "text")):
         if str(record[id_field]) in judged:
             fields = {"id": str(record[id_field]), "question": record["text"]}
-            examples.append(example_of(fields, path, line))
+            examples.append(value_of(fields, Example, path, line))
     if not examples:
         raise DataError("none of the queries has a relevant document in the qrels", path=path)
     return tuple(examples)

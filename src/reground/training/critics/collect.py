@@ -279,7 +279,7 @@ async def tree_cost(
 
     used: list[Usage] = []
     for question in questions[:_SAMPLE]:
-        run = DryRun.of(planner)
+        run = DryRun(planner)
         problem = PlannerProblem(planner=planner, run=run, reward=same, rollout=searching.rollout)
         await search(problem, State(question), searching.settings)
         used.append(run.usage)
