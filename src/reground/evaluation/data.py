@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, create_model
 
 from reground.core.answers import Demonstration
 from reground.core.errors import ConfigurationError, DataError
@@ -22,13 +22,19 @@ from reground.core.errors import ConfigurationError, DataError
 Record = dict[str, JsonValue]
 
 
-class Line(BaseModel):
-    """Base for the fields of a benchmark's line. Other fields are ignored."""
-
-    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
-
-
+Texts = tuple[str, ...]
 L = TypeVar("L", bound=BaseModel)
+
+
+def fields(**kinds: Any) -> type[Any]:
+    """The fields of a benchmark's line, each of a kind, or of a kind and with a default. Other fields are ignored.
+
+    Numbers count as text where a text is wanted.
+    """
+    pairs: dict[str, Any] = {name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in kinds.items()}
+    made: type[Any] = create_model("Line", __config__=ConfigDict(frozen=True, coerce_numbers_to_str=True), **pairs)
+    return made
+
 
 WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
 

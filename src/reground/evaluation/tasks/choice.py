@@ -19,7 +19,7 @@ from reground.core.answers import CHOICE, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Line, data_path, demonstrations, read_values
+from reground.evaluation.data import data_path, demonstrations, fields, read_values
 from reground.evaluation.metrics.text import option_exact_match, option_f1
 from reground.evaluation.task import NO_ANSWER, Example, Loaded, Score, Task
 
@@ -88,18 +88,13 @@ def option_lines(options: Sequence[str]) -> str:
 Options = Annotated[tuple[str, ...], Field(min_length=2, max_length=8)]
 
 
-class _Mmlu(Line):
-    id: str
-    subject: str
-    question: str
-    choices: Options
-    answer: str = Field(pattern="^[A-H]$")
+_MMLU_LINE = fields(id=str, subject=str, question=str, choices=Options, answer=Annotated[str, Field(pattern="^[A-H]$")])
 
 
 def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
     path = data_path(root, "mmlu", file)
     examples = []
-    for line, item in read_values(path, _Mmlu):
+    for line, item in read_values(path, _MMLU_LINE):
         group = _GROUP_OF.get(item.subject)
         if group is None:
             raise DataError(f"MMLU has no subject {item.subject!r}", path=path, line=line)
@@ -127,12 +122,9 @@ def load_mmlu(root: Path, name: str, groups: Sequence[str]) -> Task:
 _OWN_LETTER = re.compile(r"^\s*[(（]?[A-H][)）.．、]\s*")
 
 
-class _Agieval(Line):
-    id: str
-    passage: str | None = None
-    question: str
-    options: Options
-    label: str | tuple[str, ...] | None
+_AGIEVAL_LINE = fields(
+    id=str, passage=(str | None, None), question=str, options=Options, label=str | tuple[str, ...] | None
+)
 
 
 def letters_of(label: str | Sequence[str] | None) -> str:
@@ -145,7 +137,7 @@ def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
     loaded = []
     for group in groups:
         hint = _SEVERAL if group in _SEVERAL_RIGHT else _ONE
-        for _, item in read_values(data_path(root, "agieval", f"{group}.jsonl"), _Agieval):
+        for _, item in read_values(data_path(root, "agieval", f"{group}.jsonl"), _AGIEVAL_LINE):
             right = letters_of(item.label)
             options = option_lines([_OWN_LETTER.sub("", option) for option in item.options])
             parts = [*([item.passage] if item.passage else []), item.question.strip(), options, hint]

@@ -26,7 +26,7 @@ from reground.core.errors import DataError
 from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Line, data_path, parsed_code, read_values, worked
+from reground.evaluation.data import Texts, data_path, fields, parsed_code, read_values, worked
 from reground.evaluation.task import NO_SANDBOX, Example, Loaded, Score, Task, answer_of
 
 RIGHT = "pass@1"
@@ -150,14 +150,7 @@ def absent_packages(names: Iterable[str]) -> list[str]:
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
-class _Function(Line):
-    task_id: str
-    prompt: str
-    entry_point: str
-    canonical_solution: str
-    test: str
-
-
+_FUNCTION = fields(task_id=str, prompt=str, entry_point=str, canonical_solution=str, test=str)
 # EvalPlus' generated test confuses find_zero's answer with the polynomial's arguments.
 _MENDED = {
     "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
@@ -169,7 +162,7 @@ def humaneval(root: Path, name: str, file: str, limits: Limits = LIMITS) -> Task
     """HumanEval's 164 problems, with its own tests or with EvalPlus'."""
     path = data_path(root, "humaneval", file)
     problems = []
-    for line, given in read_values(path, _Function):
+    for line, given in read_values(path, _FUNCTION):
         prompt, entry = given.prompt, given.entry_point
         if not entry.isidentifier() or f"def {entry}(" not in prompt:
             raise DataError(f"the prompt does not begin the function {entry!r}", path=path, line=line)
@@ -203,23 +196,8 @@ def complete_function(prompt: str, entry: str, code: str) -> str:
     return f"{prompt.rstrip()}\n{body}\n"
 
 
-class _Sentence(Line):
-    task_id: int
-    text: str
-    code: str
-    test_list: tuple[str, ...]
-    test_setup_code: str
-
-
-class _PlusSentence(Line):
-    task_id: int
-    prompt: str
-    code: str
-    test_imports: tuple[str, ...]
-    test_list: tuple[str, ...]
-    test: str
-
-
+_SENTENCE = fields(task_id=int, text=str, code=str, test_list=Texts, test_setup_code=str)
+_PLUS_SENTENCE = fields(task_id=int, prompt=str, code=str, test_imports=Texts, test_list=Texts, test=str)
 _TEST_TASKS = range(11, 511)
 # MBPP's train split is 601 to 974, but MBPP+ has problems up to 809.
 _TRAIN_TASKS = range(810, 975)
@@ -231,7 +209,7 @@ def mbpp(root: Path, name: str) -> Task:
     The latter is without MBPP+'s tasks, and without tasks that have the same words as a measured one.
     """
     path = data_path(root, "mbpp", "mbpp.jsonl")
-    lines = list(read_values(path, _Sentence))
+    lines = list(read_values(path, _SENTENCE))
     measured = {given.text.strip() for _, given in lines if given.task_id not in _TRAIN_TASKS}
     train = name == "mbpp_train"
     problems = [
@@ -248,13 +226,13 @@ def mbpp_plus(root: Path) -> Task:
     path = data_path(root, "mbpp", "MbppPlus-OriginFmt.jsonl")
     problems = (
         _mbpp_problem(given, given.prompt, [*given.test_imports, given.test], path, line, PLUS_LIMITS)
-        for line, given in read_values(path, _PlusSentence)
+        for line, given in read_values(path, _PLUS_SENTENCE)
     )
     return _task("mbpp_plus", problems, FROM_TESTS)
 
 
 def _mbpp_problem(
-    given: _Sentence | _PlusSentence, text: str, tests: Sequence[str], path: Path, line: int, limits: Limits = LIMITS
+    given: Any, text: str, tests: Sequence[str], path: Path, line: int, limits: Limits = LIMITS
 ) -> Problem:
     test = "\n".join(each.replace("\r\n", "\n") for each in tests)
     exports = used_definitions(parsed_code(given.code, "code", path, line), parsed_code(test, "test", path, line))
@@ -285,42 +263,34 @@ METHOD_FORM = replace(
 )
 
 
-class _MethodInfo(Line):
-    method_name: str
-    test_code: str = ""
+_METHOD = fields(method_name=str, test_code=(str, ""))
+_CLASS = fields(
+    task_id=str,
+    skeleton=str,
+    test=str,
+    solution_code=str,
+    import_statement=Texts,
+    class_name=str,
+    methods_info=tuple[_METHOD, ...],  # type: ignore[valid-type]
+)
 
 
-class _Class(Line):
-    task_id: str
-    skeleton: str
-    test: str
-    solution_code: str
-    import_statement: tuple[str, ...]
-    class_name: str
-    methods_info: tuple[_MethodInfo, ...]
-
-    @property
-    def imports(self) -> str:
-        """One per line."""
-        return "\n".join(self.import_statement)
-
-    @property
-    def shown(self) -> str:
-        """The class without its methods' bodies, with each needed import once, as a question shows it."""
-        skeleton = self.skeleton.strip()
-        lines = {line.strip() for line in skeleton.splitlines()}
-        missing = [line for line in self.import_statement if line.strip() not in lines]
-        return "\n".join(["```python", *missing, skeleton, "```"])
+def _shown(given: Any) -> str:
+    """A class without its methods' bodies, with each needed import once, as a question shows it."""
+    skeleton = given.skeleton.strip()
+    lines = {line.strip() for line in skeleton.splitlines()}
+    missing = [line for line in given.import_statement if line.strip() not in lines]
+    return "\n".join(["```python", *missing, skeleton, "```"])
 
 
 def classeval(root: Path) -> Task:
     """Whole classes from their skeletons."""
     problems = []
-    for given, _, _ in _classes(root):
-        name, imports = given.class_name, given.imports
+    for given, imports, _, _ in _classes(root):
+        name = given.class_name
         question = (
             f"Complete the class `{name}`: write every method so that it does what its docstring says. "
-            f"Give the whole class.\n\n{given.shown}"
+            f"Give the whole class.\n\n{_shown(given)}"
         )
         problem = Problem(
             Example(id=given.task_id, question=question),
@@ -337,43 +307,43 @@ def classeval(root: Path) -> Task:
 def classeval_method(root: Path) -> Task:
     """One method at a time, shown in the skeleton. A prompt has only signatures and docstrings of the others."""
     problems = []
-    for given, spans, methods in _classes(root):
+    for given, imports, spans, methods in _classes(root):
         name, lines = given.class_name, given.solution_code.splitlines()
         for method, tests in methods.items():
             first, last = spans[method]
             question = (
                 f"Write the method `{method}` of the class `{name}` so that it does what its docstring says. "
-                f"The other methods exist.\n\n{given.shown}"
+                f"The other methods exist.\n\n{_shown(given)}"
             )
             problem = Problem(
                 Example(id=f"{given.task_id}/{method}", question=question),
-                partial(_with_method, given, method, lines[: first - 1], lines[last:]),
+                partial(_with_method, name, method, imports, lines[: first - 1], lines[last:]),
                 tests=tests,
                 exports=(name,),
                 solution="\n".join(lines[first - 1 : last]),
                 asked=(method,),
                 # A method's solution lacks what the rest of its class imports.
-                imports="\n".join([given.imports, *lines[: first - 1], *lines[last:]]),
+                imports="\n".join([imports, *lines[: first - 1], *lines[last:]]),
             )
             problems.append(problem)
     return _task("classeval_method", problems, form=METHOD_FORM)
 
 
-def _classes(root: Path) -> Iterator[tuple[_Class, Mapping[str, tuple[int, int]], Mapping[str, str]]]:
-    """Each class, the first and last line of each method of its reference, and the methods' tests."""
+def _classes(root: Path) -> Iterator[tuple[Any, str, Mapping[str, tuple[int, int]], Mapping[str, str]]]:
+    """Each class, its imports, the first and last line of each method of its reference, and the methods' tests."""
     path = data_path(root, "classeval", "ClassEval_data.jsonl")
-    for line, given in read_values(path, _Class):
+    for line, given in read_values(path, _CLASS):
         spans = method_lines(parsed_code(given.solution_code, "solution_code", path, line), given.class_name)
-        header = given.test.split("\nclass ", 1)[0]
+        imports, header = "\n".join(given.import_statement), given.test.split("\nclass ", 1)[0]
         tests = {
-            info.method_name: f"{given.imports}\n{header}\n{info.test_code}"
+            info.method_name: f"{imports}\n{header}\n{info.test_code}"
             for info in given.methods_info
             if info.method_name in spans and info.test_code.strip()
         }
         if not tests:
             why = f"the class {given.class_name!r} of solution_code has no method that methods_info has tests of"
             raise DataError(why, path=path, line=line)
-        yield given, spans, tests
+        yield given, imports, spans, tests
 
 
 def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]:
@@ -388,15 +358,15 @@ def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]
     }
 
 
-def _with_method(given: _Class, method: str, above: Sequence[str], below: Sequence[str], code: str) -> str:
+def _with_method(name: str, method: str, imports: str, above: Sequence[str], below: Sequence[str], code: str) -> str:
     """The reference class with a method in its place. If the answer is a whole class, it is taken."""
-    if not re.search(rf"^class\s+{given.class_name}\b", code, re.MULTILINE):
+    if not re.search(rf"^class\s+{name}\b", code, re.MULTILINE):
         # Imports that come before the method go before the class.
         parts = re.split(rf"(?m)^(?=[ \t]*(?:@|(?:async\s+)?def\s+{method}\b))", code, maxsplit=1)
         before, body = (parts[0], parts[1]) if len(parts) == 2 else ("", code)
         placed = textwrap.indent(textwrap.dedent(body), "    ")
         code = "\n".join([before, *above, placed, *below, ""])
-    return f"{given.imports}\n{code}"
+    return f"{imports}\n{code}"
 
 
 CONTEST_FORM = replace(

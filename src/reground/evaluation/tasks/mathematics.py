@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -22,7 +23,7 @@ from reground.core.errors import DataError
 from reground.core.extraction import extract_phrase
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Line, data_path, demonstrations, numbered_records, read_values, worked
+from reground.evaluation.data import data_path, demonstrations, fields, numbered_records, read_values, worked
 from reground.evaluation.metrics.numbers import as_number, read_quantities, read_quantity, same_number, within
 from reground.evaluation.task import NO_ANSWER, NO_SANDBOX, Example, Loaded, Score, Task, answer_of
 
@@ -65,10 +66,10 @@ def _load_problems(root: Path, name: str) -> Task:
     hard = name.startswith("gsm_hard")
     file = "train.jsonl" if name.endswith("_train") else "test.jsonl"
     path = data_path(root, "gsm_hard", "gsmhardv2.jsonl") if hard else data_path(root, "gsm8k", file)
-    fields = ("input", "target", "code") if hard else ("question", "final", "answer", "id")
+    names = ("input", "target", "code") if hard else ("question", "final", "answer", "id")
     loaded, texts = [], []
-    for line, record in numbered_records(path, fields):
-        question, gold, solution = (str(record[field]) for field in fields[:3])
+    for line, record in numbered_records(path, names):
+        question, gold, solution = (str(record[each]) for each in names[:3])
         if as_number(gold) is None:
             raise DataError(f"the answer {gold!r} is not a number", path=path, line=line)
         identity = f"gsm-hard-{line - 1:04d}" if hard else str(record["id"])
@@ -151,14 +152,15 @@ def _letter(phrase: str) -> str | None:
     return None if found is None else found[1].lower()
 
 
-class _Theorem(Line):
-    id: str
-    question: str
-    answer: JsonValue
-    answer_type: str
-    has_picture: bool
-    field: str | None = None
-    theorem: str | None = None
+_THEOREM = fields(
+    id=str,
+    question=str,
+    answer=JsonValue,
+    answer_type=str,
+    has_picture=bool,
+    field=(str | None, None),
+    theorem=(str | None, None),
+)
 
 
 def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = None) -> Task:
@@ -170,7 +172,7 @@ def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = Non
     path = data_path(root, "theoremqa", "test.jsonl")
     loaded = tuple(
         _example(item, path, line)
-        for line, item in read_values(path, _Theorem)
+        for line, item in read_values(path, _THEOREM)
         if only in (None, item.field) and (pictures or not item.has_picture)
     )
     corpus = path.with_name("corpus.jsonl")
@@ -188,7 +190,7 @@ def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = Non
 _TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "integer": int, "float": (int, float), "option": str}
 
 
-def _example(item: _Theorem, path: Path, line: int) -> Example:
+def _example(item: Any, path: Path, line: int) -> Example:
     kind, answer = item.answer_type, item.answer
     if kind not in _ASKED_FOR:
         raise DataError(f"unknown answer type {kind!r}", path=path, line=line)

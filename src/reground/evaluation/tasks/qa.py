@@ -22,7 +22,7 @@ from reground.core.paths import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.downloads import PullError, download
-from reground.evaluation.data import WHERE, Line, data_path, demonstrations, is_hub, read_values
+from reground.evaluation.data import WHERE, data_path, demonstrations, fields, is_hub, read_values
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
 from reground.evaluation.questions import part
 from reground.evaluation.task import NO_ANSWER, Example, Loaded, Score, Task
@@ -33,13 +33,13 @@ Gold = Annotated[
 ]
 
 
-class _Question(Line):
-    """A question in the common form. Golden answers may be true and false, for yes and no."""
-
-    id: str
-    question: str
-    golden_answers: Annotated[tuple[Gold, ...], Field(min_length=1)]
-    metadata: dict[str, JsonValue] | None = None
+_QUESTION = fields(
+    id=str,
+    question=str,
+    golden_answers=Annotated[tuple[Gold, ...], Field(min_length=1)],
+    metadata=(dict[str, JsonValue] | None, None),
+)
+"""A question in the common form. Golden answers may be true and false, for yes and no."""
 
 
 def read_questions(path: Path, split: str | None = None) -> list[Example]:
@@ -48,7 +48,7 @@ def read_questions(path: Path, split: str | None = None) -> list[Example]:
     Raises DataError naming the line of a question without a golden answer or with a field of the wrong type.
     """
     examples = []
-    for _, item in read_values(path, _Question):
+    for _, item in read_values(path, _QUESTION):
         about = item.metadata or {}
         if split is None or about.get("split") == split:
             golds = item.golden_answers

@@ -17,7 +17,7 @@ from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.programs import Sandbox
 from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
-from reground.evaluation.data import Line, data_path, numbered_records, read_values, value_of
+from reground.evaluation.data import Texts, data_path, fields, numbered_records, read_values, value_of
 from reground.evaluation.metrics.ranking import DEFAULT_METRICS, Qrels, depth, ranking_metric, read_qrels
 from reground.evaluation.task import Example, Loaded, Score, Task
 
@@ -130,11 +130,8 @@ class Retrieval(Loaded):
         return scores
 
 
-class _Judgement(Line):
-    query_id: str
-    doc_id: str
-    score: int
-    split: str = "test"
+_JUDGEMENT = fields(query_id=str, doc_id=str, score=int, split=(str, "test"))
+_BRIGHT = fields(id=str, query=str, gold_ids=Texts, excluded_ids=(Texts | None, None), reasoning=(str | None, None))
 
 
 def load_scifact(root: Path) -> Task:
@@ -143,7 +140,7 @@ def load_scifact(root: Path) -> Task:
         data_path(root, "scifact", f"{file}.jsonl") for file in ("queries", "qrels", "corpus")
     )
     qrels: dict[str, dict[str, int]] = {}
-    for _, judged in read_values(judgements, _Judgement):
+    for _, judged in read_values(judgements, _JUDGEMENT):
         if judged.split == "test":
             qrels.setdefault(judged.query_id, {})[judged.doc_id] = judged.score
     return Retrieval("scifact", PRIMARY, _queries(queries, "id", qrels), corpus=corpus, qrels=qrels)
@@ -179,19 +176,11 @@ def _beir(name: str, folder: Path, qrels: Qrels) -> Retrieval:
     return Retrieval(name, PRIMARY, loaded, corpus=corpus, qrels=qrels, hides=themselves)
 
 
-class _BrightExample(Line):
-    id: str
-    query: str
-    gold_ids: tuple[str, ...]
-    excluded_ids: tuple[str, ...] | None = None
-    reasoning: str | None = None
-
-
 def load_bright(folder: Path) -> Task:
     """A folder in BRIGHT's layout, as JSONL: examples (`id`, `query`, `gold_ids`, `excluded_ids`) and documents."""
     path = _existing(folder, "examples.jsonl", "examples.jsonl.gz")
     qrels, excluded, loaded = {}, {}, []
-    for _, record in read_values(path, _BrightExample):
+    for _, record in read_values(path, _BRIGHT):
         qrels[record.id] = dict.fromkeys(record.gold_ids, 1)
         excluded[record.id] = frozenset(record.excluded_ids or ()) - {"N/A"}
         loaded.append(Example(id=record.id, question=record.query, metadata={"reasoning": record.reasoning}))

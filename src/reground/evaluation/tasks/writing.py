@@ -16,7 +16,7 @@ from reground.core.answers import ARTICLE, AnswerForm
 from reground.core.citations import without_unknown
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Line, read_values
+from reground.evaluation.data import fields, read_values
 from reground.evaluation.task import NO_ANSWER, Example, Loaded, Score, Task, answer_of
 
 QUALITY = "quality"
@@ -57,11 +57,7 @@ class Writing(Loaded):
         }
 
 
-class _Request(Line):
-    id: str
-    question: str
-    group: str
-    source: str
+_REQUEST = fields(id=str, question=str, group=str, source=str)
 
 
 def load_writing(group: str = "") -> Writing:
@@ -71,7 +67,7 @@ def load_writing(group: str = "") -> Writing:
     """
     loaded = (
         Example(id=item.id, question=item.question, metadata={"group": item.group, "source": item.source})
-        for _, item in read_values(Path(__file__).with_suffix(".jsonl"), _Request)
+        for _, item in read_values(Path(__file__).with_suffix(".jsonl"), _REQUEST)
         if group in {"", item.group}
     )
     return Writing(f"writing_{group}" if group else "writing", QUALITY, tuple(loaded), secret=())
