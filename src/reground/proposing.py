@@ -1,14 +1,11 @@
 """Questions of several steps about one's own documents: a model writes them from linked passages, and checks them.
 
-A question of two steps needs a bridge between two passages (HotpotQA; Yang et al. 2018, section 2). Where one passage
-names the other's title, the title is the bridge. Else it is a name, or in writing without capital letters a term, that
-few documents hold: what many hold links nothing.
-
-For such a pair the model writes a question with a short answer from both passages. It is then asked its own question
-with both passages, and with each of them alone. A question is kept if the model gives the answer from both and from
-neither alone (MuSiQue asks the same of its connected questions; Trivedi et al. 2022, section 4). The check is as good
-as the model: a small one also drops good questions, because it cannot answer them from both. None of this shows that a
-question is natural or its answer right, so a person reads them.
+A question of two steps needs a bridge between two passages (HotpotQA; Yang et al. 2018, section 2): a title of the one
+that the other names, or a name, in writing without capital letters a term, that few documents hold. The model writes a
+question with a short answer from both. It is kept if the model then gives the answer from both and from neither alone
+(MuSiQue asks the same of its connected questions; Trivedi et al. 2022, section 4). The check is as good as the model: a
+small one also drops good questions. It does not show that a question is natural or its answer right, so a person reads
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -72,11 +69,9 @@ def corpus_passages(corpus: Path, size: int, overlap: int) -> list[Passage]:
     """The passages of a folder or file, cut as an index cuts them (tokens); files that cannot be read are left out."""
     passages: list[Passage] = []
     for file in find_files(corpus):
-        try:
+        with suppress(OSError, Unreadable):  # indexing has named it already
             for document in read_documents(file):
                 passages += [piece.passage for piece in passages_of(document, size, overlap)]
-        except (OSError, Unreadable):
-            continue  # indexing has named it already
     return passages
 
 
@@ -184,28 +179,11 @@ class Proposal(Value):
 class Proposed:
     """What has come of it. tried: pairs. dropped: how many of them, by reason. stopped: the limit that ended it."""
 
-    wanted: int
     kept: list[Proposal] = field(default_factory=list)
     tried: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     stopped: str | None = None
     usage: Usage = field(default_factory=Usage)
-
-    def settle(self, pair: Pair, question: str, answer: str) -> None:
-        """Keep a question, if it is not like another one."""
-        if token_f1(question, [each.question for each in self.kept]) >= _ALIKE:
-            self.dropped["much like another question"] += 1
-            return
-        both = (pair.first, pair.second)
-        proposal = Proposal(
-            id=f"q{len(self.kept) + 1:03}",
-            question=question,
-            answer=answer,
-            passages=tuple(passage.id for passage in both),
-            link=pair.link,
-            evidence=tuple(_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both),
-        )
-        self.kept.append(proposal)
 
 
 async def propose(
@@ -222,53 +200,77 @@ async def propose(
     Each pair has a span of its own, named by its content, so the same call resumes whatever the concurrency is.
     on_pair: called after each pair. Raises ModelError.
     """
-    proposed = Proposed(count)
+    proposed = Proposed()
     left = list(pairs)
     while left and len(proposed.kept) < count and proposed.stopped is None:
         size = min(concurrency, 2 * (count - len(proposed.kept)))  # near the end, few too many are asked
         some, left = left[:size], left[size:]
         spans = [run.span(f"pair-{pair.id}") for pair in some]
         outcomes = await gather(*(_outcome(pair, model, span) for pair, span in zip(some, spans, strict=True)))
-        for pair, (question, answer, why) in zip(some, outcomes, strict=True):
-            if len(proposed.kept) == count or proposed.stopped is not None:
-                break
-            if isinstance(why, BudgetExceeded):
-                proposed.stopped = why.limit
-            else:
-                proposed.tried += 1
-                if why is None:
-                    proposed.settle(pair, question, answer)
-                else:
-                    proposed.dropped[why] += 1
-            proposed.usage = run.usage
-            on_pair(proposed)
+        for pair, outcome in zip(some, outcomes, strict=True):
+            if len(proposed.kept) < count and proposed.stopped is None:
+                _settle(proposed, pair, outcome)
+                proposed.usage = run.usage
+                on_pair(proposed)
     return proposed
 
 
-async def _outcome(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str, str | BudgetExceeded | None]:
-    """A question and its answer, and why they are not to be kept."""
-    both, question, answer = [pair.first, pair.second], "", ""
+def _settle(proposed: Proposed, pair: Pair, outcome: tuple[str, str] | Exception) -> None:
+    """Keep a question and its answer, or count why there is none."""
+    if isinstance(outcome, BudgetExceeded):
+        proposed.stopped = outcome.limit
+        return
+    proposed.tried += 1
+    if isinstance(outcome, Exception):
+        proposed.dropped[str(outcome)] += 1
+    elif token_f1(outcome[0], [each.question for each in proposed.kept]) >= _ALIKE:
+        proposed.dropped["much like another question"] += 1
+    else:
+        (question, answer), both = outcome, (pair.first, pair.second)
+        evidence = (_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both)
+        proposal = Proposal(
+            id=f"q{len(proposed.kept) + 1:03}",
+            question=question,
+            answer=answer,
+            passages=tuple(passage.id for passage in both),
+            link=pair.link,
+            evidence=tuple(evidence),
+        )
+        proposed.kept.append(proposal)
+
+
+class _Dropped(Exception):
+    """Why a question is not kept."""
+
+
+async def _outcome(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str] | Exception:
+    """A question and its answer, or why there is none."""
+    try:
+        return await _written(pair, model, run)
+    except ParseError:
+        return _Dropped("not in the form asked for")
+    except ContextLengthExceeded:
+        return _Dropped("the passages are too long for the model")
+    except (BudgetExceeded, _Dropped) as end:
+        return end
+
+
+async def _written(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str]:
+    """A question that passes all checks, and its answer."""
+    both = [pair.first, pair.second]
     link = " ".join(pair.link.replace("<", " ").replace(">", " ").split())[:100]  # no mark of a fence
     prompt, sampling = _WRITE.format(link=link, passages=fence(both, tokens=_TOKENS)), Sampling(max_tokens=200)
-    why: str | BudgetExceeded | None
-    try:
-        question, answer = await run.parse(model, prompt, read_proposal, name="write", sampling=sampling)
-        why = flaw(question, answer, both)
-        if why is None and not _agree(await _answered(question, both, model, run, "both"), answer):
-            why = "not answered from both passages"
-        # The passage that holds the answer is the likelier to give it alone.
-        for passage in sorted(both, key=lambda each: not _holds(each.text, answer)):
-            if why is None:
-                reply = await _answered(question, [passage], model, run, "alone")
-                if _agree(reply, answer) or cover_exact_match(reply, [answer]):
-                    why = "answered from one passage alone"
-    except ParseError:
-        why = "not in the form asked for"
-    except ContextLengthExceeded:
-        why = "the passages are too long for the model"
-    except BudgetExceeded as end:
-        why = end
-    return question, answer, why
+    question, answer = await run.parse(model, prompt, read_proposal, name="write", sampling=sampling)
+    if (why := flaw(question, answer, both)) is not None:
+        raise _Dropped(why)
+    if not _agree(await _answered(question, both, model, run, "both"), answer):
+        raise _Dropped("not answered from both passages")
+    # The passage that holds the answer is the likelier to give it alone.
+    for passage in sorted(both, key=lambda each: not _holds(each.text, answer)):
+        reply = await _answered(question, [passage], model, run, "alone")
+        if _agree(reply, answer) or cover_exact_match(reply, [answer]):
+            raise _Dropped("answered from one passage alone")
+    return question, answer
 
 
 async def _answered(question: str, passages: Sequence[Passage], model: LanguageModel, run: Run, name: str) -> str:

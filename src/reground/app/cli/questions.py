@@ -44,7 +44,7 @@ def questions(options: Propose, output: Json, voice: Quiet, config: ConfigFile =
     with open_proposals(expanded(options.out), fresh=options.fresh) as file:
         proposed = asyncio.run(_propose(options, file, quiet=voice.quiet or output.as_json))
     if output.as_json:
-        counts = {"wanted": proposed.wanted, "kept": len(proposed.kept), "tried": proposed.tried}
+        counts = {"wanted": options.count, "kept": len(proposed.kept), "tried": proposed.tried}
         dropped, usage = dict(proposed.dropped.most_common()), proposed.usage.model_dump(mode="json")
         about = {"dropped": dropped, "stopped": proposed.stopped, "usage": usage}
         kept = [each.model_dump(mode="json") for each in proposed.kept]
@@ -107,12 +107,12 @@ def _lines(proposed: Proposed, options: Propose) -> Iterator[str]:
         yield f"{one.id}  {one.question}\n      {one.answer}  ({', '.join(one.passages)})"
     if len(kept) > 3:
         yield f"... and {len(kept) - 3} more"
-    yield f"\n{len(kept)} of {proposed.wanted} questions from {proposed.tried} pairs of passages; {_cost(proposed)}"
+    yield f"\n{len(kept)} of {options.count} questions from {proposed.tried} pairs of passages; {_cost(proposed)}"
     if proposed.dropped:
         yield "dropped: " + "; ".join(f"{count} {why}" for why, count in proposed.dropped.most_common())
     if proposed.stopped is not None:
         yield f"the {proposed.stopped} budget ended it: the same command with a larger one continues"
-    elif len(kept) < proposed.wanted:
+    elif len(kept) < options.count:
         yield "no more pairs to try: more tries, a larger model or more documents give more questions"
     if kept:
         yield f"Read {options.out}, one question a line: correct what is wrong, delete the lines that are no good."
