@@ -185,6 +185,27 @@ class Proposed:
     stopped: str | None = None
     usage: Usage = field(default_factory=Usage)
 
+    def drop(self, why: str) -> None:
+        """Count a pair that gave no question."""
+        self.tried += 1
+        self.dropped[why] += 1
+
+    def settle(self, pair: Pair, question: str, answer: str) -> None:
+        """Keep a question, if it is not like another one."""
+        if token_f1(question, [each.question for each in self.kept]) >= _ALIKE:
+            return self.drop("much like another question")
+        self.tried, both = self.tried + 1, (pair.first, pair.second)
+        evidence = (_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both)
+        proposal = Proposal(
+            id=f"q{len(self.kept) + 1:03}",
+            question=question,
+            answer=answer,
+            passages=tuple(passage.id for passage in both),
+            link=pair.link,
+            evidence=tuple(evidence),
+        )
+        return self.kept.append(proposal)
+
 
 async def propose(
     pairs: Sequence[Pair],
@@ -207,52 +228,36 @@ async def propose(
         some, left = left[:size], left[size:]
         spans = [run.span(f"pair-{pair.id}") for pair in some]
         outcomes = await gather(*(_outcome(pair, model, span) for pair, span in zip(some, spans, strict=True)))
-        for pair, outcome in zip(some, outcomes, strict=True):
-            if len(proposed.kept) < count and proposed.stopped is None:
-                _settle(proposed, pair, outcome)
-                proposed.usage = run.usage
-                on_pair(proposed)
+        for pair, (written, why, limited) in zip(some, outcomes, strict=True):
+            if len(proposed.kept) == count or proposed.stopped is not None:
+                break
+            if limited:
+                proposed.stopped = why
+            elif written is None:
+                proposed.drop(why)
+            else:
+                proposed.settle(pair, *written)
+            proposed.usage = run.usage
+            on_pair(proposed)
     return proposed
-
-
-def _settle(proposed: Proposed, pair: Pair, outcome: tuple[str, str] | Exception) -> None:
-    """Keep a question and its answer, or count why there is none."""
-    if isinstance(outcome, BudgetExceeded):
-        proposed.stopped = outcome.limit
-        return
-    proposed.tried += 1
-    if isinstance(outcome, Exception):
-        proposed.dropped[str(outcome)] += 1
-    elif token_f1(outcome[0], [each.question for each in proposed.kept]) >= _ALIKE:
-        proposed.dropped["much like another question"] += 1
-    else:
-        (question, answer), both = outcome, (pair.first, pair.second)
-        evidence = (_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both)
-        proposal = Proposal(
-            id=f"q{len(proposed.kept) + 1:03}",
-            question=question,
-            answer=answer,
-            passages=tuple(passage.id for passage in both),
-            link=pair.link,
-            evidence=tuple(evidence),
-        )
-        proposed.kept.append(proposal)
 
 
 class _Dropped(Exception):
     """Why a question is not kept."""
 
 
-async def _outcome(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str] | Exception:
-    """A question and its answer, or why there is none."""
+async def _outcome(pair: Pair, model: LanguageModel, run: Run) -> tuple[tuple[str, str] | None, str, bool]:
+    """A question and its answer; or why there is none, and whether that is a limit of the budget."""
     try:
-        return await _written(pair, model, run)
+        return await _written(pair, model, run), "", False
     except ParseError:
-        return _Dropped("not in the form asked for")
+        return None, "not in the form asked for", False
     except ContextLengthExceeded:
-        return _Dropped("the passages are too long for the model")
-    except (BudgetExceeded, _Dropped) as end:
-        return end
+        return None, "the passages are too long for the model", False
+    except _Dropped as why:
+        return None, str(why), False
+    except BudgetExceeded as end:
+        return None, end.limit, True
 
 
 async def _written(pair: Pair, model: LanguageModel, run: Run) -> tuple[str, str]:
