@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
 from reground.core.answers import PAL, PROGRAM, AnswerForm, Demonstration
 from reground.core.programs import Program
-from reground.evaluation.data import demonstrations, worked
-from reground.evaluation.tasks import load_task
+from reground.evaluation.data import worked
 from reground.evaluation.tasks.code import FROM_DOCSTRING, FROM_TESTS
 from reground.evaluation.tasks.mathematics import PROGRAM_DEMONSTRATIONS
 from reground.methods.shared.prompts import general, shown
-from tests.data import need_data
 from tests.sandbox.needed import some_sandbox
 
 PROGRAMS = [
@@ -36,25 +33,3 @@ async def test_a_worked_program_satisfies_its_tests(solved: dict[str, Any]) -> N
     program = Program(source=source, tests="\n".join(solved["tests"]), exports=(name,))
     ran = await some_sandbox().execute(program)
     assert ran.passed, ran.detail
-
-
-def words(text: str) -> frozenset[str]:
-    common = "write function python program that find returns given from with does docstring says this have answer"
-    return frozenset(re.findall(r"\w{4,}", text.casefold())) - set(common.split())
-
-
-@pytest.mark.parametrize(
-    ("examples", "names"),
-    [
-        ([each["asked"] for each in worked("program")], ("humaneval", "mbpp", "mbpp_plus")),
-        ([each.question for each in general(PROGRAM)], ("humaneval", "mbpp", "mbpp_plus")),
-        ([each.question.split("\n")[0] for each in demonstrations("theorem")], ("theoremqa",)),
-    ],
-)
-def test_no_worked_problem_is_close_to_one_of_a_benchmark(examples: list[str], names: tuple[str, ...]) -> None:
-    root = need_data(names[0]).parent
-    for name in names:
-        for problem in load_task(name, root).examples():
-            theirs = words(problem.question)
-            for ours in map(words, examples):
-                assert len(theirs & ours) <= 0.6 * len(ours), problem.question

@@ -20,16 +20,8 @@ from reground.retrieval.scripted import ScriptedRetriever
 from tests.evaluation.benchmark_files import FILES, names, write
 
 HUMANEVAL, MBPP, PLUS = "humaneval/HumanEval.jsonl", "mbpp/mbpp.jsonl", "mbpp/MbppPlus-OriginFmt.jsonl"
-CLASSEVAL = "classeval/ClassEval_data.jsonl"
-
-
-def spoil(root: Path, file: str, **fields: object) -> Path:
-    """Add a second line to a valid file, with these fields changed."""
-    write(root)
-    record: dict[str, Any] = {**FILES[file][0], **fields}
-    with (root / file).open("a") as out:
-        out.write(json.dumps(record) + "\n")
-    return root / file
+CLASSEVAL, USACO = "classeval/ClassEval_data.jsonl", "usaco/problems.jsonl"
+QUESTIONS, MMLU, THEOREMS = "bamboogle/questions.jsonl", "mmlu/test.jsonl", "theoremqa/test.jsonl"
 
 
 def test_every_task_can_be_loaded_from_the_valid_files(tmp_path: Path) -> None:
@@ -40,6 +32,25 @@ def test_every_task_can_be_loaded_from_the_valid_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "file", "fields", "says"),
     [
+        ("bamboogle", QUESTIONS, {"golden_answers": ...}, "'golden_answers' is missing"),
+        ("bamboogle", QUESTIONS, {"golden_answers": []}, "golden_answers is unusable"),
+        ("bamboogle", QUESTIONS, {"golden_answers": "Ghent"}, "golden_answers is unusable"),
+        ("bamboogle", QUESTIONS, {"golden_answers": [{"a": 1}]}, "golden_answers.0 is unusable"),
+        ("bamboogle", QUESTIONS, {"question": None}, "question is unusable"),
+        ("bamboogle", QUESTIONS, {"metadata": "none"}, "metadata is unusable"),
+        ("mmlu", MMLU, {"subject": "alchemy"}, "no subject 'alchemy'"),
+        ("mmlu", MMLU, {"answer": "2"}, "answer is unusable"),
+        ("mmlu", MMLU, {"choices": "one, two"}, "choices is unusable"),
+        ("mmlu", MMLU, {"choices": ["one"]}, "choices is unusable"),
+        ("theoremqa", THEOREMS, {"answer": 1.5, "answer_type": "complex"}, "unknown answer type 'complex'"),
+        ("theoremqa", THEOREMS, {"answer": "1.5", "answer_type": "float"}, "is no float"),
+        ("theoremqa", THEOREMS, {"answer": 1.5, "answer_type": "list of float"}, "is no list of float"),
+        ("gsm_hard", "gsm_hard/gsmhardv2.jsonl", {"target": "many"}, "the answer 'many' is not a number"),
+        ("usaco", USACO, {"id": "u2", "cases": []}, "the field cases is unusable"),
+        ("usaco", USACO, {}, "of an earlier problem"),
+        ("scifact", "scifact/qrels.jsonl", {"score": "high"}, "score is unusable"),
+        ("bright:{}/bright", "bright/examples.jsonl", {"gold_ids": "g"}, "gold_ids is unusable"),
+        ("humaneval", HUMANEVAL, {"prompt": ...}, "'prompt' is missing"),
         ("humaneval", HUMANEVAL, {"entry_point": "thrice"}, "thrice"),
         ("humaneval", HUMANEVAL, {"prompt": None}, "prompt"),
         ("mbpp", MBPP, {"code": "def f(:\n"}, "code"),
@@ -58,10 +69,13 @@ def test_every_task_can_be_loaded_from_the_valid_files(tmp_path: Path) -> None:
 def test_the_line_and_the_field_are_named(
     task: str, file: str, fields: dict[str, object], says: str, tmp_path: Path
 ) -> None:
-    path = spoil(tmp_path, file, **fields)
-    line = len(FILES[file]) + 1
+    write(tmp_path)
+    path, line = tmp_path / file, len(FILES[file]) + 1
+    record: dict[str, Any] = {**FILES[file][0], **fields}
+    with path.open("a") as out:
+        out.write(json.dumps({name: value for name, value in record.items() if value is not ...}) + "\n")
     with pytest.raises(DataError) as caught:
-        load_task(task, tmp_path)
+        load_task(task.format(tmp_path), tmp_path)
     assert str(caught.value).startswith(f"{path}:{line}: ")
     assert says in str(caught.value)
 

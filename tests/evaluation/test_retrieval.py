@@ -119,11 +119,6 @@ def test_broken_folders_are_told(beir: Path, tmp_path: Path) -> None:
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n9\ta\t1\n")
     with pytest.raises(DataError, match="none of the queries"):
         load_beir(beir)
-    bad = {"id": "0", "query": "q", "gold_ids": "g"}
-    path = write_jsonl(tmp_path / "bright" / "examples.jsonl", [bad])
-    with pytest.raises(DataError, match="gold_ids is unusable") as caught:
-        load_bright(tmp_path / "bright")
-    assert str(caught.value).startswith(f"{path}:1: ")
 
 
 def test_scifact_takes_the_test_split(tmp_path: Path) -> None:
@@ -134,11 +129,8 @@ def test_scifact_takes_the_test_split(tmp_path: Path) -> None:
         {"query_id": "1", "doc_id": "a", "score": 1, "split": "test"},
         {"query_id": "2", "doc_id": "a", "score": 1, "split": "train"},
     ]
-    path = write_jsonl(folder / "qrels.jsonl", judgements)
+    write_jsonl(folder / "qrels.jsonl", judgements)
     assert [example.id for example in load_scifact(tmp_path).examples()] == ["1"]
-    write_jsonl(path, [{"query_id": "1", "doc_id": "a", "score": "high"}])
-    with pytest.raises(DataError, match="score is unusable"):
-        load_scifact(tmp_path)
 
 
 async def test_the_real_scifact_has_300_queries_and_339_judgements() -> None:

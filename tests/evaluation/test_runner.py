@@ -28,9 +28,9 @@ from reground.evaluation.runner import (
     FAITHFULNESS,
     EvalSettings,
     Progress,
+    all_scores,
     choose,
     evaluate,
-    scores_with_earlier,
 )
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 from reground.evaluation.tasks.longform import Judge, JudgedTask
@@ -307,18 +307,18 @@ def noted(text: str) -> NoteStep:
 
 async def test_a_revision_that_helps_and_one_that_hurts_are_both_seen() -> None:
     """Table 4 of ReST meets ReAct: the same trajectories, scored at the answer step."""
-    helped = await scores_with_earlier(TASK, EXAMPLE, answered("In Ghent.", noted("In Bruges.")), None)
+    helped = await all_scores(TASK, EXAMPLE, answered("In Ghent.", noted("In Bruges.")), None)
     assert (helped["cover-EM"].value, helped["before checks: cover-EM"].value) == (1.0, 0.0)
-    hurt = await scores_with_earlier(TASK, EXAMPLE, answered("In Bruges.", noted("In Ghent.")), None)
+    hurt = await all_scores(TASK, EXAMPLE, answered("In Bruges.", noted("In Ghent.")), None)
     assert (hurt["cover-EM"].value, hurt["before checks: cover-EM"].value) == (0.0, 1.0)
-    assert f"{EARLIER}cover-EM" not in await scores_with_earlier(TASK, EXAMPLE, answered("In Ghent."), None)
+    assert f"{EARLIER}cover-EM" not in await all_scores(TASK, EXAMPLE, answered("In Ghent."), None)
 
 
 async def test_an_answer_that_the_checks_left_alone_is_judged_once() -> None:
     model = ScriptedModel(["# so\nimplied = True"])
 
     task = JudgedTask(task=TASK, judge=Judge(model=model), journal=MemoryJournal)
-    found = await scores_with_earlier(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
+    found = await all_scores(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
     assert found["auto-eval"] == found["before checks: auto-eval"] == Score(value=1.0)
     assert len(model.calls) == 1
 

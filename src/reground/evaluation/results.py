@@ -8,11 +8,7 @@
     summary.json        means, intervals, cost
 
 JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.files`). When a
-run is opened again, an incomplete last line is removed, and a damaged line is moved to another file (.damaged). The
-journal still has the effects behind such a line.
-
-A summary counts questions without a score separately: failed ones have no answer, unscored ones have an answer that the
-metric cannot judge.
+run is opened again, an incomplete last line is removed, and a damaged line is moved to another file (.damaged).
 """
 
 from __future__ import annotations
@@ -263,10 +259,8 @@ def write_stored(path: Path, value: Value) -> None:
 
 def read_stored(path: Path, kind: type[V]) -> V | None:
     """A JSON file's value; None if there is no file. Raises DataError if it holds something else."""
-    if not path.is_file():
-        return None
     try:
-        return kind.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(path.read_bytes()) if path.is_file() else None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None
     except ValidationError as error:

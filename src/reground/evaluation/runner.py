@@ -412,10 +412,7 @@ class _Session:
         scoring: str | None = None
         if trajectory.failure is None:
             try:
-                scores = {
-                    **await scores_with_earlier(self.task, job.example, trajectory, self.sandbox),
-                    **faithfulness(self.task, job.example, trajectory),
-                }
+                scores = await all_scores(self.task, job.example, trajectory, self.sandbox)
             except FATAL:
                 raise
             except Exception as error:
@@ -447,23 +444,24 @@ class _Session:
 
 
 EARLIER = "before checks: "
+FAITHFULNESS = "faithfulness"
 
 
-async def scores_with_earlier(
+async def all_scores(
     task: Task, example: Example, trajectory: Trajectory, sandbox: Sandbox | None
 ) -> Mapping[str, Score]:
-    """Every metric of the task, and the primary one also for the answer before a method's own checks, if there is one
-    (ReST meets ReAct, table 4).
+    """Every metric of the task; the primary one also for the answer before a method's own checks, if there is one
+    (ReST meets ReAct, table 4); and faithfulness.
 
     An answer that the checks left unchanged is not scored twice, because a judge could rate it differently.
     """
-    scores = await task.score(example, trajectory, sandbox)
+    scores = dict(await task.score(example, trajectory, sandbox))
     before = before_checks(trajectory)
-    if before is None or task.primary not in scores:
-        return scores
-    same = before.answer == trajectory.answer
-    earlier = scores if same else await task.score(example, before, sandbox)
-    return {**scores, EARLIER + task.primary: earlier[task.primary]}
+    if before is not None and task.primary in scores:
+        same = before.answer == trajectory.answer
+        earlier = scores if same else await task.score(example, before, sandbox)
+        scores[EARLIER + task.primary] = earlier[task.primary]
+    return {**scores, **faithfulness(task, example, trajectory)}
 
 
 def before_checks(trajectory: Trajectory) -> Trajectory | None:
@@ -475,9 +473,6 @@ def before_checks(trajectory: Trajectory) -> Trajectory | None:
     if text == trajectory.answer.text:
         return trajectory
     return trajectory.model_copy(update={"answer": trajectory.answer.model_copy(update={"text": text})})
-
-
-FAITHFULNESS = "faithfulness"
 
 
 def faithfulness(task: Task, example: Example, trajectory: Trajectory) -> Mapping[str, Score]:

@@ -3,25 +3,16 @@
 The unit is the question: repeats are averaged first, and questions are resampled, because repeats of one question are
 not independent. Draws come from Python's generator with a fixed seed, so the same scores give the same numbers.
 
-The verdict says which run (a method at a budget with a model) is best, at which cost and how sure, or that it cannot be
-told. All are compared on the questions that every one of them has a score for, so their order is the same whichever two
-are looked at.
-
-1. The best is the candidate with the highest mean.
-2. It is tested against each other candidate by the sign-flip permutation test of the paired differences, with Holm's
-   correction for the number of tests (Holm, A simple sequentially rejective multiple test procedure, 1979). A candidate
-   with an adjusted p of at most `ALPHA` is told apart: it is worse.
-3. The verdict is sure if every other candidate is told apart.
-4. The choice is the cheapest of the best and those that cannot be told apart from it even by a single test: whose p
-   before the correction is above `ALPHA`. The correction keeps a lucky candidate from being called best. It must not
-   make a worse one look as good, the more so the more candidates there are. Cheap is counted in USD where all prices
-   are known, else in tokens.
+The verdict compares runs (a method at a budget with a model) on the questions that all have a score for. The best has
+the highest mean, and is tested against each other one by the sign-flip permutation test of the paired differences, with
+Holm's correction for the number of tests (1979). The choice is the cheapest of the best and those that even a single
+test, without the correction, cannot tell apart from it: the correction keeps a lucky candidate from being called best,
+and must not make a worse one look as good.
 
 The best is chosen from the data that it is tested with. To call it best stays safe: a test of the two highest means at
-level alpha calls a candidate the best that is not with probability of at most alpha, however many candidates there are
-(Gutmann & Maymin, Is the selected population the best?, 1987), and Holm's correction asks for more. The exclusion of
-the others is bolder than alpha says: in simulations of equal methods, one of four was excluded in 7 % of comparisons,
-one of twelve in 13 %.
+level alpha calls a candidate the best that is not with probability of at most alpha (Gutmann & Maymin, Is the selected
+population the best?, 1987). The exclusion of the others is bolder than alpha says: in simulations of equal methods, one
+of four was excluded in 7 % of comparisons, one of twelve in 13 %.
 """
 
 from __future__ import annotations
@@ -141,6 +132,7 @@ def question_means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
 
 
 ALPHA = 0.05
+"""The adjusted p at which a candidate is told apart from the best."""
 
 
 class Cost(Value):

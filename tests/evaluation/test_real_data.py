@@ -1,0 +1,98 @@
+"""The benchmarks' own files: how many questions they hold, that a gold answer is right, that no example is theirs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from reground.core.answers import PROGRAM
+from reground.core.errors import DataError
+from reground.evaluation.data import demonstrations, worked
+from reground.evaluation.tasks import load_task, qa
+from reground.methods.shared.prompts import general
+from tests.data import need_data
+from tests.evaluation.trajectories import answered
+
+COUNTS = {
+    "hotpotqa": {"hotpotqa": 194, "hotpotqa_train": 600},
+    "2wikimultihopqa": {"2wikimultihopqa": 573},
+    "ambignq": {"ambignq": 5856},
+    "bamboogle": {"bamboogle": 125},
+    "bamtwoogle": {"bamtwoogle": 100},
+    "musique": {"musique": 100},
+    "nq_open": {"nq_open": 2655, "nq_open_dev": 8757, "nq_open_test": 3610},
+    "popqa": {"popqa": 557, "popqa_train": 143, "popqa_all": 10507, "popqa_all_train": 2561},
+    "strategyqa": {"strategyqa": 229, "strategyqa_train": 2061},
+    "triviaqa": {"triviaqa": 11313, "triviaqa_dev": 8837},
+    "mmlu": {
+        "mmlu": 14042,
+        "mmlu_stem": 3018,
+        "mmlu_humanities": 4705,
+        "mmlu_social_sciences": 3077,
+        "mmlu_other": 3242,
+    },
+    "agieval": {
+        **{"agieval": 2844, "gaokao": 844, "gaokao_biology": 210, "gaokao_chemistry": 207, "gaokao_chinese": 246},
+        **{"gaokao_english": 306, "gaokao_geography": 199, "gaokao_history": 235, "gaokao_mathqa": 351},
+        **{"gaokao_physics": 200, "jec_qa": 2000, "jec_qa_ca": 1000, "jec_qa_kd": 1000},
+    },
+    "gsm8k": {"gsm8k_cot": 1319},
+    "gsm_hard": {"gsm_hard_cot": 1319},
+    "theoremqa": {"theoremqa": 747, "theoremqa_pictures": 800},
+}
+
+
+@pytest.mark.parametrize(
+    ("folder", "name", "count"), [(folder, *task) for folder, tasks in COUNTS.items() for task in tasks.items()]
+)
+async def test_a_task_has_its_questions_and_a_gold_answer_scores_full(folder: str, name: str, count: int) -> None:
+    task = load_task(name, need_data(folder).parent)
+    examples = task.examples()
+    assert len(examples) == count == len({example.id for example in examples})
+    unlabelled = [example.id for example in examples if not example.golden_answers]
+    assert unlabelled == (["jec-qa-kd-0211"] if name in ("agieval", "jec_qa", "jec_qa_kd") else [])
+    some = [each for each in examples if each.golden_answers and re.search(r"\w{3}", each.golden_answers[0])]
+    tried = some[:1] if isinstance(task, qa.QuestionAnswering) else examples[:: 1 if folder == "theoremqa" else 30]
+    for example in tried:
+        if example.golden_answers:
+            gold = example.golden_answers[0]
+            said = ", ".join(gold) if folder in ("mmlu", "agieval") else gold
+            found = await task.score(example, answered(f"Answer: {said}"), None)
+            assert found[task.primary].value == 1.0, example
+    shown = {shot.question.casefold() for shot in task.demonstrations()}
+    assert shown
+    assert not shown & {example.question.casefold() for example in examples}
+
+
+def words(text: str) -> frozenset[str]:
+    common = "write function python program that find returns given from with does docstring says this have answer"
+    return frozenset(re.findall(r"\w{4,}", text.casefold())) - set(common.split())
+
+
+CODE = ("humaneval", "mbpp", "mbpp_plus")
+
+
+@pytest.mark.parametrize(
+    ("examples", "names", "share"),
+    [
+        ([each["asked"] for each in worked("program")], CODE, 0.6),
+        ([each.question for each in general(PROGRAM)], CODE, 0.6),
+        ([each.question.split("\n")[0] for each in demonstrations("theorem")], ("theoremqa",), 0.6),
+        ([each.question for each in (*qa.MULTI_HOP, *qa.SINGLE_HOP, *qa.YES_NO)], tuple(qa.TASKS), 0.79),
+    ],
+)
+def test_no_worked_problem_is_close_to_one_of_a_benchmark(
+    examples: list[str], names: tuple[str, ...], share: float
+) -> None:
+    root = need_data("bamboogle").parent
+    compared = 0
+    for name in names:
+        try:
+            problems = load_task(name, root).examples()
+        except DataError:  # not all files are here
+            continue
+        for theirs in (words(problem.question) for problem in problems):
+            assert all(len(theirs & ours) <= share * len(ours) for ours in map(words, examples)), theirs
+        compared += len(problems)
+    assert compared
