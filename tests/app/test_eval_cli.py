@@ -7,13 +7,12 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
@@ -23,81 +22,57 @@ from reground.app.runs import model_settings, resolved
 from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
+from reground.testing.openai_server import Loopback
+from tests.servers import serving
 from tests.signals import heed_ctrl_c
 
+LEVEL = {"metadata": {"level": "easy"}}
 QUESTIONS = [
-    {
-        "id": f"b{i}",
-        "question": f"Who wrote book {i}?",
-        "golden_answers": [f"Writer {i}"],
-        "metadata": {"level": "easy"},
-    }
-    for i in range(6)
+    {"id": f"b{i}", "question": f"Who wrote book {i}?", "golden_answers": [f"Writer {i}"], **LEVEL} for i in range(6)
 ]
 
 
-class Server(ThreadingHTTPServer):
+class Server(Loopback):
     """An OpenAI-compatible server that knows who wrote what; `down` names questions that it refuses."""
 
-    daemon_threads = True
-
     def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__()
         self.asked: list[str] = []
         self.down: str | None = None
+        self.refusing = False
         self.seconds = 0.0
 
+    @property
+    def server_port(self) -> int:
+        return self.port
 
-class Handler(BaseHTTPRequestHandler):
-    server: Server
+    def application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", self._reply)
+        return app
 
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    async def _reply(self, request: web.Request) -> web.Response:
+        if self.refusing:
+            return web.json_response({"error": {"message": "no", "type": "authentication_error"}}, status=401)
+        body = await request.json()
         question = body["messages"][-1]["content"]
-        self.server.asked.append(question)
-        time.sleep(self.server.seconds)
-        if self.server.down is not None and self.server.down in question:
-            self._reply(400, {"error": {"message": "this question is refused", "type": "invalid_request_error"}})
-            return
-        if "implied" in question:
-            said = "implied = True"
-        else:
-            said = f"Answer: Writer {question.rpartition('book ')[2].split('?')[0]}"
+        self.asked.append(question)
+        await asyncio.sleep(self.seconds)
+        if self.down is not None and self.down in question:
+            error = {"message": "this question is refused", "type": "invalid_request_error"}
+            return web.json_response({"error": error}, status=400)
+        said = "implied = True" if "implied" in question else f"Answer: Writer {question.rpartition('book ')[2][:1]}"
         message = {"role": "assistant", "content": said}
-        self._reply(
-            200,
-            {
-                "id": "x",
-                "object": "chat.completion",
-                "created": 0,
-                "model": "m",
-                "choices": [
-                    {"index": i, "message": message, "finish_reason": "stop"} for i in range(body.get("n") or 1)
-                ],
-                "usage": {"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55},
-            },
-        )
-
-    def _reply(self, status: int, body: dict[str, object]) -> None:
-        data = json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, *arguments: object) -> None:
-        """Nothing: tests read what they need from `asked`."""
+        choices = [{"index": i, "message": message, "finish_reason": "stop"} for i in range(body.get("n") or 1)]
+        usage = {"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55}
+        about = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+        return web.json_response({**about, "choices": choices, "usage": usage})
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
+    with serving(Server()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -114,12 +89,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder.parent
 
 
-def call(server: Server, data: Path, *command: str) -> int:
-    options = ["--task", "bamboogle", "--data", str(data), "--model", "openai/m"]
+def options(server: Server, data: Path | None = None) -> list[str]:
+    url = f"http://127.0.0.1:{server.port}/v1"
+    return ["--model", "openai/m", "--base-url", url, *([] if data is None else ["--data", str(data)])]
+
+
+def call(server: Server, data: Path, *command: str, task: str = "bamboogle") -> int:
     words = next((place for place, word in enumerate(command) if word.startswith("-")), len(command))
-    return run(
-        [*command[:words], *options, "--base-url", f"http://127.0.0.1:{server.server_port}/v1", *command[words:]]
-    )
+    return run([*command[:words], "--task", task, *options(server, data), *command[words:]])
 
 
 def test_eval_takes_the_questions_that_are_named_and_keeps_their_ids(server: Server, data: Path, capfd) -> None:
@@ -215,17 +192,11 @@ def split(data: Path) -> Path:
     folder = data / "hotpotqa"
     folder.mkdir()
     lines = [
-        {
-            "id": f"{part}{i}",
-            "question": f"Of {part}: who wrote book {i}?",
-            "golden_answers": [f"Writer {i}"],
-            "split": part,
-        }
+        {"id": f"{part}{i}", "question": f"Of {part}: who wrote book {i}?", "golden_answers": [f"Writer {i}"]}
+        | {"metadata": {"split": part}}
         for part, count in (("dev", 6), ("train", 4))
         for i in range(count)
     ]
-    for line in lines:
-        line["metadata"] = {"split": line.pop("split")}
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     corpus = [
         {"id": f"c{i}", "title": "Writers", "text": f"Writer {i} wrote a lot. {'Much. ' * 300}"} for i in range(9)
@@ -235,10 +206,9 @@ def split(data: Path) -> Path:
 
 
 def test_a_limit_is_used_and_what_a_user_or_a_preset_sets_stays(server: Server, split: Path, capfd) -> None:
-    options = ["--data", str(split), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
-    command = ["compare", "--task", "hotpotqa", "--methods", "direct,rag,rag+one,self_consistency", "--budgets", "4k"]
+    command = ["compare", "--methods", "direct,rag,rag+one,self_consistency", "--budgets", "4k"]
     given = ["--set", "max_tokens=99", "--set", "self_consistency.n=2", "--limit", "1", "--out", "cmp"]
-    assert run([*command, *given, *options]) == 0, capfd.readouterr().err
+    assert call(server, split, *command, *given, task="hotpotqa") == 0, capfd.readouterr().err
     settings = {
         path.parent.name: json.loads(path.read_text())["settings"] for path in Path("cmp").glob("*@4k/config.json")
     }
@@ -249,9 +219,8 @@ def test_a_limit_is_used_and_what_a_user_or_a_preset_sets_stays(server: Server, 
 
 
 def test_compare_tunes_on_training_questions_and_measures_the_best_size(server: Server, split: Path, capfd) -> None:
-    options = ["--data", str(split), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
-    command = ["compare", "--task", "hotpotqa", "--methods", "direct,rag", "--budgets", "4k", "--tune", "3", *options]
-    assert run([*command, "--out", "cmp"]) == 0, capfd.readouterr().err
+    command = ["compare", "--methods", "direct,rag", "--budgets", "4k", "--tune", "3", "--out", "cmp"]
+    assert call(server, split, *command, task="hotpotqa") == 0, capfd.readouterr().err
     (choice,) = json.loads(Path("cmp/tuning.json").read_text())["choices"]
     assert choice["cell"]["method"] == "rag"
     assert (choice["questions"], len(choice["trials"]) > 1) == (3, True)
@@ -263,21 +232,20 @@ def test_compare_tunes_on_training_questions_and_measures_the_best_size(server: 
     assert measured == {f"dev{i}" for i in range(6)}
     assert "on 3 other questions" in Path("cmp/report.md").read_text()
     asked = len(server.asked)
-    assert run([*command, "--out", "cmp"]) == 0
+    assert call(server, split, *command, task="hotpotqa") == 0
     assert len(server.asked) == asked
 
 
 def test_what_is_measured_is_not_tuned_on(server: Server, split: Path, capfd) -> None:
-    options = ["--data", str(split), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
-    command = ["compare", "--task", "hotpotqa_train", "--methods", "direct,rag", "--budgets", "4k", "--tune", "2"]
-    assert run([*command, *options, "--limit", "2", "--out", "cmp"]) == 0, capfd.readouterr().err
+    command = ["compare", "--methods", "direct,rag", "--budgets", "4k", "--tune", "2", "--out"]
+    assert call(server, split, *command, "cmp", "--limit", "2", task="hotpotqa_train") == 0, capfd.readouterr().err
     tried, measured = (
         {json.loads(line)["example"] for line in Path("cmp", folder, "scores.jsonl").read_text().splitlines()}
         for folder in ("tuning/rag@4k/0", "rag@4k")
     )
     assert tried | measured == {f"train{i}" for i in range(4)}
     assert len(tried) == len(measured) == 2
-    assert run([*command, *options, "--limit", "0", "--out", "all"]) == 2
+    assert call(server, split, *command, "all", "--limit", "0", task="hotpotqa_train") == 2
     assert "all questions of hotpotqa_train are used for something else" in " ".join(capfd.readouterr().err.split())
 
 
@@ -288,17 +256,7 @@ def test_tuning_is_refused_where_there_is_nothing_to_tune_on(server: Server, dat
 
 
 def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Path, capfd) -> None:
-    dry = [
-        "--methods",
-        "direct,cot",
-        "--budgets",
-        "400",
-        "--out",
-        "cmp",
-        "--dry-run",
-        "--price",
-        "1,2",
-    ]
+    dry = ["--methods", "direct,cot", "--budgets", "400", "--out", "cmp", "--dry-run", "--price", "1,2"]
     assert call(server, data, "compare", *dry) == 0
     first = capfd.readouterr().out
     assert "direct@400" in first
@@ -384,14 +342,10 @@ def test_unknown_tasks_and_broken_data_are_named(server: Server, data: Path, cap
 
 
 def test_a_key_that_is_refused_stops_the_run_and_fails_no_question(server: Server, data: Path, capfd) -> None:
-    class Refusing(Handler):
-        def do_POST(self) -> None:
-            self._reply(401, {"error": {"message": "no", "type": "authentication_error"}})
-
-    server.RequestHandlerClass = Refusing
+    server.refusing = True
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 2
     assert not Path("out/scores.jsonl").exists()
-    server.RequestHandlerClass = Handler
+    server.refusing = False
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 0
 
 
@@ -399,8 +353,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
     server.seconds = 0.05
     command = [
         sys.executable, "-c", "from reground.app.cli import main; main()", "eval", "--task", "bamboogle",
-        "--data", str(data), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1",
-        "--method", "direct", "--out", "out", "--concurrency", "1", "--repeats", "20",
+        *options(server, data), "--method", "direct", "--out", "out", "--concurrency", "1", "--repeats", "20",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     while process.poll() is None and len(server.asked) < 3:
@@ -507,8 +460,7 @@ def mine(data: Path) -> Path:
 
 
 def test_ones_own_questions_are_compared_on_ones_own_documents(server: Server, mine: Path, capfd) -> None:
-    options = ["--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
-    command = ["compare", "--questions", "my.csv", "--corpus", "docs/", "--methods", "direct,rag", *options]
+    command = ["compare", "--questions", "my.csv", "--corpus", "docs/", "--methods", "direct,rag", *options(server)]
     assert run([*command, "--budgets", "none"]) == 0, capfd.readouterr().err
     out, _ = capfd.readouterr()
     assert "questions:my.csv: token F1" in out
@@ -529,8 +481,8 @@ def test_ones_own_questions_are_compared_on_ones_own_documents(server: Server, m
 def test_all_of_ones_own_questions_are_taken(server: Server, data: Path) -> None:
     lines = [json.dumps({"question": f"Who wrote book {i}?", "answer": f"Writer {i}"}) for i in range(103)]
     Path("my.jsonl").write_text("\n".join(lines))
-    options = ["--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--out", "out"]
-    assert run(["eval", "--questions", "my.jsonl", "--method", "direct", *options]) == 0
+    command = ["eval", "--questions", "my.jsonl", "--method", "direct", "--out", "out"]
+    assert run([*command, *options(server)]) == 0
     assert json.loads(Path("out/summary.json").read_text())["runs"] == 103
 
 

@@ -20,8 +20,7 @@ from reground.evaluation.tasks.mathematics import (
     same_answer,
 )
 from tests.data import need_data
-from tests.evaluation.programs import scored
-from tests.evaluation.trajectories import answered, write_jsonl
+from tests.evaluation.trajectories import answered, scored, write_jsonl
 from tests.sandbox.needed import some_sandbox
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from reground.core.answers import Answer
 from reground.core.evidence import Passage
+from reground.core.programs import Sandbox
 from reground.core.trajectory import NoteStep, RetrieveStep, Step, Trajectory
+from reground.evaluation.task import Example, Score, Task
 
 
 def retrieval(*passages: Passage | str, k: int = 10, query: str = "query") -> RetrieveStep:
@@ -22,6 +24,11 @@ def answered(text: str | None, *steps: Step) -> Trajectory:
     note = NoteStep(span="", ordinal=0, name="note")
     answer = None if text is None else Answer(text=text)
     return Trajectory(id="t", question="q", method="m", steps=(note, *steps), answer=answer)
+
+
+async def scored(task: Task, example: Example, text: str, sandbox: Sandbox | None) -> Mapping[str, Score]:
+    """The scores of an answer."""
+    return await task.score(example, answered(text), sandbox)
 
 
 def write_jsonl(path: Path, records: Iterable[Mapping[str, object]]) -> Path:
