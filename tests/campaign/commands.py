@@ -24,9 +24,9 @@ class Done:
 
     code: int
     errors: str
-    output: str
-    seconds: float
-    peak: float
+    output: str = ""
+    seconds: float = 0.0
+    peak: float = 0.0
 
     def flaws(self, codes: Collection[int]) -> list[str]:
         """What no command may do: another exit code, a stack trace, two errors or none, hours, gigabytes."""

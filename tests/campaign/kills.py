@@ -8,7 +8,6 @@ import random
 import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,20 +18,18 @@ from aiohttp import web
 
 from reground.core.errors import EXIT_UNGROUNDED
 from reground.testing.openai_server import MockOpenAI
-from tests.campaign.commands import environment
+from tests.campaign.commands import Done, environment, run
 from tests.campaign.jobs import BLOB, JOBS, Job, said
 from tests.campaign.runner import Part, Trial
 from tests.killing import Bell, recorded, rung_or_ended
 from tests.signals import heed_ctrl_c
 
-ROOT = Path(__file__).resolve().parents[2]
 KILLS = 10
 """Of one attempt, if the command lasts as long."""
 LATENCY = 0.015
 """Seconds before a reply."""
 PIECE = 1 << 18
 """Bytes that the hub sends at once."""
-MOST_SECONDS = 120.0
 _EARLY = 2.5
 """Kills by the clock come early more often than late: a command that has come to its end cannot be killed again."""
 _SIGNALS = (signal.SIGKILL,) * 8 + (signal.SIGTERM, signal.SIGINT)
@@ -90,16 +87,6 @@ async def world() -> AsyncIterator[World]:
         await runner.cleanup()
 
 
-@dataclass
-class Ended:
-    """A process that has come to its end. alive: whether it was alive when the signal was sent."""
-
-    code: int
-    errors: str
-    alive: bool = False
-    seconds: float = 0.0
-
-
 @dataclass(frozen=True)
 class Undisturbed:
     """What the command does when nobody kills it."""
@@ -111,10 +98,26 @@ class Undisturbed:
     seconds: float
 
 
-async def start(job: Job, folder: Path, here: World) -> asyncio.subprocess.Process:
-    """The command as a user starts it, with folders of its own."""
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "reground", *(word.replace("{url}", here.url) for word in job.command)),
+def _words(job: Job, here: World) -> list[str]:
+    return [word.replace("{url}", here.url) for word in job.command]
+
+
+async def finish(job: Job, folder: Path, here: World) -> Done:
+    """The command, left alone, with folders of its own."""
+    return await asyncio.to_thread(run, _words(job, here), folder, environment(folder, HF_ENDPOINT=here.hub))
+
+
+async def killed(
+    job: Job, folder: Path, here: World, before: Undisturbed, how: signal.Signals, chance: random.Random
+) -> tuple[Done, bool]:
+    """The command, signalled after some replies, or at any moment of the time that it takes.
+
+    The second is whether it was alive when the signal was sent.
+    """
+    by_bell = before.replies > 0 and chance.random() < 0.75
+    here.bell.ring_after(chance.randint(1, max(1, before.replies * 3 // (2 * KILLS))))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "reground", *_words(job, here)),
         cwd=folder,
         env=environment(folder, HF_ENDPOINT=here.hub),
         stdin=asyncio.subprocess.DEVNULL,
@@ -122,28 +125,6 @@ async def start(job: Job, folder: Path, here: World) -> asyncio.subprocess.Proce
         stderr=asyncio.subprocess.PIPE,
         preexec_fn=heed_ctrl_c,
     )
-
-
-async def finish(job: Job, folder: Path, here: World) -> Ended:
-    """The command, left alone."""
-    began = time.monotonic()
-    process = await start(job, folder, here)
-    try:
-        async with asyncio.timeout(MOST_SECONDS):
-            _, errors = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        return Ended(-1, f"not done after {MOST_SECONDS:g} s")
-    return Ended(process.returncode or 0, errors.decode("utf-8", "replace"), seconds=time.monotonic() - began)
-
-
-async def killed(
-    job: Job, folder: Path, here: World, before: Undisturbed, how: signal.Signals, chance: random.Random
-) -> Ended:
-    """The command, signalled after some replies, or at any moment of the time that it takes."""
-    by_bell = before.replies > 0 and chance.random() < 0.75
-    here.bell.ring_after(chance.randint(1, max(1, before.replies * 3 // (2 * KILLS))))
-    process = await start(job, folder, here)
     reading = asyncio.create_task(process.communicate())
     if by_bell:
         await rung_or_ended(here.bell, process)
@@ -158,8 +139,8 @@ async def killed(
     except TimeoutError:
         process.kill()
         await reading
-        return Ended(-1, f"not ended 30 s after {how.name}", alive)
-    return Ended(process.returncode or 0, errors.decode("utf-8", "replace"), alive)
+        return Done(-1, f"not ended 30 s after {how.name}"), alive
+    return Done(process.returncode or 0, errors.decode("utf-8", "replace")), alive
 
 
 async def attempt(number: int) -> Sequence[Trial]:
@@ -174,9 +155,9 @@ async def attempt(number: int) -> Sequence[Trial]:
             await asyncio.to_thread(job.prepare, folder)
             for _ in range(KILLS):
                 how = chance.choice(_SIGNALS)
-                ended = await killed(job, folder, here, before, how, chance)
-                flaws = _flaws_of_the_end(ended, how, before)
-                if not ended.alive and not flaws:
+                ended, alive = await killed(job, folder, here, before, how, chance)
+                flaws = _flaws_of_the_end(ended, how if alive else None, before)
+                if not alive and not flaws:
                     break
                 flaws += await asyncio.to_thread(_flaws_meanwhile, job, folder, here, before, paid)
                 trials.append(Trial(f"{job.kind}: {_NAMES[how]}", not flaws, _what(number, job, how, flaws)))
@@ -209,17 +190,14 @@ def _what(number: int, job: Job, how: signal.Signals | None, flaws: Sequence[str
     return f"kills {number}{when}: {job.name}" + "".join(f"; {flaw}" for flaw in flaws)
 
 
-def _flaws_of_the_end(ended: Ended, how: signal.Signals, before: Undisturbed) -> list[str]:
-    if (
-        ended.alive
-        and how == signal.SIGINT
-        and "KeyboardInterrupt" in ended.errors
-        and "/reground/app/cli/" not in ended.errors
-    ):
+def _flaws_of_the_end(ended: Done, how: signal.Signals | None, before: Undisturbed) -> list[str]:
+    """how: the signal that reached the command; None if it had ended before."""
+    is_starting = "KeyboardInterrupt" in ended.errors and "/reground/app/cli/" not in ended.errors
+    if how == signal.SIGINT and is_starting:
         return []  # Python itself was still starting
-    if ended.alive and ended.code == -how and "Traceback" not in ended.errors:
+    if how is not None and ended.code == -how and "Traceback" not in ended.errors:
         return []  # Python had not yet taken the signal over, or had let go of it at its end
-    codes = (_CODES[how] if ended.alive else set()) | {before.code}
+    codes = {before.code, *(_CODES[how] if how is not None else ())}
     flaws = [] if ended.code in codes else [f"exit code {ended.code}: {ended.errors[-400:]}"]
     if "Traceback" in ended.errors or "internal error" in ended.errors:
         flaws.append(ended.errors[-2000:])

@@ -109,8 +109,12 @@ _BODIES = (
 
 
 def _raw(data: bytes) -> Fault:
+    return _changed(lambda reply: data)
+
+
+def _changed(change: Callable[[dict[str, Any]], bytes]) -> Fault:
     async def write(wire: Wire, reply: dict[str, Any]) -> None:
-        wire.write(data)
+        wire.write(change(reply))
 
     return write
 
@@ -154,11 +158,7 @@ def stall(chance: random.Random) -> Fault:
 def length_lie(chance: random.Random) -> Fault:
     """Content-Length is not the body's."""
     said = chance.choice(("0", "1", "99999", "-5", "abc", str(10**18), "10, 20", "0x20", "1" * 400, " ", "+3"))
-
-    async def fault(wire: Wire, reply: dict[str, Any]) -> None:
-        wire.write(whole(_packed(reply), length=said))
-
-    return fault
+    return _changed(lambda reply: whole(_packed(reply), length=said))
 
 
 _CHUNKS = (
@@ -249,25 +249,24 @@ def wrong_types(chance: random.Random) -> Fault:
     """The right reply with one of its parts replaced by something that has no place there."""
     value, seed = chance.choice(ODD), chance.random()
 
-    async def fault(wire: Wire, reply: dict[str, Any]) -> None:
-        parts = list(_parts(reply))
-        holder, key = random.Random(seed).choice(parts)
+    def change(reply: dict[str, Any]) -> bytes:
+        holder, key = random.Random(seed).choice(list(_parts(reply)))
         holder[key] = value
-        wire.write(whole(_packed(reply)))
+        return whole(_packed(reply))
 
-    return fault
+    return _changed(change)
 
 
 def missing(chance: random.Random) -> Fault:
     """The right reply without one of its parts."""
     seed = chance.random()
 
-    async def fault(wire: Wire, reply: dict[str, Any]) -> None:
+    def change(reply: dict[str, Any]) -> bytes:
         holder, key = random.Random(seed).choice(list(_parts(reply)))
         del holder[key]
-        wire.write(whole(_packed(reply)))
+        return whole(_packed(reply))
 
-    return fault
+    return _changed(change)
 
 
 def _parts(value: Any) -> Any:
@@ -297,14 +296,14 @@ def logprobs(chance: random.Random) -> Fault:
     )
     tools = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": number}}]
 
-    async def fault(wire: Wire, reply: dict[str, Any]) -> None:
+    def change(reply: dict[str, Any]) -> bytes:
         for choice in reply.get("choices", []):
             choice["logprobs"] = odd
             if chance.random() < 0.3:
                 choice["message"] = {"role": "assistant", "content": None, "tool_calls": tools}
-        wire.write(whole(_packed(reply)))
+        return whole(_packed(reply))
 
-    return fault
+    return _changed(change)
 
 
 SERVER: dict[str, Callable[[random.Random], Fault]] = {

@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +51,7 @@ RECORD = TypeAdapter(tuple[int, list[Trial]])
 async def run(part: Part, count: int, folder: Path | None = None) -> list[Trial]:
     """At least `count` trials of a part. With a folder each attempt is recorded there, and those recorded count."""
     path = folder / f"{part.name}.jsonl" if folder else None
-    recorded = dict(read(path)) if path else {}
-    if path and path.exists():
-        path.write_bytes(b"".join(_whole_lines(path)))
+    recorded = read(path) if path else {}
     trials = [trial for found in recorded.values() for trial in found]
     numbers = (number for number in itertools.count() if number not in recorded)
     shown = time.monotonic()
@@ -64,27 +62,25 @@ async def run(part: Part, count: int, folder: Path | None = None) -> list[Trial]
             number = next(numbers)
             found = list(await part.attempt(number))
             trials.extend(found)
-            if path:
-                with path.open("ab") as file:
-                    file.write(RECORD.dump_json((number, found)) + b"\n")
-            if path and time.monotonic() - shown > 5:
+            if path is None:
+                continue
+            with path.open("ab") as file:
+                file.write(RECORD.dump_json((number, found)) + b"\n")
+            if time.monotonic() - shown > 5:
                 shown = time.monotonic()
-                print(
-                    f"{part.name}: {len(trials)} of {count} tried, {sum(not t.held for t in trials)} fell", flush=True
-                )
+                print(f"{part.name}: {len(trials)} of {count} tried, {len(fallen(trials))} fell", flush=True)
 
     await asyncio.gather(*(work() for _ in range(part.at_once)))
     return trials
 
 
-def read(path: Path) -> Iterator[tuple[int, list[Trial]]]:
-    """The recorded attempts. A last line that a kill cut short is left out, and its attempt runs again."""
-    for line in _whole_lines(path) if path.exists() else []:
-        yield RECORD.validate_json(line)
-
-
-def _whole_lines(path: Path) -> list[bytes]:
-    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+def read(path: Path) -> dict[int, list[Trial]]:
+    """The recorded attempts. A last line that a kill cut short is removed, and its attempt runs again."""
+    if not path.exists():
+        return {}
+    lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    path.write_bytes(b"".join(lines))
+    return dict(map(RECORD.validate_json, lines))
 
 
 def fallen(trials: Iterable[Trial]) -> list[str]:

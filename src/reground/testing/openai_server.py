@@ -4,7 +4,7 @@ In a test:
 
     async with MockOpenAI(lambda body: "Answer: 42") as server:
         server.misbehave("429:1", "cut")              # the next two requests, in this order; then all is well
-        model = create("mock", ModelOptions(base_url=server.url))
+        model = OPENAI.create("mock", ModelOptions(base_url=server.url))
         ...
         assert server.completed["the question"] == 1  # whole replies, by the prompt's last message
 """
