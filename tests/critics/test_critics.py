@@ -8,7 +8,7 @@ from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.run import Critic, Run
 from reground.core.trajectory import Pair
-from reground.critics import KINDS, by_kind, load, own_models
+from reground.critics import KINDS, load, own_models
 from reground.critics.simple import SENTENCES, stage_of
 from reground.methods.cr_planner.states import GOALS, Goal, Observation, context
 from reground.models.scripted import ScriptedModel
@@ -75,7 +75,6 @@ def test_each_kind_may_have_a_critic_of_its_own_and_the_others_are_prompted() ->
         "prompted:pointwise scripted",
         "random:7",
     ]
-    assert by_kind("first") == dict.fromkeys(KINDS, "first")
 
 
 def test_each_kind_may_be_asked_of_another_model() -> None:

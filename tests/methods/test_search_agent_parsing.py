@@ -175,7 +175,7 @@ def test_a_valid_reply_and_one_that_was_cut_are_not_mended() -> None:
     with pytest.raises(ParseError, match="told apart"):
         read_action("Search(query='a', query='b')", mend=True)
     cut = Reply(text="Answer(thoughts='t', answer='It's long')", finish_reason="length")
-    assert read(cut, (GivenAnswer,), View("q")).action is None
+    assert read(cut, (GivenAnswer,), View("q"))[1] is None
 
 
 sayings = st.text(st.characters(categories=["L", "N", "Zs"], include_characters="'\".,?!"), min_size=1)
@@ -272,8 +272,8 @@ def test_any_text_gives_a_typed_action_or_a_counted_discard(text: str) -> None:
         assert as_data(action)["action"] == type(action).__name__
     if text.isprintable():
         for step in STEPS:
-            sample = read(Reply(text=text), step.kinds, View("q"))
-            assert (sample.action is None) == (sample.discarded is not None)
+            candidate, usable, _ = read(Reply(text=text), step.kinds, View("q"))
+            assert (usable is None) == (candidate.discarded is not None)
 
 
 filled = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(
@@ -307,8 +307,7 @@ def test_the_exemplars_are_as_many_as_in_the_paper_and_are_read_as_they_are_mean
     for step in STEPS:
         for exemplar in step.exemplars:
             written = reply(exemplar.action, exemplar.comments)
-            sample = read(Reply(text=written), step.kinds, exemplar.view)
-            assert sample.action == exemplar.action
+            assert read(Reply(text=written), step.kinds, exemplar.view)[1] == exemplar.action
 
 
 @pytest.mark.parametrize(

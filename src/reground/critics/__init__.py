@@ -19,7 +19,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import ConfigDict
 
@@ -82,26 +82,7 @@ def names() -> dict[str, Entry]:
     return entries(CRITICS, __name__)
 
 
-def by_kind(spec: str) -> dict[Kind, str]:
-    """The critic's name for each kind: the same `name` or `name:detail` for all, or `kind=name:detail,...`.
-
-    Raises ConfigurationError for a kind that there is not, or one that is named twice.
-    """
-    if not _EACH.match(spec):
-        return dict.fromkeys(KINDS, spec)
-    _, *parts = _EACH.split(spec)
-    found: dict[str, str] = {}
-    for kind, name in zip(parts[::2], parts[1::2], strict=True):
-        if kind not in KINDS:
-            raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
-        if kind in found:
-            raise ConfigurationError(f"the critic for {kind} is named twice in {spec!r}")
-        found[kind] = name
-    return {kind: found.get(kind, OTHERWISE) for kind in KINDS}
-
-
-@dataclass(frozen=True)
-class _Named:
+class _Named(NamedTuple):
     """One critic's name: its module, what stands behind the colon, and of that what is no model, and the model."""
 
     module: Any
@@ -111,9 +92,23 @@ class _Named:
 
 
 def _named(spec: str) -> dict[Kind, _Named]:
-    """What each kind's critic is. Raises ConfigurationError for an unknown name or a module without `create`."""
+    """What each kind's critic is: the same `name` or `name:detail` for all, or `kind=name:detail,...`.
+
+    Raises ConfigurationError for a kind that there is not, or that is named twice, for an unknown name, and for a
+    module without `create`.
+    """
+    specs = dict.fromkeys(KINDS, spec)
+    if _EACH.match(spec):
+        _, *parts = _EACH.split(spec)
+        own = dict(zip(parts[::2], parts[1::2], strict=True))
+        for name in parts[::2]:
+            if name not in KINDS:
+                raise ConfigurationError(f"no critic judges {name!r}; {did_you_mean(name, KINDS)}")
+            if parts[::2].count(name) > 1:
+                raise ConfigurationError(f"the critic for {name} is named twice in {spec!r}")
+        specs = {kind: own.get(kind, OTHERWISE) for kind in KINDS}
     named: dict[Kind, _Named] = {}
-    for kind, each in by_kind(spec).items():
+    for kind, each in specs.items():
         name, _, detail = each.partition(":")
         if name not in names():
             raise ConfigurationError(f"no critic is called {name!r}; {did_you_mean(name, names())}")
@@ -126,7 +121,7 @@ def _named(spec: str) -> dict[Kind, _Named]:
 
 
 def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | None = None) -> Critics:
-    """All four critics by name, as `by_kind` reads it.
+    """All four critics by name: `name`, `name:detail` or `kind=name:detail,...`.
 
     own: the models that critics of this name are asked of instead of `model`, by their names (`own_models`).
     Raises ConfigurationError for an unknown name, a module that cannot be imported, or an invalid detail.

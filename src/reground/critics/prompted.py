@@ -83,48 +83,38 @@ class PromptedCritic:
         return candidates if self.style == "pointwise" else 1
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        """Between 0 and 1; 0.5, and a note, for each reply without a verdict."""
-        return await (self._pointwise(pairs, run) if self.style == "pointwise" else self._rank(pairs, run))
+        """Between 0 and 1; 0.5, and a note, for each reply without a verdict.
 
-    async def _pointwise(self, pairs: Sequence[Pair], run: Run) -> list[float]:
-        spans = [run.span("verdict") for _ in pairs]
-        return await gather(*(self._judge(pair, span) for pair, span in zip(pairs, spans, strict=True)))
-
-    async def _judge(self, pair: Pair, run: Run) -> float:
-        prompt = self.prompts.pointwise.format_map(
-            {"job": self.jobs[self.kind], "context": pair.context, "proposal": pair.candidate}
-        )
-        reply = await self._ask(prompt, run)
-        score = read_verdict(reply)
-        if score is None:
-            run.note("no verdict", kind=self.kind, reply=reply.text)
-        return NEUTRAL if score is None else score
-
-    async def _rank(self, pairs: Sequence[Pair], run: Run) -> list[float]:
-        """One call for each context, in the order in which the contexts come."""
-        groups = grouped(pair.context for pair in pairs)
+        Pointwise every pair is a call; to rank, every context is one, in the order in which they come.
+        """
+        groups: list[list[int]] = [[place] for place in range(len(pairs))]
+        if self.style == "rank":
+            groups = list(grouped(pair.context for pair in pairs).values())
         spans = [run.span("verdict") for _ in groups]
-        asked = zip(groups.items(), spans, strict=True)
-        ranks = (self._best(context, [pairs[at].candidate for at in places], span) for (context, places), span in asked)
-        return in_place(zip(groups.values(), await gather(*ranks), strict=True))
+        asked = zip(groups, spans, strict=True)
+        scores = await gather(*(self._judge([pairs[place] for place in places], span) for places, span in asked))
+        return in_place(zip(groups, scores, strict=True))
 
-    async def _best(self, context: str, candidates: Sequence[str], run: Run) -> list[float]:
-        proposals = "\n\n".join(f"{number}. {candidate}" for number, candidate in enumerate(candidates, start=1))
-        prompt = self.prompts.rank.format_map({"job": self.jobs[self.kind], "context": context, "proposals": proposals})
-        reply = await self._ask(prompt, run)
-        best = read_number(reply, len(candidates))
-        if best is None:
-            run.note("no verdict", kind=self.kind, reply=reply.text)
-            return [NEUTRAL] * len(candidates)
-        place, sure = best
-        return [sure if index == place else 0.0 for index in range(len(candidates))]
-
-    async def _ask(self, prompt: str, run: Run) -> Reply:
-        sampling = Sampling(max_tokens=self.max_tokens, logprobs=True)
-        replies = await run.generate(
-            self.model, prompt, name=f"judge {self.kind}", sampling=sampling, logprobs=self.logprobs
+    async def _judge(self, pairs: Sequence[Pair], run: Run) -> list[float]:
+        """The scores of pairs with one context; 0.5 for each where the reply gives no verdict."""
+        numbered = (f"{number}. {pair.candidate}" for number, pair in enumerate(pairs, start=1))
+        prompt = getattr(self.prompts, self.style).format_map(
+            {
+                "job": self.jobs[self.kind],
+                "context": pairs[0].context,
+                "proposal": pairs[0].candidate,
+                "proposals": "\n\n".join(numbered),
+            }
         )
-        return replies[0]
+        sampling = Sampling(max_tokens=self.max_tokens, logprobs=True)
+        name = f"judge {self.kind}"
+        reply, *_ = await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs=self.logprobs)
+        if self.style == "pointwise" and (score := read_verdict(reply)) is not None:
+            return [score]
+        if self.style == "rank" and (best := read_number(reply, len(pairs))) is not None:
+            return [best[1] if place == best[0] else 0.0 for place in range(len(pairs))]
+        run.note("no verdict", kind=self.kind, reply=reply.text)
+        return [NEUTRAL] * len(pairs)
 
 
 def read_verdict(reply: Reply) -> float | None:
@@ -183,8 +173,6 @@ def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
             f"nobody has opened the model {named}: from Python, "
             f"give critics=load('prompted:{style or 'pointwise'}', model=...)"
         )
-    if detail in {"", "pointwise"}:
-        return PromptedCritic(kind=kind, model=model)
-    if detail == "rank":
-        return PromptedCritic(kind=kind, model=model, style="rank")
-    raise ConfigurationError(f"the critic prompted is pointwise or rank, not {detail!r}")
+    if detail not in {"", "pointwise", "rank"}:
+        raise ConfigurationError(f"the critic prompted is pointwise or rank, not {detail!r}")
+    return PromptedCritic(kind=kind, model=model, style="rank" if detail == "rank" else "pointwise")

@@ -22,6 +22,7 @@ from reground.critics import Kind, grouped, in_place
 from reground.critics.texts import EmbedderTexts, EncoderTexts, Engine, LmTokens, Manifest, folder_of
 
 Item: TypeAlias = tuple[Kind, Pair]
+Scoring: TypeAlias = Callable[[Sequence[Item]], list[float]]
 
 SCALE = 20.0
 """What an embedder's cosine is multiplied by, so that small differences can mean sure choices."""
@@ -61,60 +62,107 @@ def require(engine: Engine) -> None:
 
 
 def open_scorer(folder: Path, manifest: Manifest) -> Scorer:
-    """The scorer of a critic folder; each kind's weights are loaded when it is first asked."""
+    """The scorer of a critic folder."""
     require(manifest.engine)
-    return LmScorer(folder, manifest) if manifest.engine == "lm" else EncoderScorer(folder, manifest)
+    return FolderScorer(folder, manifest)
 
 
 class FolderScorer:
     """The weights of a critic folder. Each sub-folder's are loaded when they are first needed."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self.manifest = manifest
-        self._folder = folder
-        self._models: dict[Path, Any] = {}
+        self._folder, self._manifest = folder, manifest
+        self._opened: dict[Path, Scoring] = {}
+        self._bases: dict[str, Any] = {}
 
     def scores(self, items: Sequence[Item]) -> list[float]:
         """One score an item. Those of a sub-folder are computed together. Raises ModelError for damaged weights."""
-        groups = grouped(folder_of(self._folder, self.manifest, kind) for kind, _ in items)
-        return in_place(
-            (places, self.compute(self._model(sub), sub, [items[place] for place in places]))
-            for sub, places in groups.items()
-        )
+        groups = grouped(folder_of(self._folder, self._manifest, kind) for kind, _ in items)
+        return in_place((places, self._open(sub)([items[place] for place in places])) for sub, places in groups.items())
 
-    def _model(self, folder: Path) -> Any:
-        if folder not in self._models:
+    def _open(self, folder: Path) -> Scoring:
+        if folder not in self._opened:
+            how: dict[Engine, Callable[[Path, int], Scoring]]
+            how = {"encoder": open_encoder, "embedder": open_embedder, "lm": partial(open_lm, bases=self._bases)}
             try:
                 with quietly():
-                    self._models[folder] = self.load(folder)
+                    self._opened[folder] = how[self._manifest.engine](folder, self._manifest.max_length)
             except Exception as error:  # each library has its own errors for damaged weights
                 fault = f"the trained critic in {folder} could not be loaded: {trouble(error, folder)}"
                 raise ModelError(fault) from error
-        return self._models[folder]
-
-    def load(self, folder: Path) -> Any:
-        """The model of a sub-folder."""
-        raise NotImplementedError
-
-    def compute(self, model: Any, folder: Path, items: Sequence[Item]) -> list[float]:
-        """The scores of items whose weights are in one sub-folder."""
-        raise NotImplementedError
+        return self._opened[folder]
 
 
-class EncoderScorer(FolderScorer):
-    """Cross-encoders and embedders of sentence-transformers: logits, or scaled cosines."""
+def open_encoder(folder: Path, max_length: int) -> Scoring:
+    """A cross-encoder, which gives logits."""
+    from sentence_transformers import CrossEncoder
 
-    def load(self, folder: Path) -> Any:
-        """A cross-encoder or an embedder."""
-        from sentence_transformers import CrossEncoder, SentenceTransformer
+    model = exact_head(CrossEncoder(str(folder), local_files_only=True))
+    texts = EncoderTexts(model.tokenizer, max_length)
+    return lambda items: predicted(model, [texts(kind, pair) for kind, pair in items])
 
-        family = CrossEncoder if self.manifest.engine == "encoder" else SentenceTransformer
-        return exact_head(family(str(folder), local_files_only=True))
 
-    def compute(self, model: Any, folder: Path, items: Sequence[Item]) -> list[float]:
-        """The logits, or the scaled cosines."""
-        score = encoder_scores if self.manifest.engine == "encoder" else embedder_scores
-        return score(model, self.manifest.max_length, items)
+def open_embedder(folder: Path, max_length: int) -> Scoring:
+    """An embedder, which gives scaled cosines of what is known and the candidates; each text is embedded once."""
+    from sentence_transformers import SentenceTransformer
+
+    model = exact_head(SentenceTransformer(str(folder), local_files_only=True))
+    texts = EmbedderTexts(model.tokenizer, max_length)
+
+    def scores(items: Sequence[Item]) -> list[float]:
+        read = [texts(kind, pair) for kind, pair in items]
+        each = list(dict.fromkeys(text for pair in read for text in pair))
+        vectors: dict[str, Any] = {}
+        for places in batches([len(text) for text in each]):
+            some = [each[place] for place in places]
+            found = model.encode(some, normalize_embeddings=True, show_progress_bar=False)
+            vectors.update(zip(some, found, strict=True))
+        return [SCALE * float(vectors[known] @ vectors[candidate]) for known, candidate in read]
+
+    return scores
+
+
+def open_lm(folder: Path, max_length: int, *, bases: dict[str, Any]) -> Scoring:
+    """A decoder with a score head, which gives the head's output at the last token. Adapters of one base share it."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    gpu = torch.cuda.is_available()
+    how = {"num_labels": 1, "dtype": torch.bfloat16 if gpu else torch.float32}
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    adapter = folder / "adapter_config.json"
+    if not adapter.is_file():
+        model = AutoModelForSequenceClassification.from_pretrained(folder, **how)
+    else:
+        from peft import PeftModel
+
+        base = str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
+        if base in bases:
+            model = bases[base]
+            model.load_adapter(folder, adapter_name=folder.name)
+        else:
+            weights = AutoModelForSequenceClassification.from_pretrained(base, **how)
+            model = bases[base] = PeftModel.from_pretrained(weights, folder, adapter_name=folder.name)
+    model.config.pad_token_id = tokenizer.pad_token_id
+    model = model.to("cuda" if gpu else "cpu").eval()
+    tokens, device = LmTokens(tokenizer, max_length), next(model.parameters()).device
+
+    def scores(items: Sequence[Item]) -> list[float]:
+        if hasattr(model, "set_adapter"):
+            model.set_adapter(folder.name)
+        read = [tokens(kind, pair) for kind, pair in items]
+        return in_place((places, batch([read[at] for at in places])) for places in batches([len(e) for e in read]))
+
+    def batch(rows: Sequence[Sequence[int]]) -> list[float]:
+        longest = max(map(len, rows))
+        ids = [[*row, *[tokenizer.pad_token_id] * (longest - len(row))] for row in rows]
+        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+        with torch.inference_mode():
+            inputs = torch.tensor(ids, device=device), torch.tensor(mask, device=device)
+            logits = model(input_ids=inputs[0], attention_mask=inputs[1]).logits
+        return list(logits[:, 0].float().tolist())
+
+    return scores
 
 
 def exact_head(model: Any) -> Any:
@@ -135,12 +183,6 @@ def _uncast(forward: Callable[[Any], Any], dtype: Any, hidden: Any) -> Any:
 
     with torch.autocast(hidden.device.type, enabled=False):
         return forward(hidden.to(dtype))
-
-
-def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
-    """The logits of a cross-encoder."""
-    texts = EncoderTexts(model.tokenizer, max_length)
-    return predicted(model, [texts(kind, pair) for kind, pair in items])
 
 
 def predicted(model: Any, read: Sequence[tuple[str, str]]) -> list[float]:
@@ -172,77 +214,6 @@ def _each(model: Any, read: Sequence[tuple[str, str]], score: Callable[[Any], An
     return in_place((places, scored(places)) for places in batches([len(a) + len(b) for a, b in read]))
 
 
-def embedder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
-    """The scaled cosines of what is known and the candidates; each text is embedded once."""
-    texts = EmbedderTexts(model.tokenizer, max_length)
-    read = [texts(kind, pair) for kind, pair in items]
-    places = {text: place for place, text in enumerate(dict.fromkeys(text for pair in read for text in pair))}
-    each = list(places)
-    vectors: dict[int, Any] = {}
-    for some in batches([len(text) for text in each]):
-        found = model.encode([each[place] for place in some], normalize_embeddings=True, show_progress_bar=False)
-        vectors.update(zip(some, found, strict=True))
-    return [SCALE * float(vectors[places[known]] @ vectors[places[candidate]]) for known, candidate in read]
-
-
-class LmScorer(FolderScorer):
-    """Decoders with a score head; adapters of one base share it."""
-
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        super().__init__(folder, manifest)
-        self._bases: dict[str, Any] = {}
-
-    def load(self, folder: Path) -> Any:
-        """A model and its tokenizer."""
-        import torch
-        from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-        gpu = torch.cuda.is_available()
-        how = {"num_labels": 1, "dtype": torch.bfloat16 if gpu else torch.float32}
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-        adapter = folder / "adapter_config.json"
-        if not adapter.is_file():
-            model = AutoModelForSequenceClassification.from_pretrained(folder, **how)
-        else:
-            from peft import PeftModel
-
-            base = str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
-            if base in self._bases:
-                model = self._bases[base]
-                model.load_adapter(folder, adapter_name=folder.name)
-            else:
-                weights = AutoModelForSequenceClassification.from_pretrained(base, **how)
-                model = self._bases[base] = PeftModel.from_pretrained(weights, folder, adapter_name=folder.name)
-        model.config.pad_token_id = tokenizer.pad_token_id
-        return model.to("cuda" if gpu else "cpu").eval(), tokenizer
-
-    def compute(self, model: Any, folder: Path, items: Sequence[Item]) -> list[float]:
-        """The score head's output at the last token."""
-        weights, tokenizer = model
-        if hasattr(weights, "set_adapter"):
-            weights.set_adapter(folder.name)
-        return lm_scores(weights, tokenizer, self.manifest.max_length, items)
-
-
-def lm_scores(model: Any, tokenizer: Any, max_length: int, items: Sequence[Item]) -> list[float]:
-    """The output of a score head; texts of a like length are computed together."""
-    import torch
-
-    tokens = LmTokens(tokenizer, max_length)
-    read = [tokens(kind, pair) for kind, pair in items]
-    device = next(model.parameters()).device
-
-    def score(places: list[int]) -> list[float]:
-        longest = len(read[places[-1]])
-        ids = [read[at] + [tokenizer.pad_token_id] * (longest - len(read[at])) for at in places]
-        mask = [[1] * len(read[at]) + [0] * (longest - len(read[at])) for at in places]
-        with torch.inference_mode():
-            found = model(input_ids=torch.tensor(ids, device=device), attention_mask=torch.tensor(mask, device=device))
-        return list(found.logits[:, 0].float().tolist())
-
-    return in_place((places, score(places)) for places in batches([len(each) for each in read]))
-
-
 @contextmanager
 def quietly() -> Iterator[None]:
     """Silence progress bars and advice while weights are loaded or saved."""
@@ -265,28 +236,23 @@ def quietly() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-Scoring: TypeAlias = Job[Sequence[Item], list[float]]
-
-
 class Queue:
     """Scores in a thread of its own; calls that wait at the same time are computed together."""
 
     def __init__(self, load: Callable[[], Scorer]) -> None:
         self.load = load
-        self._thread: BatchThread[Scorer, Sequence[Item], list[float]] = BatchThread(
-            load, _scores, _fits, name="critic"
-        )
+        self._thread = BatchThread(load, _scores, _fits, name="critic")
 
     async def score(self, items: Sequence[Item]) -> list[float]:
         """One score an item. Raises ModelError when the weights cannot be loaded or fail."""
         return await self._thread.ask(items)
 
 
-def _fits(batch: Sequence[Scoring], job: Scoring) -> bool:
+def _fits(batch: Sequence[Job[Sequence[Item], list[float]]], job: Job[Sequence[Item], list[float]]) -> bool:
     return sum(len(each.call) for each in batch) + len(job.call) <= _ROUND
 
 
-def _scores(scorer: Scorer, jobs: Sequence[Scoring]) -> list[list[float]]:
+def _scores(scorer: Scorer, jobs: Sequence[Job[Sequence[Item], list[float]]]) -> list[list[float]]:
     _wanted.set(lambda: not all(job.cancelled.is_set() for job in jobs))
     try:
         scores = iter(scorer.scores([item for job in jobs for item in job.call]))

@@ -144,6 +144,8 @@ class SelfConsistency(ChainOfThought):
     n: Positive = 5
     temperature: float = 0.7
 
+    LADDER = tuple({"n": n} for n in (1, 3, 5, 10, 20, 40))
+
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         prompt = self._prompt(question, run)
@@ -160,10 +162,6 @@ class SelfConsistency(ChainOfThought):
     async def _sample(self, prompt: Prompt, run: Run, *, n: int, least: int) -> list[Reply]:
         sampling = Sampling(n=n, temperature=self.temperature, max_tokens=self.max_tokens)
         return await run.generate(self.model, prompt, name="sample", sampling=sampling, least=least)
-
-    def sizes(self) -> Sequence[SelfConsistency]:
-        """More samples."""
-        return [replace(self, n=n) for n in (1, 3, 5, 10, 20, 40)]
 
     def _vote(self, replies: Sequence[Reply]) -> Answer:
         texts = [reply.text for reply in replies if reply.text.strip()] or [""]
@@ -192,13 +190,11 @@ def majority(answers: Sequence[str]) -> int:
 class Reading(Retrieving):
     """One retrieval, and one answer from what it found. k: number of passages; 5 as in RAG-5."""
 
+    LADDER = tuple({"k": k} for k in DOCUMENTS)
+
     async def _read(self, template: str, values: Mapping[str, str], evidence: Evidence, run: Run) -> str:
         prompt = evidence.fill(template, values, evidence.all, run, tokens=self.passage_tokens)
         return await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
-
-    def sizes(self) -> Sequence[Self]:
-        """More passages."""
-        return [replace(self, k=k) for k in DOCUMENTS]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +221,7 @@ class RAG(Reading):
     prompts: RAGPrompts = RAGPrompts()
     quote: bool = False
 
-    PRESETS: ClassVar[Mapping[str, Mapping[str, object]]] = {"one": {"k": 1}}
+    PRESETS: ClassVar = {"one": {"k": 1}}
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""

@@ -1,4 +1,4 @@
-"""Chain-of-Knowledge: correct each rationale with retrieved knowledge where sampled answers disagree.
+"""Self-consistency decides whether knowledge is needed; then rationales are corrected in sequence.
 
 Li et al. 2023. Their settings: knowledge is adapted only when self-consistency is below 0.5. Later rationales see the
 corrected earlier ones. The answer is consolidated from the corrected chain. The paper uses several knowledge sources;
@@ -7,8 +7,7 @@ here they are one retriever.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reground.core.answers import Answer, Thought
 from reground.core.concurrency import gather
@@ -51,7 +50,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOfKnowledge(Revising):
-    """Self-consistency decides whether knowledge is needed; then rationales are corrected in sequence.
+    """Chain-of-Knowledge: correct each rationale with retrieved knowledge where sampled answers disagree.
 
     prompts: the templates. n, sample_temperature: number of samples that vote, and their temperature.
     consistent: share of equal answers at or above which nothing is corrected.
@@ -65,6 +64,8 @@ class ChainOfKnowledge(Revising):
     sample_temperature: float = 0.7
     consistent: float = 0.5
     max_steps: Positive = 4
+
+    LADDER = tuple({"n": n, "max_steps": steps} for n, steps in ((2, 1), (3, 2), (5, 2), (5, 4), (10, 4), (10, 8)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,10 +83,6 @@ class ChainOfKnowledge(Revising):
         share = sum(same) / len(same)
         run.note("consistency", share=share, threshold=self.consistent)
         return answer if share >= self.consistent else await _Adapting(self, question, run).adapt(chains[best])
-
-    def sizes(self) -> Sequence[ChainOfKnowledge]:
-        """More samples and corrected rationales."""
-        return [replace(self, n=n, max_steps=steps) for n, steps in ((2, 1), (3, 2), (5, 2), (5, 4), (10, 4), (10, 8))]
 
 
 class _Adapting(Solving[ChainOfKnowledge]):
@@ -124,6 +121,3 @@ class _Adapting(Solving[ChainOfKnowledge]):
         reply = await self.write(prompt, run, name="query", tokens=self.config.query_tokens)
         query = clean_query(reply.text, fallback=draft)
         return query, await find(run, self.config.retriever, query, k=self.config.k)
-
-
-METHOD = ChainOfKnowledge

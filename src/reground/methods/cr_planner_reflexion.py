@@ -1,4 +1,4 @@
-"""CR-Planner with Reflexion on top: plan a program, run it on self-written tests, and plan it again.
+"""Reflexion's rounds with CR-Planner as the actor.
 
 Table 1 of CR-Planner's paper ("CR-Planner+Reflexion"; section 3.2, observation 5). The paper says that the code is
 executed and revised, but not by whom. Here the planner is Reflexion's actor in every round.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm
 from reground.core.errors import BudgetExceeded
 from reground.core.programs import Sandbox
 from reground.core.run import Run
-from reground.methods.cr_planner import LADDER, CRPlanner
+from reground.methods.cr_planner import CRPlanner
 from reground.methods.reflexion import Reflexion
 from reground.methods.shared.prompts import render
 from reground.methods.shared.settings import NotNegative, Positive, require
@@ -23,7 +24,7 @@ _STEPWISE = "Think it through step by step."
 
 @dataclass(frozen=True, kw_only=True)
 class CRPlannerReflexion(CRPlanner):
-    """Reflexion's rounds with CR-Planner as the actor.
+    """CR-Planner with Reflexion on top: plan a program, run it on self-written tests, and plan it again.
 
     sandbox, rounds, tests, reflection_tokens, seconds: the settings of Reflexion. Everything else is CR-Planner's.
     """
@@ -34,6 +35,8 @@ class CRPlannerReflexion(CRPlanner):
     tests: Positive = 4
     reflection_tokens: int = 256
     seconds: float = 5.0
+
+    PRESETS: ClassVar = {}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,7 +50,7 @@ class CRPlannerReflexion(CRPlanner):
     def sizes(self) -> Sequence[CRPlannerReflexion]:
         """Larger planners, then more rounds."""
         one = replace(self, rounds=1)
-        planners = [replace(one, candidates=n, max_steps=most) for n, most in LADDER]
+        planners = [replace(one, **size) for size in self.LADDER]
         return [*planners, *(replace(planners[-1], rounds=rounds) for rounds in range(2, 4))]
 
     def _reflexion(self, plan: Callable[[str, Run], Awaitable[Answer]]) -> Reflexion:
@@ -77,6 +80,3 @@ class _Planned(Reflexion):
             if before is not None:
                 run.propose(before)  # a whole program is worth more than half of the next plan
             raise
-
-
-METHOD = CRPlannerReflexion

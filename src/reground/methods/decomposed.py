@@ -1,4 +1,4 @@
-"""Decomposed prompting: divide the question, look each part up and answer it briefly, then answer from the notes.
+"""Parts of a question are answered by themselves, and the question from those answers.
 
 Khot et al. 2022, with retrieval as in Self-Ask (Press et al. 2022). The division is written at once from worked
 examples, so parts that do not hang on each other are looked up together; a question that is simple already costs one
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reground.core.answers import Answer, Thought
 from reground.core.code_blocks import without_fences
@@ -51,7 +51,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class Decomposed(Retrieving):
-    """Parts of a question are answered by themselves, and the question from those answers.
+    """Decomposed prompting: divide the question, look each part up and answer it briefly, then answer from the notes.
 
     prompts: the templates. k: passages for a part. whole_k: passages for a question that is not divided, which is read
     as RAG reads it. most: maximum number of parts; further ones are left out.
@@ -63,6 +63,8 @@ class Decomposed(Retrieving):
     whole_k: Positive = 3
     most: Positive = 4
     part_tokens: int = 32
+
+    LADDER = tuple({"k": k, "whole_k": whole} for k, whole in ((1, 2), (2, 3), (3, 5), (5, 8)))
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -136,10 +138,6 @@ class Decomposed(Retrieving):
         asked = render(template, notes="\n".join(lines), question=question)
         return conversation(examples, asked, system=render(self.prompts.conclude, form=ending(self.form)))
 
-    def sizes(self) -> Sequence[Decomposed]:
-        """More passages for each part."""
-        return [replace(self, k=k, whole_k=whole) for k, whole in ((1, 2), (2, 3), (3, 5), (5, 8))]
-
 
 def read_parts(reply: str, question: str = "") -> list[str]:
     """The parts in a model's reply, up to the first that refers to itself or to a later one.
@@ -173,6 +171,3 @@ def filled(part: str, notes: dict[int, Thought]) -> str:
         return reference[0] if note is None else note.text
 
     return _REFERENCE.sub(answer, part)
-
-
-METHOD = Decomposed

@@ -1,4 +1,4 @@
-"""FLARE (Active RAG): look ahead one sentence; if the model is unsure of a token, retrieve and rewrite the sentence.
+"""Forward-looking active retrieval.
 
 Jiang et al. 2023, FLARE-direct with masked queries (equations 3 to 5). Their settings: look-ahead of 64 tokens, a
 sentence with a token under probability 0.8 triggers retrieval, tokens under 0.4 are masked in the query. It needs real
@@ -47,7 +47,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class FLARE:
-    """Forward-looking active retrieval.
+    """FLARE (Active RAG): look ahead one sentence; if the model is unsure of a token, retrieve and rewrite it.
 
     model, retriever: the model that writes (with log-probabilities), and the index to search.
     form: the form of the answer. prompts: the templates. k: passages per retrieval.
@@ -155,6 +155,3 @@ def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
     kept = "".join(token.token if math.exp(token.logprob) >= mask else " " for token in tokens)
     query = " ".join(kept.split())
     return query if says_something(query) else ""
-
-
-METHOD = FLARE

@@ -1,4 +1,4 @@
-"""Grounded: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
+"""Rounds of reading and answering.
 
 This method is the project's own, made for small models; docs/reproduction shows its results. A small model's draft
 from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from reground.core.answers import ABSTENTION, PHRASE, Answer, abstains
 from reground.core.citations import only_markers
@@ -52,7 +52,7 @@ class Prompts(RAGPrompts):
 
 @dataclass(frozen=True, kw_only=True)
 class Grounded(Retrieving):
-    """Rounds of reading and answering.
+    """Grounded: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
 
     Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
 
@@ -74,6 +74,11 @@ class Grounded(Retrieving):
     brief: bool = False
     abstain: bool = False
     by_words: Literal["no", "silence", "both"] = "no"
+
+    PRESETS: ClassVar = {
+        "reader": {"brief": True, "abstain": True, "passage_tokens": 300, "max_tokens": 64},
+        "cautious": {"max_rounds": 0, "k": 5, "abstain": True, "by_words": "silence"},
+    }
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,10 +222,3 @@ def words_lacking(question: str, texts: Iterable[str]) -> float | None:
         return None
     present = {term[:_STEM] for text in texts for term in terms(text)}
     return sum(weight for stem, weight in weights.items() if stem not in present) / sum(weights.values())
-
-
-METHOD = Grounded
-PRESETS = {
-    "reader": {"brief": True, "abstain": True, "passage_tokens": 300, "max_tokens": 64},
-    "cautious": {"max_rounds": 0, "k": 5, "abstain": True, "by_words": "silence"},
-}

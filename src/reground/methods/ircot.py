@@ -1,4 +1,4 @@
-"""IRCoT: interleave retrieval with the chain of thought; each new sentence is the next query.
+"""Retrieval and reasoning take turns, a sentence at a time.
 
 Trivedi et al. 2022. Their settings: BM25, 6 paragraphs a step, at most 15 in all. The query is the last sentence of
 the reasoning (at first, the question). The loop stops when a sentence says "answer is", or after 8 steps. A reader then
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reground.core.answers import Answer, Thought
 from reground.core.run import Run
@@ -44,7 +44,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class IRCoT(Retrieving):
-    """Retrieval and reasoning take turns, a sentence at a time.
+    """IRCoT: interleave retrieval with the chain of thought; each new sentence is the next query.
 
     prompts: the templates. k: paragraphs per step. max_passages: maximum number of paragraphs in all.
     max_steps: maximum number of reasoning sentences. sentence_tokens: maximum tokens of a sentence.
@@ -55,6 +55,11 @@ class IRCoT(Retrieving):
     max_passages: int = 15
     max_steps: Positive = 8
     sentence_tokens: int = 96
+
+    LADDER = tuple(
+        {"k": k, "max_passages": most, "max_steps": steps}
+        for k, most, steps in ((1, 2, 2), (2, 4, 2), (2, 6, 3), (3, 9, 4), (6, 15, 4), (6, 15, 8))
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,11 +107,6 @@ class IRCoT(Retrieving):
         prompt = evidence.fill(self.prompts.reason, values, evidence.all, run, tokens=self.passage_tokens, uses=uses)
         return await run.ask(self.model, prompt, name="reason", sampling=self.sampling(self.sentence_tokens))
 
-    def sizes(self) -> Sequence[IRCoT]:
-        """More paragraphs, and more sentences to find them by."""
-        ladder = ((1, 2, 2), (2, 4, 2), (2, 6, 3), (3, 9, 4), (6, 15, 4), (6, 15, 8))
-        return [replace(self, k=k, max_passages=most, max_steps=steps) for k, most, steps in ladder]
-
 
 def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:
     """The first sentence that says something new, its white space squeezed; empty without one.
@@ -115,6 +115,3 @@ def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:
     """
     found = map(squeezed, sentences(text))
     return next((each for each in found if any(map(str.isalnum, each)) and each not in before), "")
-
-
-METHOD = IRCoT

@@ -1,4 +1,4 @@
-"""RaR: reflect on every step, and then on the whole answer, with retrieved evidence, and refine it.
+"""Retrieval-augmented reflection, iterative.
 
 "Optimizing Inference-Time Reasoning in LLMs via Retrieval-Augmented Reflection", section 3.2, Eq. 3-6, algorithm 1.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from reground.core.answers import Answer, Thought
 from reground.core.concurrency import gather
@@ -86,7 +86,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class RaR(Revising):
-    """Retrieval-augmented reflection, iterative.
+    """RaR: reflect on every step, and then on the whole answer, with retrieved evidence, and refine it.
 
     Calls are named draft, query, retrieve, reflect and refine. The span of a call names its phase: none for the draft,
     `step` (or `whole`, where causal is False) for phase 1, `round` for phase 2. The note that opens the span holds the
@@ -114,6 +114,8 @@ class RaR(Revising):
     m: Annotated[int, 2] = 3
     max_contents: int | None = 5
     reflection_tokens: int = 256
+
+    PRESETS: ClassVar = {"non_causal": {"causal": False}}  # table 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -298,8 +300,3 @@ class _Solving(Solving[RaR]):
             parts = {"draft": step.draft, "reflection": step.reflection, "query": step.query}
             thoughts.append(Thought(text=step.text, citations=citations, **parts))
         return self.answer(text, thoughts)
-
-
-METHOD = RaR
-PRESETS = {"non_causal": {"causal": False}}
-"""The ablation of table 3."""

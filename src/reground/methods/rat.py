@@ -1,4 +1,4 @@
-"""RAT: draft a chain of thought, then revise it step by step with the passages retrieved for each step.
+"""Retrieval-augmented thoughts.
 
 Wang et al. 2024, "RAT: Retrieval Augmented Thoughts Elicit Context-Aware Reasoning in Long-Horizon
 Generation", algorithm 1 and section 2.2; prompts after appendix B, part by part.
@@ -7,8 +7,8 @@ Generation", algorithm 1 and section 2.2; prompts after appendix B, part by part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from reground.core.answers import Answer, Thought
 from reground.core.concurrency import gather
@@ -56,7 +56,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class RAT(Revising):
-    """Retrieval-augmented thoughts.
+    """RAT: draft a chain of thought, then revise it step by step with the passages retrieved for each step.
 
     prompts: the templates.
     max_contents: maximum number of passages in all; 5 as in the comparison with RAG-5 (RaR, discussion of efficiency).
@@ -75,6 +75,12 @@ class RAT(Revising):
     causal: bool = True
     query_from: Literal["causal", "question", "whole", "step"] = "causal"
 
+    PRESETS: ClassVar = {"non_causal": {"causal": False}}  # table 4
+    LADDER = (  # more rounds, then more passages in each
+        *({"k": 1, "max_contents": count} for count in (1, 2, 3, 4, 5, 8, 13)),
+        *({"k": k, "max_contents": 13 * k} for k in (2, 3)),
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
@@ -82,11 +88,6 @@ class RAT(Revising):
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question: algorithm 1, then the final pass where the form asks for one."""
         return await _Solving(self, question, run).solve()
-
-    def sizes(self) -> Sequence[RAT]:
-        """More rounds, then more passages in each."""
-        rounds = [replace(self, k=1, max_contents=count) for count in (1, 2, 3, 4, 5, 8, 13)]
-        return [*rounds, *(replace(self, k=k, max_contents=13 * k) for k in (2, 3))]
 
 
 class _Solving(Solving[RAT]):
@@ -204,8 +205,3 @@ class _Solving(Solving[RAT]):
             citations = tuple(self.evidence.cited(step, self.config.form))
             thoughts.append(Thought(text=step, draft=draft, query=query, citations=citations))
         return self.answer(self.text, thoughts)
-
-
-METHOD = RAT
-PRESETS = {"non_causal": {"causal": False}}
-"""The ablation of table 4."""

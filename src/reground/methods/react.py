@@ -1,4 +1,4 @@
-"""ReAct: thought, action, observation in turns; the actions are to search and to finish.
+"""An agent with one tool.
 
 Yao et al. 2022. Their settings for question answering: at most 7 steps, greedy decoding, each turn stops before the
 observation. Their Wikipedia look-up inside a page is left out, because passages are already short.
@@ -7,9 +7,9 @@ observation. Their Wikipedia look-up inside a page is left out, because passages
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from reground.core.answers import Answer, Thought
@@ -59,7 +59,7 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True)
 class ReAct(Retrieving):
-    """An agent with one tool.
+    """ReAct: thought, action, observation in turns; the actions are to search and to finish.
 
     prompts: the templates. max_steps: maximum number of turns. passage_tokens: maximum length of a passage in tokens.
     turn_tokens: maximum tokens of a turn. max_tokens: maximum tokens of an answer after the last turn.
@@ -72,6 +72,8 @@ class ReAct(Retrieving):
     turn_tokens: int = 160
 
     usual: ClassVar[Mapping[str, str]] = {"act": "Thought: I need to know more of it.\nAction: Search[{number} river]"}
+
+    LADDER = tuple({"max_steps": turns} for turns in range(1, 8))
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -124,10 +126,6 @@ class ReAct(Retrieving):
         """The answer with the form's label, so that `extract` finds it."""
         return f"{action.thought}\n\nAnswer: {action.argument}" if self.form.final_pass else action.argument
 
-    def sizes(self) -> Sequence[ReAct]:
-        """More turns."""
-        return [replace(self, max_steps=turns) for turns in range(1, 8)]
-
 
 def parse_action(text: str) -> Action:
     """The first action of a reply and the thought before it. Raises ParseError without an action."""
@@ -159,6 +157,3 @@ def _closed(text: str) -> str:
     if end == len(text) and last >= 0 and not _MARKED.search(text):
         end = last
     return text[:end]
-
-
-METHOD = ReAct

@@ -1,4 +1,4 @@
-"""Reflexion: write a program, test it on self-written tests, reflect on the failures, write it again.
+"""An actor, an evaluator (the sandbox with the model's own tests) and a memory of reflections.
 
 Shinn et al. 2023, for code. Internal tests, written by the model from the problem alone, decide when to stop;
 the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as in the comparisons of CR-Planner.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, cast
 
@@ -54,7 +54,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class Reflexion(Settings):
-    """An actor, an evaluator (the sandbox with the model's own tests) and a memory of reflections.
+    """Reflexion: write a program, test it on self-written tests, reflect on the failures, write it again.
 
     model, sandbox: the model that writes, and the place where programs run.
     form: program or pal; for pal the program is run and must return a number.
@@ -72,6 +72,8 @@ class Reflexion(Settings):
     seconds: float = 5.0
 
     usual: ClassVar[Mapping[str, str]] = {"tests": "```python\nassert f(1, 2) == 3\nassert f(0, 0) == 0\n```"}
+
+    LADDER = tuple({"rounds": rounds} for rounds in range(1, 6))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -170,10 +172,6 @@ class Reflexion(Settings):
             raise ParseError("There is no ```input block with an ```output block behind it.")
         return [self._trial(stdin=stdin, expected_stdout=out) for stdin, out in cases[: self.tests]]
 
-    def sizes(self) -> Sequence[Reflexion]:
-        """More rounds."""
-        return [replace(self, rounds=rounds) for rounds in range(1, 6)]
-
 
 def asserts(source: str) -> list[str]:
     """The assert statements of a source, one per line; lines that are not Python are skipped."""
@@ -196,6 +194,3 @@ def feedback(execution: Execution) -> str:
     """An execution's outcome as the model reads it: the verdict and the last lines of output."""
     tail = f"{execution.detail.strip()}\n{execution.stderr.strip()}".strip().splitlines()[-8:]
     return "\n".join([f"Verdict: {execution.verdict.value}", *tail])
-
-
-METHOD = Reflexion

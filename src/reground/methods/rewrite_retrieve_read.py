@@ -1,4 +1,4 @@
-"""Rewrite-Retrieve-Read: write better search queries first, then retrieve with them, then read and answer.
+"""A rewriter, a retriever and a reader in a row.
 
 Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models", sections 3 and 4; prompts after
 table 1, part by part. The paper's rows are `mode` "reader", "retrieve" and "rewrite", the last with or without a
@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Literal
+from typing import ClassVar, Literal
 
 from reground.core.answers import Answer, Demonstration, Thought
 from reground.core.concurrency import gather
@@ -67,7 +67,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class RewriteRetrieveRead(Settings):
-    """A rewriter, a retriever and a reader in a row.
+    """Rewrite-Retrieve-Read: write better search queries first, then retrieve with them, then read and answer.
 
     model: the reader, and the rewriter if no other is given. retriever: the index to search; may be left out in mode
         "reader".
@@ -114,6 +114,8 @@ class RewriteRetrieveRead(Settings):
     logprobs: bool = True
     rewrite_tokens: int = 160
     query_tokens: int = 50
+
+    PRESETS: ClassVar = {"reader": {"mode": "reader"}, "retrieve": {"mode": "retrieve"}, "pages": {"content": "bm25"}}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -336,7 +338,3 @@ def before(text: str, stop: str) -> str:
 def is_said(text: str) -> bool:
     """Whether the text says something and does not end in a label, such as "Answer:", or in "the answer is the"."""
     return says_something(text) and not _OPEN.search(text)
-
-
-METHOD = RewriteRetrieveRead
-PRESETS = {"reader": {"mode": "reader"}, "retrieve": {"mode": "retrieve"}, "pages": {"content": "bm25"}}

@@ -1,4 +1,4 @@
-"""Self-Refine: answer, criticise the answer, refine it, until the criticism or the refinement finds nothing to change.
+"""A model that is its own critic; nothing is retrieved.
 
 Madaan et al. 2023, algorithm 1. Their settings: at most 4 rounds, temperature 0.7, stop when the feedback says that
 the answer is correct. In RaR (table 1) it is scaled by the number of rounds.
@@ -6,8 +6,7 @@ the answer is correct. In RaR (table 1) it is scaled by the number of rounds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from reground.core.answers import Answer
 from reground.core.language import Message
@@ -35,7 +34,7 @@ class Prompts(Templates):
 
 @dataclass(frozen=True, kw_only=True)
 class SelfRefine(Settings):
-    """A model that is its own critic; nothing is retrieved.
+    """Self-Refine: answer, criticise the answer, refine it, until criticism or refinement finds nothing to change.
 
     All calls are turns of one conversation that only grows. A refinement reads every earlier answer and criticism, as
     in the paper, and a server can reuse what it has read. The criticisms read the history too; in the paper they see
@@ -50,6 +49,8 @@ class SelfRefine(Settings):
     rounds: NotNegative = 4
     temperature: float = 0.7
     feedback_tokens: int = 256
+
+    LADDER = tuple({"rounds": rounds} for rounds in range(1, 9))
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -74,10 +75,6 @@ class SelfRefine(Settings):
                 answer = run.propose(reasoned(text, self.form))
         return answer
 
-    def sizes(self) -> Sequence[SelfRefine]:
-        """More rounds."""
-        return [replace(self, rounds=rounds) for rounds in range(1, 9)]
-
 
 def _asked(text: str) -> Message:
     return Message(role="user", content=text)
@@ -85,6 +82,3 @@ def _asked(text: str) -> Message:
 
 def _said(text: str) -> Message:
     return Message(role="assistant", content=text or "(nothing)")
-
-
-METHOD = SelfRefine

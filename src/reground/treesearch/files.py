@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reground.treesearch.tree import Node, Settings, Tree
+from reground.treesearch.tree import Node, Settings, Tree, is_count, is_finite
 
 S = TypeVar("S")
 
@@ -31,27 +31,14 @@ VERSION = 1
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\s*\Z')
 
 
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _finite(value: Any) -> bool:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
-
-
 _FIELDS: dict[str, Callable[[Any], bool]] = {
-    "parent": lambda value: value is None or _whole(value),
+    "parent": lambda value: value is None or is_count(value),
     "label": lambda value: isinstance(value, str),
     "state": lambda value: True,
-    "visits": _whole,
-    "value": _finite,
-    "rewards": lambda value: isinstance(value, list) and all(map(_finite, value)),
-    "copies": lambda value: _whole(value) and value >= 1,
+    "visits": is_count,
+    "value": is_finite,
+    "rewards": lambda value: isinstance(value, list) and all(map(is_finite, value)),
+    "copies": lambda value: is_count(value, least=1),
     "expanded": lambda value: isinstance(value, bool),
 }
 
@@ -99,7 +86,11 @@ def tree_from_dict(data: Any, decode: Callable[[Any, S | None], S]) -> Tree[S]:
     _check(stopped is None or isinstance(stopped, str), "stopped must be text or null")
     _check(isinstance(metadata, dict), "metadata must be an object")
     _check(isinstance(nodes, list) and bool(nodes), "nodes must be a list that is not empty")
-    settings = _settings(data.get("settings"))
+    _check(isinstance(data.get("settings"), dict), "settings must be an object")
+    try:
+        settings = Settings(**data["settings"])
+    except (TypeError, ValueError) as error:
+        raise TreeFileError(f"settings: {error}") from None
     return Tree(root=_tree(nodes, decode), settings=settings, stopped=stopped, metadata=metadata)
 
 
@@ -119,22 +110,17 @@ def write_tree(path: Path, tree: Tree[S], encode: Callable[[S, S | None], Any]) 
         raise OSError(error.errno, error.strerror, str(path)) from error
 
 
-def _without_sum(data: bytes) -> bytes:
-    found = _SUM.search(data, max(0, len(data) - 40))
-    if found is None:
-        return data
-    data = data[: found.start()] + b"}"
-    _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not match, so the file is damaged")
-    return data
-
-
 def read_tree(path: Path, decode: Callable[[Any, Any], Any] = lambda value, parent: value) -> Tree[Any]:
     """Read a file of `write_tree`; without `decode`, states are the JSON values that the file holds.
 
     Raises TreeFileError, naming the file and what is wrong.
     """
     try:
-        return tree_from_dict(json.loads(_without_sum(path.read_bytes())), decode)
+        data = path.read_bytes()
+        if found := _SUM.search(data, max(0, len(data) - 40)):
+            data = data[: found.start()] + b"}"
+            _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not match, so the file is damaged")
+        return tree_from_dict(json.loads(data), decode)
     except TreeFileError as error:
         raise TreeFileError(f"{path}: {error}") from error.__cause__
     except OSError as error:
@@ -146,14 +132,6 @@ def read_tree(path: Path, decode: Callable[[Any, Any], Any] = lambda value, pare
 def _check(holds: bool, what: str) -> None:
     if not holds:
         raise TreeFileError(what)
-
-
-def _settings(data: Any) -> Settings:
-    _check(isinstance(data, dict), "settings must be an object")
-    try:
-        return Settings(**data)
-    except (TypeError, ValueError) as error:
-        raise TreeFileError(f"settings: {error}") from None
 
 
 def _tree(entries: list[Any], decode: Callable[[Any, S | None], S]) -> Node[S]:
@@ -179,7 +157,9 @@ def _check_entry(entry: Any, number: int) -> None:
     _check(isinstance(entry, dict), f"node {number} must be an object")
     for name, fits in _FIELDS.items():
         _check(name in entry, f"node {number}: {name} is missing")
-        _check(fits(entry[name]), f"node {number}: {name} cannot be {_short(entry[name])}")
+        if not fits(entry[name]):
+            shown = repr(entry[name])
+            raise TreeFileError(f"node {number}: {name} cannot be {shown[:37] + '...' if len(shown) > 40 else shown}")
     _check(isinstance(entry.get("data", {}), dict), f"node {number}: data must be an object")
     parent = entry["parent"]
     placed = parent is None if number == 0 else parent is not None and 0 <= parent < number
@@ -198,10 +178,4 @@ def _node(entry: Mapping[str, Any], state: S, children: tuple[Node[S], ...], num
     _check(adds_up, f"node {number}: value {value!r}, and {total!r} by its rewards and children")
     _check(entry["expanded"] or not children, f"node {number}: it has children and is not expanded")
     known = {name: entry[name] for name in ("label", "visits", "copies", "expanded")}
-    data = entry.get("data", {})
-    return Node(**known, state=state, value=value, rewards=rewards, data=data, children=children)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
+    return Node(**known, state=state, value=value, rewards=rewards, data=entry.get("data", {}), children=children)

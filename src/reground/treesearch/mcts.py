@@ -28,17 +28,16 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child(Generic[S]):
-    """A possible next state."""
+    """A possible next state.
+
+    label: a description for display. key: siblings with the same key are one child, the first of them; None equals no
+    other. data: the caller's JSON values, such as the log-probability of the sample.
+    """
 
     state: S
     label: str = ""
-    """A description for display."""
-
     key: Hashable = None
-    """Siblings with the same key are one child, the first of them. None equals no other."""
-
     data: Mapping[str, Any] = field(default_factory=dict)
-    """The caller's data: JSON values, such as the log-probability of the sample."""
 
 
 class Problem(Protocol[S]):
@@ -77,7 +76,7 @@ def ucb1(value: float, visits: float, parent_visits: float, c: float) -> float:
 async def search(
     problem: Problem[S],
     state: S,
-    settings: Settings | None = None,
+    settings: Settings,
     /,
     *,
     until: tuple[type[Exception], ...] = (),
@@ -93,7 +92,7 @@ async def search(
     finished, because they are paid for. Cancellation reaches them at once. Raises ValueError for a reward that is no
     finite number.
     """
-    return await _Search(problem, state, settings or Settings(), watch).run(until)
+    return await _Search(problem, settings, watch, _Branch(state)).run(until)
 
 
 @dataclass(slots=True, eq=False)
@@ -101,8 +100,8 @@ class _Branch(Generic[S]):
     """A node while it is searched."""
 
     state: S
-    label: str
-    index: int
+    label: str = ""
+    index: int = 0
     data: Mapping[str, Any] = field(default_factory=dict)
     copies: int = 1
     visits: int = 0
@@ -134,52 +133,48 @@ class _Flight(Generic[S]):
         self.line[-1].started += 1
 
 
+@dataclass(eq=False)
 class _Search(Generic[S]):
-    def __init__(
-        self, problem: Problem[S], state: S, settings: Settings, watch: Callable[[Simulation], None] | None
-    ) -> None:
-        self._problem = problem
-        self._settings = settings
-        self._watch = watch
-        self._root = _Branch(state, "", 0)
-        self._window: deque[_Flight[S]] = deque()
-        self._done = 0
-        self._failing = False
-        self._errors: list[Exception] = []
+    problem: Problem[S]
+    settings: Settings
+    watch: Callable[[Simulation], None] | None
+    root: _Branch[S]
+    window: deque[_Flight[S]] = field(default_factory=deque)
+    failing: bool = False
+    errors: list[Exception] = field(default_factory=list)
 
     async def run(self, until: tuple[type[Exception], ...]) -> Tree[S]:
         try:
-            await self._simulations()
-        finally:
-            await self._abandon()
-        for error in self._errors:
+            for _ in range(self.settings.simulations):
+                if len(self.window) == self.settings.in_flight:
+                    await self._settle(self.window.popleft())
+                line = await self._select()
+                if self.failing:
+                    break
+                self._start(_Flight(line))
+            while self.window:
+                await self._settle(self.window.popleft())
+        finally:  # there are tasks only if the search was cancelled
+            tasks = [flight.task for flight in self.window]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for error in self.errors:
             if not isinstance(error, until):
                 raise error
-        stopped = str(self._errors[0]) or type(self._errors[0]).__name__ if self._errors else None
-        return Tree(root=_freeze(self._root), settings=self._settings, stopped=stopped)
-
-    async def _simulations(self) -> None:
-        for _ in range(self._settings.simulations):
-            if len(self._window) == self._settings.in_flight:
-                await self._settle(self._window.popleft())
-            line = await self._select()
-            if self._failing:
-                break
-            self._start(line)
-        while self._window:
-            await self._settle(self._window.popleft())
+        stopped = str(self.errors[0]) or type(self.errors[0]).__name__ if self.errors else None
+        return Tree(root=_freeze(self.root), settings=self.settings, stopped=stopped)
 
     async def _select(self) -> list[_Branch[S]]:
-        branch = self._root
-        line = [branch]
+        line = [self.root]
         while True:
+            branch = line[-1]
             branch.pending += 1
             if branch.opening is not None:
                 await branch.opening.wait()
             if not branch.children:
                 return line
-            branch = self._choose(branch)
-            line.append(branch)
+            line.append(self._choose(branch))
 
     def _choose(self, parent: _Branch[S]) -> _Branch[S]:
         """The next untried child in a random order, else the one with the highest UCB1; ties are broken at random."""
@@ -188,42 +183,47 @@ class _Search(Generic[S]):
             return parent.order[parent.tried - 1]
         if len(parent.order) == 1:
             return parent.order[0]
-        # max() keeps the first of equals, which are in random order
         expected = parent.value / parent.visits if parent.visits else 0.0
         total = parent.visits + parent.pending - 1  # without this selection, which has only entered the parent
-        return max(parent.order, key=lambda child: _score(child, total, expected, self._settings.c))
 
-    def _start(self, line: list[_Branch[S]]) -> None:
-        flight = _Flight(line)
-        leaf, limit = line[-1], self._settings.max_depth
-        deep = limit is not None and len(line) > limit
-        opens = leaf.children is None and not deep and (leaf is self._root or leaf.started > 0)
+        def score(child: _Branch[S]) -> float:
+            """UCB1 with each unfinished simulation as a visit that brings the mean so far, or the parent's."""
+            mean = child.value / child.visits if child.visits else expected
+            return ucb1(child.value + child.pending * mean, child.visits + child.pending, total, self.settings.c)
+
+        return max(parent.order, key=score)  # the first of equals, which are in random order
+
+    def _start(self, flight: _Flight[S]) -> None:
+        leaf, limit = flight.line[-1], self.settings.max_depth
+        deep = limit is not None and len(flight.line) > limit
+        opens = leaf.children is None and not deep and (leaf is self.root or leaf.started > 0)
         # marked before the task, because the next selection comes before the task's first step
         if opens:
             leaf.opening = asyncio.Event()
         else:
             flight.begin()
         flight.task = asyncio.get_running_loop().create_task(self._play(flight, leaf.opening))
-        self._window.append(flight)
+        self.window.append(flight)
 
     async def _play(self, flight: _Flight[S], opening: asyncio.Event | None) -> float:
         try:
             if opening is not None:
                 await self._open(flight, opening)
-            reward = await self._problem.simulate(flight.line[-1].state, flight.path, flight.visit)
+            reward = await self.problem.simulate(flight.line[-1].state, flight.path, flight.visit)
             if not math.isfinite(reward):
                 raise ValueError(f"the reward of {address(flight.path, flight.visit)} must be finite, not {reward!r}")
             return reward
         except BaseException:
-            self._failing = True
+            self.failing = True
             raise
 
     async def _open(self, flight: _Flight[S], opening: asyncio.Event) -> None:
         """Give a leaf its children and take one, without another selection in between."""
         leaf, path = flight.line[-1], flight.path
         try:
-            leaf.children = _merge(await self._problem.expand(leaf.state, path))
-            leaf.order = _by_lot(leaf.children, f"{self._settings.seed}/{address(path)}")
+            leaf.children = _merge(await self.problem.expand(leaf.state, path))
+            lot = Random(f"{self.settings.seed}/{address(path)}")  # the same on every machine and version of Python
+            leaf.order = sorted(leaf.children, key=lambda _: lot.random())
             if leaf.children:
                 child = self._choose(leaf)
                 child.pending += 1
@@ -238,32 +238,16 @@ class _Search(Generic[S]):
         try:
             reward = await flight.task
         except Exception as error:
-            self._errors.append(error)
+            self.errors.append(error)
             return
         for branch in flight.line:
             branch.pending -= 1
             branch.visits += 1
             branch.value += reward
         flight.line[-1].rewards.append(reward)
-        if self._watch is not None:
-            self._watch(Simulation(index=self._done, path=flight.path, visit=flight.visit, reward=reward))
-        self._done += 1
-
-    async def _abandon(self) -> None:
-        """Cancel the simulations in flight. There are none unless the search was cancelled."""
-        tasks = [flight.task for flight in self._window]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _score(child: _Branch[S], parent_visits: int, expected: float, c: float) -> float:
-    """UCB1 with each unfinished simulation counted as a visit that brings the mean so far.
-
-    This comes nearest to the serial search. expected: the assumed mean of a child without visits.
-    """
-    mean = child.value / child.visits if child.visits else expected
-    return ucb1(child.value + child.pending * mean, child.visits + child.pending, parent_visits, c)
+        if self.watch is not None:
+            index = self.root.visits - 1
+            self.watch(Simulation(index=index, path=flight.path, visit=flight.visit, reward=reward))
 
 
 def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:
@@ -275,12 +259,6 @@ def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:
         else:
             branches[key] = _Branch(child.state, child.label, len(branches), child.data)
     return list(branches.values())
-
-
-def _by_lot(branches: list[_Branch[S]], draw: str) -> list[_Branch[S]]:
-    """`branches` in an order that depends on `draw` alone, on every machine and version of Python."""
-    lot = Random(draw)
-    return sorted(branches, key=lambda _: lot.random())
 
 
 def _freeze(root: _Branch[S]) -> Node[S]:

@@ -16,42 +16,46 @@ class Settings:
     """Settings of one search. Raises ValueError, naming the setting, for an invalid value.
 
     CR-Planner's paper gives neither the number of simulations nor c.
+
+    simulations: their number, the paper's N steps. c: the weight of exploration in UCB1, in units of the reward;
+    sqrt(2) is UCB1's own for rewards between 0 and 1.
+    in_flight: maximum number of unfinished simulations. One is the serial algorithm; the tree depends on this number,
+    never on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where
+    calls take uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once.
+    max_depth: nodes this deep are not expanded (the root has depth 0); None is no limit.
+    seed: for the order in which new siblings are tried and ties are broken. Nothing else is random.
     """
 
     simulations: int = 100
-    """Number of simulations: the paper's N steps."""
-
     c: float = math.sqrt(2)
-    """Weight of exploration in UCB1, in units of the reward; sqrt(2) is UCB1's own for rewards between 0 and 1."""
-
     in_flight: int = 1
-    """Maximum number of unfinished simulations. One is the serial algorithm; the tree depends on this number,
-    never on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where
-    calls take uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once."""
-
     max_depth: int | None = None
-    """Nodes this deep are not expanded (the root has depth 0); None is no limit."""
-
     seed: int = 0
-    """Seed for the order in which new siblings are tried and ties are broken. Nothing else is random."""
 
     def __post_init__(self) -> None:
+        def require(holds: bool, name: str, what: str) -> None:
+            if not holds:
+                raise ValueError(f"{name} must be {what}, not {getattr(self, name)!r}")
+
         for name in ("simulations", "in_flight"):
-            _require(_whole(getattr(self, name)), name, "a whole number, at least 1", getattr(self, name))
-        weight = isinstance(self.c, int | float) and math.isfinite(self.c) and self.c >= 0
-        _require(weight, "c", "a finite number, not negative", self.c)
-        deep = self.max_depth is None or _whole(self.max_depth)
-        _require(deep, "max_depth", "a whole number, at least 1, or None for no limit", self.max_depth)
-        _require(isinstance(self.seed, int), "seed", "a whole number", self.seed)
+            require(is_count(getattr(self, name), least=1), name, "a whole number, at least 1")
+        require(is_finite(self.c) and self.c >= 0, "c", "a finite number, not negative")
+        is_depth = self.max_depth is None or is_count(self.max_depth, least=1)
+        require(is_depth, "max_depth", "a whole number, at least 1, or None for no limit")
+        require(isinstance(self.seed, int), "seed", "a whole number")
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+def is_count(value: object, *, least: int | None = None) -> bool:
+    """Whether a value is a whole number, of at least `least`, and no bool."""
+    return isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least)
 
 
-def _require(holds: bool, name: str, what: str, got: object) -> None:
-    if not holds:
-        raise ValueError(f"{name} must be {what}, not {got!r}")
+def is_finite(value: object) -> bool:
+    """Whether a value is a number that a float can hold, and no bool."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 S = TypeVar("S")
@@ -62,28 +66,22 @@ Path: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Node(Generic[S]):
-    """One node after the search. Its visits are its own simulations and those of its children."""
+    """One node after the search. Its visits are its own simulations and those of its children.
+
+    label: the action that leads here from the parent, or its kind, for display. value: the cumulative reward, the v of
+    UCB1. rewards: those of the simulations that began at this node, in order of selection. copies: the number of
+    candidates of the expansion that were this one (see `mcts.Child.key`). data: the expansion's data about it (see
+    `mcts.Child.data`). expanded: whether it was expanded.
+    """
 
     state: S
     label: str = ""
-    """The action that leads here from the parent, or its kind, for display."""
-
     visits: int = 0
     value: float = 0.0
-    """Cumulative reward: the v of UCB1."""
-
     rewards: tuple[float, ...] = ()
-    """Rewards of the simulations that began at this node, in order of selection."""
-
     copies: int = 1
-    """The number of candidates of the expansion that were this one (see `mcts.Child.key`)."""
-
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """The expansion's data about it (see `mcts.Child.data`)."""
-
     expanded: bool = False
-    """Whether it was expanded."""
-
     children: tuple[Node[S], ...] = field(default=(), repr=False)
 
     @property
@@ -99,15 +97,16 @@ class Node(Generic[S]):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tree(Generic[S]):
-    """The result of a search."""
+    """The result of a search.
+
+    stopped: why the search ended before its last simulation, if it did. metadata: the caller's JSON values, such as
+    the question's id.
+    """
 
     root: Node[S]
     settings: Settings
     stopped: str | None = None
-    """Why the search ended before its last simulation, if it did."""
-
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The caller's data: JSON values, such as the question's id."""
 
 
 def walk(root: Node[S]) -> Iterator[tuple[Path, Node[S]]]:

@@ -1,4 +1,4 @@
-"""CR-Planner: critics choose whether to reason, write a query or retrieve, and the best of several ways to do it.
+"""Planning by critics.
 
 "Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging
 Tasks", sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `states.py`. In
@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import JsonValue
 
@@ -55,7 +55,7 @@ _FALLBACK = 64
 
 @dataclass(frozen=True, kw_only=True)
 class CRPlanner(Settings):
-    """Planning by critics.
+    """CR-Planner: critics choose whether to reason, write a query or retrieve, and the best of several ways to do it.
 
     model, retriever: the generator, and the index to search. form: the form of the answer; it selects the prompts for
     questions, maths or code. prompts: the templates.
@@ -97,6 +97,12 @@ class CRPlanner(Settings):
     passage_tokens: int = 500
     step_tokens: int = 256
     query_tokens: int = 48
+
+    PRESETS: ClassVar = {"ranking": {"answer": "ranking"}, "no_retrieval": {"retrieval": False}}
+    LADDER = tuple(  # six observations are one of each sub-goal with its execution
+        {"candidates": candidates, "max_steps": steps}
+        for candidates, steps in ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -216,10 +222,6 @@ class CRPlanner(Settings):
                 run.note("answer empty", kept="the last step")
                 return so_far(self, state, run)
         return answer_of(self, state, text, run)
-
-    def sizes(self) -> Sequence[CRPlanner]:
-        """More candidates for each choice, then more steps."""
-        return [replace(self, candidates=candidates, max_steps=steps) for candidates, steps in LADDER]
 
     def complete(self, state: State) -> str:
         """The complete answer in the last observation, if that is a rationale and ends the plan; otherwise empty."""
@@ -593,14 +595,3 @@ def thoughts(state: State) -> tuple[Thought, ...]:
             change = {"citations": (*steps[-1].citations, documents)}
         steps[-1] = steps[-1].model_copy(update=change)
     return tuple(step for step in steps if step.text)
-
-
-LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
-"""Sizes: candidates per choice, and observations. Six observations are one of each sub-goal with its execution."""
-
-
-METHOD = CRPlanner
-PRESETS = {
-    "ranking": {"answer": "ranking"},
-    "no_retrieval": {"retrieval": False},
-}

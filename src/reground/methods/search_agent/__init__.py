@@ -1,4 +1,4 @@
-"""Search Agent: search until enough is known, answer with links, and check the answer twice.
+"""An agent with a search engine, made of five kinds of reasoning steps.
 
 Aksitov et al. 2023, "ReST meets ReAct", section 2 (figure 2), section 3.2 for the settings and listings 1 to 6 for the
 prompts, which are Python code. A state machine: decide; search; summarise, and decide again; or terminate, answer,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, Literal
 from zlib import crc32
@@ -66,7 +66,7 @@ STOP = (END, "\nORIGINAL_QUESTION", "\n####")
 
 @dataclass(frozen=True, kw_only=True)
 class SearchAgent(Settings):
-    """An agent with a search engine, made of five kinds of reasoning steps.
+    """Search Agent: search until enough is known, answer with links, and check the answer twice.
 
     model, retriever: the model that reasons, and the index to search. form: the form of the answer; the agent's own
     answer is prose with links, and forms other than text need one more call that states the short answer.
@@ -98,6 +98,24 @@ class SearchAgent(Settings):
     context_tokens: int | None = 8000
     action_tokens: int = 256
 
+    LADDER = tuple(  # up to the paper's settings
+        {"shots": shots, "samples": samples, "max_searches": searches, "snippet_tokens": snippet, "checks": checks}
+        for shots, samples, searches, snippet, checks in (
+            (1, 1, 1, 48, False),
+            (1, 1, 1, 96, False),
+            (1, 2, 1, 96, False),
+            (1, 1, 2, 48, False),
+            (1, 1, 2, 96, True),
+            (1, 2, 2, 96, True),
+            (2, 3, 2, 160, True),
+            (2, 4, 3, 160, True),
+            (4, 4, 3, 160, True),
+            (4, 4, 5, 160, True),
+            (9, 4, 10, 160, True),
+            (9, 16, 10, 160, True),
+        )
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.samples == 1 or self.temperature > 0, "at temperature 0 all samples are alike: set samples to 1")
@@ -124,13 +142,6 @@ class SearchAgent(Settings):
         run.note("samples", **{name: agent.counts[name] for name in ("drawn", "discarded", "repaired")})
         return given
 
-    def sizes(self) -> Sequence[SearchAgent]:
-        """From one search, one exemplar and one sample per step up to the paper's settings."""
-        return [
-            replace(self, shots=shots, samples=samples, max_searches=searches, snippet_tokens=snippet, checks=checks)
-            for shots, samples, searches, snippet, checks in LADDER
-        ]
-
     @property
     def usual(self) -> dict[str, str]:
         """Each step's reply in a dry run: that of its first exemplar, and always a new search."""
@@ -138,26 +149,23 @@ class SearchAgent(Settings):
         return replies | {DECIDE.name: reply(Search("length of the river {number}", thoughts="It is not known yet."))}
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A sampled reply with its action, or the reason it is discarded. repaired: whether its quotes were mended."""
+def read(reply: Reply, kinds: tuple[type[Action], ...], view: View) -> tuple[Candidate, Action | None, bool]:
+    """A sampled reply as a candidate, its action, and whether its quotes were mended.
 
-    reply: Reply
-    action: Action | None = None
-    discarded: str | None = None
-    repaired: bool = False
-
-
-def read(reply: Reply, kinds: tuple[type[Action], ...], view: View) -> Sample:
-    """Parse a reply. Every reply gives a sample, even a malformed one."""
-    is_cut = reply.finish_reason == "length"
+    Without a usable action, as in a malformed reply, the candidate is discarded.
+    """
+    action, repaired, is_cut = None, False, reply.finish_reason == "length"
     try:
         action, repaired = read_action(reply.text, mend=not is_cut)
     except ParseError as error:
-        return Sample(reply, discarded=f"{error}{' It was cut by the length limit.' if is_cut else ''}")
-    wrong = None if isinstance(action, kinds) else f"{type(action).__name__} is no action of this step."
-    wrong = wrong or illegal(action, view)
-    return Sample(reply, discarded=wrong) if wrong else Sample(reply, action, repaired=repaired)
+        wrong: str | None = f"{error}{' It was cut by the length limit.' if is_cut else ''}"
+    else:
+        is_known = isinstance(action, kinds)
+        wrong = illegal(action, view) if is_known else f"{type(action).__name__} is no action of this step."
+    usable = None if wrong else action
+    data = {} if usable is None else as_data(usable)
+    candidate = Candidate(text=reply.text, logprob=reply.mean_logprob, discarded=wrong, data=data)
+    return candidate, usable, repaired and usable is not None
 
 
 def illegal(action: Action, view: View) -> str | None:
@@ -174,35 +182,24 @@ def illegal(action: Action, view: View) -> str | None:
     return None
 
 
-def choose(samples: Sequence[Sample], name: str, context: str, run: Run) -> Action | None:
-    """The action of the usable sample of lowest perplexity; without log-probabilities, of the one that agrees most with
+def choose(candidates: Sequence[Candidate], name: str, context: str, run: Run) -> int | None:
+    """The place of the usable sample of lowest perplexity; without log-probabilities, of the one that agrees most with
     the others. None if every sample was discarded. Among equals the first is chosen.
 
     name, context: the step, and the text that the choice saw, for the trajectory.
     """
-    usable = [i for i, sample in enumerate(samples) if sample.action is not None]
-    measured = [logprob for i in usable if (logprob := samples[i].reply.mean_logprob) is not None]
-    if len(measured) == len(usable):
-        by, values, why = "perplexity", measured, f"the lowest perplexity of {len(usable)} usable samples"
-    else:
-        by, values = "agreement", _agreements([as_data(action) for i in usable if (action := samples[i].action)])
-        missing = f"{len(usable) - len(measured)} without log-probabilities"
-        why = f"most agreement of {len(usable)} usable samples, {missing}"
+    usable = [place for place, candidate in enumerate(candidates) if candidate.discarded is None]
+    values = [logprob for place in usable if (logprob := candidates[place].logprob) is not None]
+    by, why = "perplexity", f"the lowest perplexity of {len(usable)} usable samples"
+    if lacking := len(usable) - len(values):
+        values = _agreements([candidates[place].data for place in usable])
+        by, why = "agreement", f"most agreement of {len(usable)} usable samples, {lacking} without log-probabilities"
     chosen = usable[values.index(max(values))] if usable else None
     scores = dict(zip(usable, values, strict=True))
-    candidates = [
-        Candidate(
-            text=sample.reply.text,
-            logprob=sample.reply.mean_logprob,
-            score=scores.get(i),
-            discarded=sample.discarded,
-            data={} if sample.action is None else as_data(sample.action),
-        )
-        for i, sample in enumerate(samples)
-    ]
+    scored = [each.model_copy(update={"score": scores.get(place)}) for place, each in enumerate(candidates)]
     why = why if usable else "every sample was discarded"
-    run.choose(name, by=by, context=context, candidates=candidates, chosen=chosen, why=why)
-    return None if chosen is None else samples[chosen].action
+    run.choose(name, by=by, context=context, candidates=scored, chosen=chosen, why=why)
+    return chosen
 
 
 def _agreements(actions: Sequence[Mapping[str, JsonValue]]) -> list[float]:
@@ -230,22 +227,6 @@ FINISH, UNFORMED = "finish", "no answer in the form"
 """The name of the call that states the short answer, and of the note that its reply has none."""
 _SHORT = 96
 """Maximum tokens of an answer that is a phrase, a number or letters."""
-
-LADDER = (
-    (1, 1, 1, 48, False),
-    (1, 1, 1, 96, False),
-    (1, 2, 1, 96, False),
-    (1, 1, 2, 48, False),
-    (1, 1, 2, 96, True),
-    (1, 2, 2, 96, True),
-    (2, 3, 2, 160, True),
-    (2, 4, 3, 160, True),
-    (4, 4, 3, 160, True),
-    (4, 4, 5, 160, True),
-    (9, 4, 10, 160, True),
-    (9, 16, 10, 160, True),
-)
-"""Sizes: exemplars, samples, searches, tokens per snippet, and whether the answer is checked."""
 
 
 @dataclass
@@ -432,17 +413,14 @@ class _Agent:
 
     async def _try(self, step: Step, view: View, run: Run) -> Action | None:
         replies, context = await self._sample(step, view, run)
-        samples = [read(reply, step.kinds, view) for reply in replies]
-        action = choose(samples, step.name, context, run)
-        counts = {
-            "discarded": sum(sample.action is None for sample in samples),
-            "repaired": sum(sample.repaired for sample in samples),
-        }
-        self.counts.update(counts, drawn=len(samples))
+        candidates, actions, repaired = zip(*(read(reply, step.kinds, view) for reply in replies), strict=True)
+        chosen = choose(candidates, step.name, context, run)
+        counts = {"discarded": actions.count(None), "repaired": sum(repaired)}
+        self.counts.update(counts, drawn=len(actions))
         for what, count in counts.items():
             if count:
-                run.note(f"samples {what}", step=step.name, **{what: count}, of=len(samples))
-        return action
+                run.note(f"samples {what}", step=step.name, **{what: count}, of=len(actions))
+        return None if chosen is None else actions[chosen]
 
     async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], str]:
         """All samples in one call, and the turn with the present state.
@@ -495,6 +473,3 @@ class _Agent:
         first = crc32(view.question.encode()) if config.exemplars == "rotated" else 0
         system = config.prompts.system(step.name)
         return fit(step, system, view, shots=shots, snippet=config.snippet_tokens, limit=limit, first=first)
-
-
-METHOD = SearchAgent

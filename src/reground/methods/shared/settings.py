@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import ConfigurationError
@@ -28,8 +29,17 @@ class Settings:
     temperature: float = 0.0
     max_tokens: int = REPLY_TOKENS
 
+    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """The settings of each preset."""
+    LADDER: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    """The settings of each size, the smallest first."""
+
     def __post_init__(self) -> None:
         require_types(self)
+
+    def sizes(self) -> Sequence[Self]:
+        """The method in each size of its ladder."""
+        return [replace(self, **size) for size in self.LADDER] or [self]
 
     def sampling(self, max_tokens: int | None = None) -> Sampling:
         """How a reply is decoded, of `max_tokens` tokens if no other limit is given."""
