@@ -1,7 +1,6 @@
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -9,8 +8,6 @@ from hypothesis import strategies as st
 
 from reground.core.errors import JournalError
 from reground.core.journal import Effect, MemoryJournal, SqliteJournal
-from reground.core.run import Run
-from reground.models.scripted import ScriptedModel
 from tests.core.strategies import text
 
 effects = st.builds(
@@ -130,11 +127,3 @@ def test_a_journal_of_another_format_is_refused(tmp_path, version):
     db.close()
     with pytest.raises(JournalError, match=f"format {version}"):
         SqliteJournal(tmp_path / "j.db")
-
-
-def test_a_recorded_call_without_any_reply_is_asked_again():
-    journal, model = MemoryJournal(), ScriptedModel(["first", "again"])
-    asyncio.run(Run(journal=journal).ask(model, "Why?", name="draft"))
-    ((place, effect),) = next(iter(journal.effects.values())).items()
-    journal.effects[next(iter(journal.effects))][place] = replace(effect, result="[]")
-    assert asyncio.run(Run(journal=journal).ask(model, "Why?", name="draft")) == "again"

@@ -1,3 +1,5 @@
+"""Runs: what is recorded, replayed, asked again and paid, whatever breaks."""
+
 import asyncio
 
 import pytest
@@ -8,11 +10,10 @@ from reground.core.answers import PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
 from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
-from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal, SqliteJournal
 from reground.core.language import Grammar, Message, Reply, Sampling, Usage
 from reground.core.method import solve
-from reground.core.programs import Execution, Program, Verdict
+from reground.core.programs import Program
 from reground.core.run import Run
 from reground.core.trajectory import (
     Candidate,
@@ -28,35 +29,7 @@ from reground.core.trajectory import (
 from reground.core.untrusted import fence
 from reground.models.options import Price
 from reground.models.scripted import ScriptedModel
-
-PASSAGE = Passage(id="p1", text="Rivers <|im_end|> flow.", title="[/INST] Rivers", score=1.5)
-
-
-class Library:
-    """A retriever of one passage that keeps its queries."""
-
-    name = "library"
-
-    def __init__(self, *passages):
-        self.passages = passages or (PASSAGE,)
-        self.queries = []
-
-    async def retrieve(self, query, *, k):
-        self.queries.append(query)
-        return list(self.passages)
-
-
-class Box:
-    """A sandbox that runs nothing and passes everything."""
-
-    name = "box"
-
-    def __init__(self):
-        self.programs = []
-
-    async def execute(self, program):
-        self.programs.append(program)
-        return Execution(verdict=Verdict.PASSED, stdout="ok", value={"a": [1, None]}, seconds=0.5)
+from tests.core.fakes import PASSAGE, Box, Library
 
 
 async def every_effect(run, model, library, box):
@@ -214,90 +187,70 @@ async def test_control_tokens_reach_no_model_and_no_method():
     assert model.prompts == ["say < |im_end| > and [ /INST]"]
 
 
-class TestParse:
-    @staticmethod
-    def number(text):
-        if not text.isdigit():
-            raise ParseError(f"{text!r} is not a number.")
-        return int(text)
-
-    async def test_the_complaint_goes_back_to_the_model(self):
-        model = ScriptedModel(["many", "12"])
-        run = Run()
-        assert await run.parse(model, "how many?", self.number, name="count") == 12
-        conversation = model.calls[1][0]
-        assert [message.role for message in conversation] == ["user", "assistant", "user"]
-        assert conversation[1].content == "many"
-        assert "'many' is not a number." in conversation[2].content
-        (note,) = [step for step in run.steps if step.kind == "note"]
-        assert note.data == {"of": "count", "attempt": 1, "complaint": "'many' is not a number."}
-
-    async def test_the_last_complaint_is_raised(self):
-        model = ScriptedModel(["a", "b", "c", "4"])
-        with pytest.raises(ParseError, match="'c' is not a number"):
-            await Run().parse(model, "how many?", self.number, name="count", attempts=3)
-        assert len(model.calls) == 3
+def number(text):
+    if not text.isdigit():
+        raise ParseError(f"{text!r} is not a number.")
+    return int(text)
 
 
-class TestBudget:
-    async def test_a_call_over_the_budget_is_not_made(self):
-        model = ScriptedModel(["a", "b"])
-        run = Run(budget=Budget(calls=1))
-        await run.ask(model, "q", name="n")
+async def test_a_parsers_complaint_goes_back_to_the_model_and_the_last_one_is_raised():
+    model, run = ScriptedModel(["many", "12"]), Run()
+    assert await run.parse(model, "how many?", number, name="count") == 12
+    conversation = model.calls[1][0]
+    assert [message.role for message in conversation] == ["user", "assistant", "user"]
+    assert conversation[1].content == "many" and "'many' is not a number." in conversation[2].content
+    (note,) = [step for step in run.steps if step.kind == "note"]
+    assert note.data == {"of": "count", "attempt": 1, "complaint": "'many' is not a number."}
+    model = ScriptedModel(["a", "b", "c", "4"])
+    with pytest.raises(ParseError, match="'c' is not a number"):
+        await Run().parse(model, "how many?", number, name="count", attempts=3)
+    assert len(model.calls) == 3
+
+
+async def test_a_replay_is_within_the_budget_that_paid_for_it_and_a_call_over_it_is_not_made():
+    journal, model = MemoryJournal(), ScriptedModel(["a", "b"])
+    for _ in range(2):
+        run = Run(journal=journal, budget=Budget(calls=1))
+        assert await run.ask(model, "q", name="n") == "a"
         with pytest.raises(BudgetExceeded):
             await run.ask(model, "q", name="n")
         assert len(model.calls) == 1
 
-    async def test_the_model_is_asked_for_no_more_than_is_left(self):
-        model = ScriptedModel(["a"])
-        await Run(budget=Budget(tokens=50)).ask(model, "q", name="n", sampling=Sampling(max_tokens=400))
-        assert model.calls[0][1].max_tokens == 46
 
-    async def test_a_failed_call_costs_nothing(self):
-        run = Run(budget=Budget(calls=1))
-        with pytest.raises(ModelError):
-            await run.ask(ScriptedModel([ModelError("no")]), "q", name="n")
-        assert run.usage.calls == 0
-        assert await run.ask(ScriptedModel(["yes"]), "q", name="n") == "yes"
+async def test_the_model_is_asked_for_no_more_than_is_left_and_a_failed_call_costs_nothing():
+    run = Run(budget=Budget(tokens=50))
+    with pytest.raises(ModelError):
+        await run.ask(ScriptedModel([ModelError("no")]), "q", name="n")
+    assert run.usage.calls == 0
+    model = ScriptedModel(["a"])
+    await run.ask(model, "q", name="n", sampling=Sampling(max_tokens=400))
+    assert model.calls[0][1].max_tokens == 46
 
-    async def test_replay_is_within_the_budget_that_paid_for_it(self):
-        journal = MemoryJournal()
-        await Run(journal=journal, budget=Budget(calls=1)).ask(ScriptedModel(["a"]), "q", name="n")
-        again = Run(journal=journal, budget=Budget(calls=1))
-        assert await again.ask(ScriptedModel([]), "q", name="n") == "a"
-        with pytest.raises(BudgetExceeded):
-            await again.ask(ScriptedModel(["b"]), "q", name="n")
 
-    async def test_time_over_stops_every_effect(self):
-        run = Run(budget=Budget(seconds=5))
-        run.meter.carry(6)
-        for effect in (
-            run.ask(ScriptedModel(["a"]), "q", name="n"),
-            run.retrieve(Library(), "q", k=1),
-            run.execute(Box(), Program(source="")),
-        ):
-            with pytest.raises(BudgetExceeded, match="5 s"):
-                await effect
+async def test_no_effect_begins_when_the_time_is_over():
+    run, judge = Run(budget=Budget(seconds=5)), Judge(1.0, 2.0)
+    run.meter.carry(6)
+    model, library, box = ScriptedModel(["a"]), Library(), Box()
+    for effect in (
+        run.ask(model, "q", name="n"),
+        run.retrieve(library, "q", k=1),
+        run.execute(box, Program(source="")),
+        run.score(judge, TWO),
+    ):
+        with pytest.raises(BudgetExceeded, match="5 s"):
+            await effect
+    assert (model.calls, library.queries, box.programs, judge.asked) == ([], [], [], 0)
 
 
 async def test_log_probabilities_that_are_only_welcome_may_be_missing():
-    wanted = Sampling(logprobs=True)
+    wanted = {"sampling": Sampling(logprobs=True), "logprobs": "welcome"}
     journal = MemoryJournal()
-    silent = await Run(journal=journal).generate(
-        ScriptedModel(["a"]), "q", name="n", sampling=wanted, logprobs="welcome"
-    )
-    refused = ScriptedModel([CapabilityError("no log-probabilities here"), "b", "c"])
-    run = Run()
-    spoken = await run.generate(refused, "q", name="n", sampling=wanted, logprobs="welcome")
-    assert [reply.text for reply in (*silent, *spoken)] == ["a", "b"]
-    assert [sampling.logprobs for _, sampling in refused.calls] == [True, False]
+    silent = await Run(journal=journal).generate(ScriptedModel(["a"]), "q", name="n", **wanted)
+    assert [reply.text for reply in silent] == ["a"]
+    assert await Run(journal=journal).generate(ScriptedModel([]), "q", name="n", **wanted) == silent
+    run, model = Run(), ScriptedModel([CapabilityError("no log-probabilities here"), "b"])
+    assert await run.generate(model, "q", name="n", **wanted)
     assert run.usage.calls == 1
-    assert await run.span("later").generate(refused, "q", name="n", sampling=wanted, logprobs="welcome")
-    assert [sampling.logprobs for _, sampling in refused.calls] == [True, False, False]
-    replayed = await Run(journal=journal).generate(
-        ScriptedModel([]), "q", name="n", sampling=wanted, logprobs="welcome"
-    )
-    assert replayed == silent
 
 
 async def test_a_grammar_that_is_only_welcome_may_be_refused_and_log_probabilities_with_it():
@@ -326,22 +279,11 @@ async def test_a_grammar_that_is_only_welcome_may_be_refused_and_log_probabiliti
 
 def test_a_choice_is_recorded_with_what_it_saw():
     run = Run()
-    candidates = [Candidate(text="left", score=0.2, logprob=-1.0), Candidate(text="right", discarded="no way")]
+    candidates = (Candidate(text="left", score=0.2, logprob=-1.0), Candidate(text="right", discarded="no way"))
+    parts = {"by": "critic", "context": "at the fork", "candidates": candidates, "chosen": 0, "why": "it is higher"}
     with run.span("step") as step:
-        step.choose("turn", by="critic", context="at the fork", candidates=candidates, chosen=0, why="it is higher")
-    assert run.steps == (
-        ChooseStep(
-            span="/step.0",
-            ordinal=0,
-            name="turn",
-            elapsed=run.steps[0].elapsed,
-            by="critic",
-            context="at the fork",
-            candidates=tuple(candidates),
-            chosen=0,
-            why="it is higher",
-        ),
-    )
+        step.choose("turn", **parts)
+    assert run.steps == (ChooseStep(span="/step.0", ordinal=0, name="turn", elapsed=run.steps[0].elapsed, **parts),)
 
 
 class Judge:
@@ -355,135 +297,85 @@ class Judge:
         return self.scores
 
 
-class AskingJudge(Judge):
-    """A critic that asks a model about every candidate."""
-
-    model = None
-
-    async def score(self, pairs, run):
-        self.asked += 1
-        return [float(await run.ask(self.model, pair.candidate, name="judge")) for pair in pairs]
-
-
 TWO = [Pair(context="at the fork", candidate=text) for text in ("left", "right")]
 
 
-class TestScore:
-    async def test_scores_are_recorded_and_replayed_exactly(self, tmp_path):
-        path = tmp_path / "journal.sqlite"
-        run = Run(journal=SqliteJournal(path))
-        first = await run.score(Judge(0.1 + 0.2, 0.3), TWO, name="rationale")
-        (step,) = run.steps
-        assert isinstance(step, ScoreStep)
-        assert (step.name, step.critic, step.pairs, step.scores) == ("rationale", "judge", tuple(TWO), tuple(first))
-        other, again = Judge(9.0, 10.0), Run(journal=SqliteJournal(path))
-        assert await again.score(other, TWO, name="rationale") == first == [0.1 + 0.2, 0.3]
-        assert other.asked == 0
-        assert again.steps[0].replayed
-
-    @pytest.mark.parametrize(
-        ("critic", "pairs"),
-        [
-            (Judge(1.0, 2.0, name="another"), TWO),
-            (Judge(1.0, 2.0), list(reversed(TWO))),
-            (Judge(1.0, 2.0), [pair.model_copy(update={"context": "elsewhere"}) for pair in TWO]),
-        ],
-    )
-    async def test_another_critic_or_request_is_scored_again(self, critic, pairs):
-        journal = MemoryJournal()
-        await Run(journal=journal).score(Judge(5.0, 6.0), TWO)
-        assert await Run(journal=journal).score(critic, pairs) == [1.0, 2.0]
-
-    async def test_a_critic_that_asks_a_model_keeps_its_calls_as_the_record(self):
-        journal, critic = MemoryJournal(), AskingJudge()
-        critic.model = ScriptedModel(["1", "2"])
-        run = Run(journal=journal)
-        assert await run.score(critic, TWO) == [1.0, 2.0]
-        assert [step.name for step in run.steps] == ["judge", "judge"]
-        critic.model = ScriptedModel([])
-        again = Run(journal=journal)
-        assert await again.score(critic, TWO) == [1.0, 2.0]
-        assert all(step.replayed for step in again.steps)
-        assert again.usage == run.usage
-
-    async def test_scores_that_are_no_numbers_lose_and_are_kept_as_json(self):
-        journal = MemoryJournal()
-        run = Run(journal=journal)
-        three = [*TWO, Pair(context="at the fork", candidate="back")]
-        first = await run.score(Judge(float("-inf"), float("nan"), float("inf")), three)
-        assert first == [-1e308, -1e308, 1e308]
-        assert await Run(journal=journal).score(Judge(), three) == first
-        told = Trajectory(id="q", question="?", method="m", steps=run.steps)
-        assert Trajectory.model_validate_json(told.model_dump_json()) == told
-
-    async def test_a_critic_that_leaves_a_candidate_out_is_refused_and_nothing_is_recorded(self):
-        run = Run(journal=(journal := MemoryJournal()))
-        with pytest.raises(ModelError, match="judge gave 1 scores for 2"):
-            await run.score(Judge(1.0), TWO)
-        assert not journal.effects and not run.steps
-
-    async def test_no_scoring_begins_when_the_time_is_over(self):
-        critic = Judge(1.0, 2.0)
-        with pytest.raises(BudgetExceeded):
-            await Run(budget=Budget(seconds=0)).score(critic, TWO)
-        assert critic.asked == 0
+async def test_scores_are_recorded_and_replayed_exactly(tmp_path):
+    path = tmp_path / "journal.sqlite"
+    run = Run(journal=SqliteJournal(path))
+    first = await run.score(Judge(0.1 + 0.2, 0.3), TWO, name="rationale")
+    (step,) = run.steps
+    assert isinstance(step, ScoreStep)
+    assert (step.name, step.critic, step.pairs, step.scores) == ("rationale", "judge", tuple(TWO), tuple(first))
+    other, again = Judge(9.0, 10.0), Run(journal=SqliteJournal(path))
+    assert await again.score(other, TWO, name="rationale") == first == [0.1 + 0.2, 0.3]
+    assert other.asked == 0
+    assert again.steps[0].replayed
 
 
-class TestGather:
-    async def test_results_come_in_order(self):
-        async def after(turns, result):
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            return result
+@pytest.mark.parametrize(
+    ("critic", "pairs"),
+    [
+        (Judge(1.0, 2.0, name="another"), TWO),
+        (Judge(1.0, 2.0), list(reversed(TWO))),
+        (Judge(1.0, 2.0), [pair.model_copy(update={"context": "elsewhere"}) for pair in TWO]),
+    ],
+)
+async def test_another_critic_or_request_is_scored_again(critic, pairs):
+    journal = MemoryJournal()
+    await Run(journal=journal).score(Judge(5.0, 6.0), TWO)
+    assert await Run(journal=journal).score(critic, pairs) == [1.0, 2.0]
 
-        assert await gather(after(3, "a"), after(0, "b")) == ["a", "b"]
-        assert await gather() == []
 
-    async def test_others_finish_when_one_fails(self):
-        finished = []
+async def test_a_critic_that_asks_a_model_keeps_its_calls_as_the_record():
+    class Asking(Judge):
+        async def score(self, pairs, run):
+            return [float(await run.ask(model, pair.candidate, name="judge")) for pair in pairs]
 
-        async def fails():
-            raise ModelError("no")
+    journal, usages = MemoryJournal(), []
+    for script in (["1", "2"], []):
+        model, run = ScriptedModel(script), Run(journal=journal)
+        assert await run.score(Asking(), TWO) == [1.0, 2.0]
+        assert [(step.name, step.replayed) for step in run.steps] == [("judge", not script)] * 2
+        usages.append(run.usage)
+    assert usages[0] == usages[1]
 
-        async def works():
-            await asyncio.sleep(0)
-            finished.append(True)
 
-        with pytest.raises(ModelError):
-            await gather(fails(), works())
-        assert finished == [True]
+async def test_scores_that_are_no_numbers_lose_and_are_kept_as_json():
+    journal = MemoryJournal()
+    run = Run(journal=journal)
+    three = [*TWO, Pair(context="at the fork", candidate="back")]
+    first = await run.score(Judge(float("-inf"), float("nan"), float("inf")), three)
+    assert first == [-1e308, -1e308, 1e308]
+    assert await Run(journal=journal).score(Judge(), three) == first
+    told = Trajectory(id="q", question="?", method="m", steps=run.steps)
+    assert Trajectory.model_validate_json(told.model_dump_json()) == told
 
-    async def test_cancelling_reaches_every_branch(self):
-        stopped = []
 
-        async def waits():
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                stopped.append(True)
-                raise
-
-        task = asyncio.create_task(gather(waits(), waits()))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert stopped == [True, True]
+async def test_a_critic_that_leaves_a_candidate_out_is_refused_and_nothing_is_recorded():
+    run = Run(journal=(journal := MemoryJournal()))
+    with pytest.raises(ModelError, match="judge gave 1 scores for 2"):
+        await run.score(Judge(1.0), TWO)
+    assert not journal.effects and not run.steps
 
 
 class Method:
-    """Proposes, calls, answers; raises what it is told to."""
+    """Proposes "first" if it has a form, asks, and answers with the reply; raises what it is told to."""
 
-    def __init__(self, model, error=None, form=TEXT):
-        self.model, self.error, self.form = model, error, form
+    def __init__(self, model, *, error=None, form=TEXT, proposing=True):
+        self.model, self.error, self.form, self.proposing = model, error, form, proposing
 
     async def solve(self, question, run):
-        run.propose(Answer(text="first"))
+        if self.proposing:
+            run.propose(Answer(text="first"))
         text = await run.ask(self.model, question, name="a")
         if self.error is not None:
             raise self.error
         return run.propose(Answer(text=text))
+
+
+def solved(method, run=None):
+    return solve(method, "why?", Run() if run is None else run, id="7", name="m")
 
 
 class Cut:
@@ -500,129 +392,101 @@ class Cut:
         return [Reply(text=self.text, finish_reason="length", usage=usage)]
 
 
-class TestSolve:
-    async def test_a_question_becomes_a_trajectory(self):
-        run = Run()
-        solved = await solve(Method(ScriptedModel(["yes"])), "why?", run, id="7", name="m")
-        story = solved.trajectory
-        assert (story.id, story.question, story.method, story.answer.text) == ("7", "why?", "m", "yes")
-        assert (story.failure, story.stopped, solved.error) == (None, None, None)
-        assert story.steps == run.steps
-        assert story.usage == run.usage
-        assert story == type(story).model_validate_json(story.model_dump_json())
+async def test_a_question_becomes_a_trajectory():
+    run = Run()
+    result = await solved(Method(ScriptedModel(["yes"])), run)
+    story = result.trajectory
+    assert (story.id, story.question, story.method, story.answer.text) == ("7", "why?", "m", "yes")
+    assert (story.failure, story.stopped, result.error) == (None, None, None)
+    assert (story.steps, story.usage) == (run.steps, run.usage)
+    assert story == Trajectory.model_validate_json(story.model_dump_json())
 
-    async def test_a_failure_is_data(self):
-        error = ValueError("a bug")
-        solved = await solve(Method(ScriptedModel(["yes"]), error), "why?", Run(), id="7", name="m")
-        assert solved.error is error
-        assert solved.trajectory.failure.type == "ValueError"
-        assert solved.trajectory.failure.message.startswith("a bug (test_run.py:")  # where a bug arose is worth knowing
-        assert solved.trajectory.answer is None
 
-    async def test_when_the_budget_ends_the_best_so_far_stands(self):
-        solved = await solve(Method(ScriptedModel([])), "why?", Run(budget=Budget(calls=0)), id="7", name="m")
-        story = solved.trajectory
-        assert (story.answer.text, story.stopped, story.failure, solved.error) == ("first", "calls", None, None)
-        assert story.steps[-1].name == "budget ended"
+async def test_a_failure_is_data_and_a_cancellation_is_none():
+    error = ValueError("a bug")
+    result = await solved(Method(ScriptedModel(["yes"]), error=error))
+    failure = result.trajectory.failure
+    assert (result.error, failure.type, result.trajectory.answer) == (error, "ValueError", None)
+    assert failure.message.startswith("a bug (test_run.py:")  # where a bug arose is worth knowing
+    with pytest.raises(asyncio.CancelledError):
+        await solved(Method(ScriptedModel(["x"]), error=asyncio.CancelledError()))
 
-    @pytest.mark.parametrize(("form", "given"), [(PROGRAM, "first"), (TEXT, "x = 1\nif x")])
-    async def test_a_program_that_the_budget_cut_gives_way_to_the_whole_answer_before_it(self, form, given):
-        journal, cut = MemoryJournal(), Cut("x = 1\nif x")
-        for model in (cut, Cut("nobody asks")):
-            run = Run(budget=Budget(tokens=40), journal=journal)
-            solved = await solve(Method(model, form=form), "why?", run, id="7", name="m")
-            assert (solved.trajectory.answer.text, solved.trajectory.stopped) == (
-                given,
-                "tokens" if form is PROGRAM else None,
-            )
-            noted = [step.name for step in run.steps if isinstance(step, NoteStep)]
-            assert noted == (["answer cut"] if form is PROGRAM else [])
-        assert cut.asked == 1
 
-    async def test_a_reply_that_the_budget_cut_is_asked_for_again_by_a_larger_one_alone(self):
-        journal, asked = MemoryJournal(), []
-        for tokens in (40, 40, 400, 400, None, 40):
-            model = Cut("x")
-            await Run(budget=Budget(tokens=tokens), journal=journal).ask(model, "why?", name="a")
-            asked.append(model.asked)
-        assert asked == [1, 0, 1, 0, 1, 0], "the last one finds the whole reply, which was paid for"
+async def test_when_the_budget_ends_the_best_so_far_stands_and_without_any_it_is_a_failure():
+    result = await solved(Method(ScriptedModel([])), Run(budget=Budget(calls=0)))
+    story = result.trajectory
+    assert (story.answer.text, story.stopped, story.failure, result.error) == ("first", "calls", None, None)
+    assert story.steps[-1].name == "budget ended"
+    result = await solved(Method(ScriptedModel([]), proposing=False), Run(budget=Budget(calls=0)))
+    assert (result.trajectory.failure.type, result.trajectory.stopped) == ("BudgetExceeded", "calls")
+    assert isinstance(result.error, BudgetExceeded)
 
-    async def test_a_call_that_was_refused_beside_others_is_refused_again_by_the_same_budget_alone(self):
-        async def optional(run, prompt):
+
+@pytest.mark.parametrize(("form", "given"), [(PROGRAM, "first"), (TEXT, "x = 1\nif x")])
+async def test_a_program_that_the_budget_cut_gives_way_to_the_whole_answer_before_it(form, given):
+    journal, cut = MemoryJournal(), Cut("x = 1\nif x")
+    for model in (cut, Cut("nobody asks")):
+        run = Run(budget=Budget(tokens=40), journal=journal)
+        story = (await solved(Method(model, form=form), run)).trajectory
+        assert (story.answer.text, story.stopped) == (given, "tokens" if form is PROGRAM else None)
+        noted = [step.name for step in run.steps if isinstance(step, NoteStep)]
+        assert noted == (["answer cut"] if form is PROGRAM else [])
+    assert cut.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("cut", "tokens", "proposing"),
+    [(Cut("x = 1", completion=512), 4000, True), (Cut("if x"), 40, False)],
+    ids=["by its own limit", "without another answer"],
+)
+async def test_a_cut_program_is_given_where_nothing_better_is_there(cut, tokens, proposing):
+    run = Run(budget=Budget(tokens=tokens))
+    story = (await solved(Method(cut, form=PROGRAM, proposing=proposing), run)).trajectory
+    assert (story.answer.text, story.stopped) == (cut.text, None)
+
+
+async def test_a_reply_that_the_budget_cut_is_asked_for_again_by_a_larger_one_alone():
+    journal, asked = MemoryJournal(), []
+    for tokens in (40, 40, 400, 400, None, 40):
+        model = Cut("x")
+        await Run(budget=Budget(tokens=tokens), journal=journal).ask(model, "why?", name="a")
+        asked.append(model.asked)
+    assert asked == [1, 0, 1, 0, 1, 0], "the last one finds the whole reply, which was paid for"
+
+
+class Slow(ScriptedModel):
+    """A model whose calls are in flight together."""
+
+    price = Price(1000, 1000, 1000)
+
+    async def generate(self, messages, sampling, /):
+        await asyncio.sleep(0.01)
+        return [Reply(text="x", usage=Usage(calls=1, prompt=1, completion=1, usd=0.002))]
+
+
+@pytest.mark.parametrize(
+    ("budget", "larger", "limit"),
+    [
+        (Budget(tokens=60), Budget(tokens=2000), None),
+        (Budget(completion=520), Budget(completion=2000), "completion"),
+        (Budget(usd=0.5), Budget(usd=2), "usd"),
+        (Budget(tokens=9000, usd=0.5), Budget(tokens=9000, usd=2), "usd"),
+    ],
+)
+async def test_what_calls_in_flight_left_no_room_for_is_refused_again_by_the_same_budget_alone(budget, larger, limit):
+    async def asked(run, prompt):
+        try:
             with run.optional():
-                return await run.ask(model, prompt, name="a")
-            return None
+                return await run.ask(Slow([]), prompt, name="a")
+        except BudgetExceeded as end:
+            return end.limit
 
-        class Slow(ScriptedModel):
-            async def generate(self, messages, sampling, /):
-                await asyncio.sleep(0.01)
-                return await super().generate(messages, sampling)
-
-        journal, found = MemoryJournal(), []
-        for tokens in (60, 60, 2000):
-            model = Slow(lambda *_: "x")
-            run = Run(budget=Budget(tokens=tokens), journal=journal)
-            said = await gather(*(optional(run.span("one"), prompt) for prompt in ("why?", "how?")))
-            found.append((said, len(model.calls)))
-        assert found == [(["x", None], 1), (["x", None], 0), (["x", "x"], 1)]
-
-    @pytest.mark.parametrize(
-        ("budget", "larger"),
-        [
-            (Budget(completion=520), Budget(completion=2000)),
-            (Budget(usd=0.5), Budget(usd=2)),
-            (Budget(tokens=9000, usd=0.5), Budget(tokens=9000, usd=2)),
-        ],
-    )
-    async def test_what_calls_in_flight_left_no_room_for_is_refused_again_at_a_replay(self, budget, larger):
-        class Paid(ScriptedModel):
-            price = Price(1000, 1000, 1000)
-
-            async def generate(self, messages, sampling, /):
-                await asyncio.sleep(0.01)
-                usage = Usage(calls=1, prompt=1, completion=1, usd=0.002)
-                return [Reply(text="x", usage=usage)]
-
-        async def asked(run, prompt):
-            try:
-                return await run.ask(model, prompt, name="a")
-            except BudgetExceeded as end:
-                return end.limit
-
-        journal, found = MemoryJournal(), []
-        for limit in (budget, budget, larger):
-            model, run = Paid([]), Run(budget=limit, journal=journal)
-            said = await gather(*(asked(run.span("one"), prompt) for prompt in ("why?", "how?")))
-            found.append((said, sum(not step.replayed for step in run.steps)))
-        limit = "completion" if budget.usd is None else "usd"
-        assert found == [(["x", limit], 1), (["x", limit], 0), (["x", "x"], 1)]
-
-    async def test_a_program_that_its_own_length_limit_cut_is_given(self):
-        run = Run(budget=Budget(tokens=4000))
-        solved = await solve(Method(Cut("x = 1", completion=512), form=PROGRAM), "why?", run, id="7", name="m")
-        assert (solved.trajectory.answer.text, solved.trajectory.stopped) == ("x = 1", None)
-
-    async def test_a_cut_program_is_better_than_none(self):
-        class Alone(Method):
-            async def solve(self, question, run):
-                return run.propose(Answer(text=await run.ask(self.model, question, name="a")))
-
-        run = Run(budget=Budget(tokens=40))
-        solved = await solve(Alone(Cut("if x"), form=PROGRAM), "why?", run, id="7", name="m")
-        assert solved.trajectory.answer.text == "if x"
-
-    async def test_a_budget_that_ends_before_any_answer_is_a_failure(self):
-        class Slow:
-            async def solve(self, question, run):
-                return Answer(text=await run.ask(ScriptedModel([]), question, name="a"))
-
-        solved = await solve(Slow(), "why?", Run(budget=Budget(calls=0)), id="7", name="m")
-        assert (solved.trajectory.failure.type, solved.trajectory.stopped) == ("BudgetExceeded", "calls")
-        assert isinstance(solved.error, BudgetExceeded)
-
-    async def test_cancellation_passes_through(self):
-        with pytest.raises(asyncio.CancelledError):
-            await solve(Method(ScriptedModel(["x"]), asyncio.CancelledError()), "why?", Run(), id="7", name="m")
+    journal, found = MemoryJournal(), []
+    for each in (budget, budget, larger):
+        run = Run(budget=each, journal=journal)
+        said = await gather(*(asked(run.span("one"), prompt) for prompt in ("why?", "how?")))
+        found.append((said, sum(isinstance(step, GenerateStep) and not step.replayed for step in run.steps)))
+    assert found == [(["x", limit], 1), (["x", limit], 0), (["x", "x"], 1)]
 
 
 async def sampled(run):

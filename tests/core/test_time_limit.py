@@ -28,15 +28,13 @@ class Slow:
     name = "slow"
     price = Price(1.0, 1.0, 1.0)
 
-    def __init__(self, quick=0, error=None):
-        self.quick, self.error, self.cancelled = quick, error, 0
+    def __init__(self, quick=0):
+        self.quick, self.cancelled = quick, 0
 
     async def _wait(self):
         self.quick -= 1
         if self.quick >= 0:
             return
-        if self.error is not None:
-            raise self.error
         try:
             await asyncio.sleep(FOREVER)
         except asyncio.CancelledError:

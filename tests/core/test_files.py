@@ -1,16 +1,18 @@
-"""A function's fingerprint: what changes it, and that every process has the same."""
+"""What makes a function another one, in every process the same, and damaged weights, named by their file."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from reground.core.files import function_fingerprint
+from reground.core.files import function_fingerprint, trouble
 
 
 def call(name: str, prompt: str) -> str:
@@ -35,14 +37,6 @@ class Caller:
         return self.say(prompt)
 
 
-def defaulting(prompt: str, name: str = "a") -> str:
-    return call(name, prompt)
-
-
-def otherwise(prompt: str, name: str = "b") -> str:
-    return call(name, prompt)
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -50,7 +44,7 @@ def otherwise(prompt: str, name: str = "b") -> str:
         (made("a"), made("b")),
         (Caller("a").say, Caller("b").say),
         (Caller("a"), Caller("b")),
-        (defaulting, otherwise),
+        (lambda prompt, name="a": call(name, prompt), lambda prompt, name="b": call(name, prompt)),
         (lambda text: [word.upper() for word in text], lambda text: [word.lower() for word in text]),
         (lambda text: text in {"a", "b"}, lambda text: text in {"a", "c"}),
     ],
@@ -77,3 +71,26 @@ def test_what_an_object_that_it_holds_does_changes_nothing(hold: Callable[[objec
     before = function_fingerprint(hold(client))
     client.name = "a request later"
     assert function_fingerprint(hold(client)) == before
+
+
+HEADER = json.dumps(
+    {"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+).encode()
+EMPTY = (2).to_bytes(8, "little") + b"{}"
+WHOLE = len(HEADER).to_bytes(8, "little") + HEADER + bytes(8)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [b"", b"abc", WHOLE[:20], WHOLE[:-1], WHOLE + b"x", b"\xff" * 8 + WHOLE[8:], WHOLE.replace(b"data_", b"date_"),
+     WHOLE.replace(b'"a"', b"\xff\xfe\xfd"), EMPTY[:8] + b"[]", EMPTY + b"x"],
+)  # fmt: skip
+def test_a_damaged_file_of_weights_is_named(damaged: bytes, tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "good.safetensors").write_bytes(WHOLE)
+    file = tmp_path / "inner" / "model.safetensors"
+    file.write_bytes(damaged)
+    assert trouble(ValueError("header too\n large"), tmp_path) == f"{file} is damaged or was not written whole"
+    file.unlink()
+    assert trouble(ValueError("header too\n large"), tmp_path, "org/absent", None) == "header too large"
+    assert trouble(KeyError(), tmp_path) == "KeyError"
