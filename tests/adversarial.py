@@ -14,7 +14,7 @@ from pathlib import Path
 # Private, for there is no public way to a pattern's parts: `sre_parse` is the same under a deprecated name, and a
 # parser of one's own, or of a library, would read patterns otherwise than `re` does. Should it move, these tests
 # stop at once.
-from re._parser import parse  # type: ignore[import-not-found]
+from re._parser import parse
 from types import ModuleType
 from typing import Any
 
@@ -64,7 +64,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):
             written = _written(call)
             if written is not None:
-                found[f"{path.name}:{call.lineno}"] = written  # type: ignore[attr-defined]
+                found[f"{path.name}:{call.lineno}"] = written
     distinct = {(each.pattern, each.flags): name for name, each in reversed(found.items())}
     return {name: found[name] for name in sorted(distinct.values())}
 

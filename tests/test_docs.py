@@ -109,7 +109,7 @@ def model_script() -> Callable[[dict[str, Any]], str]:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
+def world(tmp_path: Path, monkeypatch) -> Iterator[MockOpenAI]:
     """A reader's folder: documents, benchmark questions in the layout of HotpotQA, a model behind a URL."""
     docs = tmp_path / "docs"
     docs.mkdir()

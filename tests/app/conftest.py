@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch) -> Path:
     """The current folder, with a place for runs of its own, a key, and no server or data of the user's."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))

@@ -47,7 +47,7 @@ def commands() -> list[str]:
 def tasks(data: Path) -> None:
     """All tasks of the table, with two questions each."""
     dev = {"split": "dev"}
-    asked = [{**each, "metadata": {**each["metadata"], **dev}} for each in QUESTIONS[:2]]  # type: ignore[dict-item]
+    asked = [{**each, "metadata": {**each["metadata"], **dev}} for each in QUESTIONS[:2]]
     files: dict[str, list[dict[str, object]]] = {
         f"{name}/{file}.jsonl": lines
         for name in ("hotpotqa", "2wikimultihopqa", "musique")

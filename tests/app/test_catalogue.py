@@ -54,7 +54,7 @@ def test_settings_are_read_as_the_fields_type() -> None:
     method = catalogue.build_method(
         "rag", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": "3"}
     )
-    assert method.k == 3  # type: ignore[attr-defined]
+    assert method.k == 3
 
 
 def test_an_unknown_setting_and_an_unfit_value_are_refused() -> None:
@@ -98,19 +98,19 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_setting_that_is_listed_is_read_back_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_setting_that_is_listed_is_read_back_as_it_is(name: str, capsys) -> None:
     assert run(["methods", name]) == 0
     lines = capsys.readouterr().out.splitlines()
     given = [line.split("--set ", 1)[1] for line in lines if line.startswith("  --set ")]
     assert given
     parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([]), "sandbox": NoSandbox()}
-    plain = catalogue.build_method(name, **parts)  # type: ignore[arg-type]
+    plain = catalogue.build_method(name, **parts)
     for each in given:
-        built = catalogue.build_method(name, **parts, settings=parse_settings({}, [each]))  # type: ignore[arg-type]
+        built = catalogue.build_method(name, **parts, settings=parse_settings({}, [each]))
         key = each.partition("=")[0]
         assert getattr(built, key) == getattr(plain, key), each
         assert type(getattr(built, key)) is type(getattr(plain, key)), each
-    bare = catalogue.build_method(name.partition("+")[0], **parts, settings=parse_settings({}, given))  # type: ignore[arg-type]
+    bare = catalogue.build_method(name.partition("+")[0], **parts, settings=parse_settings({}, given))
     assert {key.partition("=")[0]: getattr(bare, key.partition("=")[0]) for key in given} == {
         key.partition("=")[0]: getattr(plain, key.partition("=")[0]) for key in given
     }
@@ -119,19 +119,19 @@ def test_every_setting_that_is_listed_is_read_back_as_it_is(name: str, capsys: p
 @pytest.mark.parametrize("none", ["none", "None", "null", "NONE", None])
 def test_none_is_a_value(none: str | None) -> None:
     parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([])}
-    built = catalogue.build_method("rar", **parts, settings={"max_contents": none})  # type: ignore[arg-type]
-    assert built.max_contents is None  # type: ignore[attr-defined]
+    built = catalogue.build_method("rar", **parts, settings={"max_contents": none})
+    assert built.max_contents is None
     with pytest.raises(ConfigurationError, match="cannot be 'none'"):
-        catalogue.build_method("rar", **parts, settings={"k": "none"})  # type: ignore[arg-type]
+        catalogue.build_method("rar", **parts, settings={"k": "none"})
 
 
 def test_prompts_are_settings_by_name_and_a_misspelt_one_is_refused() -> None:
     parts = {"model": ScriptedModel([])}
-    built = catalogue.build_method("direct", **parts, settings={"prompts": {"answer": "{question}! {form}"}})  # type: ignore[arg-type]
-    assert built.prompts.answer == "{question}! {form}"  # type: ignore[attr-defined]
+    built = catalogue.build_method("direct", **parts, settings={"prompts": {"answer": "{question}! {form}"}})
+    assert built.prompts.answer == "{question}! {form}"
     for wrong, why in (({"anser": "x"}, "did you mean answer"), ({"answer": "x"}, "missing {form}"), ("x", "prompts")):
         with pytest.raises(ConfigurationError, match=why):
-            catalogue.build_method("direct", **parts, settings={"prompts": wrong})  # type: ignore[arg-type]
+            catalogue.build_method("direct", **parts, settings={"prompts": wrong})
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ PASSAGES = [{"id": f"d{i}", "title": f"Book {i}", "text": f"Book {i} was written
 
 
 @pytest.fixture
-def data(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(home: Path, monkeypatch) -> Path:
     folder = home / "data" / "hotpotqa"
     folder.mkdir(parents=True)
     for name, lines in {"questions": QUESTIONS, "corpus": PASSAGES}.items():

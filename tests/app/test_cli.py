@@ -60,9 +60,7 @@ def files(home: Path, docs: Path) -> None:
         (["eval", "--task", "x", "--repeats", "0"], "--repeats"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line_with_exit_code_2(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_wrong_is_said_in_one_line_with_exit_code_2(arguments: list[str], says: str, capsys) -> None:
     assert run(arguments) == 2
     said = capsys.readouterr()
     assert says in said.err
@@ -87,9 +85,7 @@ def test_where_a_command_is_missing_the_help_is_shown_and_a_line_says_so(argumen
         (["--model", "openai/x", "--rewriter", "y", "--method", "rewrite_retrieve_read"], "provider/model"),
     ],
 )
-def test_a_wrong_word_is_told_before_the_documents_are_read(
-    more: list[str], says: str, capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_a_wrong_word_is_told_before_the_documents_are_read(more: list[str], says: str, capsys, home: Path) -> None:
     assert run(["ask", "Why?", "--corpus", "docs", *more]) == 2
     assert says in capsys.readouterr().err
     assert not (home / "home").exists()
@@ -99,9 +95,7 @@ def test_a_wrong_word_is_told_before_the_documents_are_read(
     "command",
     [["ask", "Why?", "--model", "openai/x", "--corpus"], ["index", "--out", "x.idx"], ["index", "docs", "--out"]],
 )
-def test_an_empty_path_is_not_the_current_folder(
-    command: list[str], capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_an_empty_path_is_not_the_current_folder(command: list[str], capsys, home: Path) -> None:
     assert run([*command, ""]) == 2
     assert "a path is empty" in capsys.readouterr().err
     (home / "reground.toml").write_text('corpus = ""\nmodel = "openai/x"\n')
@@ -110,7 +104,7 @@ def test_an_empty_path_is_not_the_current_folder(
     assert not (home / "home").exists() and not (home / "x.idx").exists()
 
 
-def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_an_unreachable_server_is_named(capsys, home: Path) -> None:
     (home / "reground.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nattempts = 1\n')
     assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2
     said = capsys.readouterr().err
@@ -118,7 +112,7 @@ def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], home
     assert len(said.strip().splitlines()) == 1
 
 
-def test_a_wrong_key_is_said_without_showing_it(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_a_wrong_key_is_said_without_showing_it(capsys, home: Path) -> None:
     with serving(MockOpenAI(key="another")) as server:
         assert run(["ask", "Why?", "--method", "direct", *model_of(server)]) == 2
     said = capsys.readouterr().err
@@ -127,29 +121,25 @@ def test_a_wrong_key_is_said_without_showing_it(capsys: pytest.CaptureFixture[st
     assert not any(b"sk-secret" in path.read_bytes() for path in (home / "home").rglob("*") if path.is_file())
 
 
-def test_openai_without_a_key_is_refused_before_any_call(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_openai_without_a_key_is_refused_before_any_call(capsys, monkeypatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2
     assert "OPENAI_API_KEY is not set" in capsys.readouterr().err
 
 
-def test_an_empty_corpus_is_refused(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_an_empty_corpus_is_refused(capsys, home: Path) -> None:
     (home / "empty").mkdir()
     assert run(["ask", "Why?", "--corpus", "empty", "--model", "openai/x"]) == 2
     assert "empty" in capsys.readouterr().err
 
 
-def test_a_model_without_log_probabilities_is_refused_where_they_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_without_log_probabilities_is_refused_where_they_are_needed(capsys) -> None:
     with serving(MockOpenAI(lambda body: "Plain.", refuses=("logprobs",))) as server:
         assert run(["ask", "Why?", "--method", "flare", "--corpus", "docs", *model_of(server)]) == 2
     assert "log-prob" in capsys.readouterr().err
 
 
-def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
-    capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(capsys, home: Path) -> None:
     with serving(in_order("The Danube is 2850 km long [1].")) as server:
         arguments = ["ask", "Which is longer, Danube or Seine?", "--corpus", "docs", *model_of(server)]
         code = run([*arguments, "--method", "rag", "--json", "--trace", "t.jsonl"])
@@ -170,7 +160,7 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     assert "The Danube is 2850 km long [1]." in capsys.readouterr().out
 
 
-def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsys) -> None:
     with serving(in_order("Vienna [1].")) as server:
         assert run(["ask", "Where is Vienna?", "--corpus", "docs", "--method", "rag", *model_of(server)]) == 0
     said = capsys.readouterr()
@@ -179,7 +169,7 @@ def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsy
 
 
 def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tells(
-    capsys: pytest.CaptureFixture[str],
+    capsys,
 ) -> None:
     with serving(in_order("It is blue [1].", "It is blue [1].", "It is blue.")) as server:
         arguments = ["ask", "Xyzzy plugh?", "--corpus", "docs", *model_of(server)]
@@ -198,9 +188,7 @@ def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tel
 
 
 @pytest.mark.parametrize("question", ["How long is Bridget Ohm of Danzig?", "Where is Vienna?"])
-def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(
-    question: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(question: str, capsys) -> None:
     with serving(in_order("Not in these passages.")) as server:
         assert run(["ask", question, "--corpus", "docs", "--method", "grounded+cautious", *model_of(server)]) == 4
         assert len(server.received) == ("Vienna" in question)
@@ -208,7 +196,7 @@ def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(
     assert "Your documents do not say: the passages do not hold the answer. Not in these passages." in said
 
 
-def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_budget_that_ends_is_said(capsys) -> None:
     with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
         assert run(["ask", "Where?", "--corpus", "docs", "-m", "rar", *model_of(server), "--budget-calls", "2"]) == 0
     said = capsys.readouterr()
@@ -216,7 +204,7 @@ def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stopped early" in said.out
 
 
-def test_index_builds_updates_and_reports(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_index_builds_updates_and_reports(capsys, home: Path) -> None:
     assert run(["index", "docs", "--out", "docs.idx", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["documents"] == 2
     (home / "docs" / "rhine.md").write_text("# Rhine\n\nThe Rhine flows through Cologne.\n")
@@ -229,7 +217,7 @@ def test_index_builds_updates_and_reports(capsys: pytest.CaptureFixture[str], ho
     assert json.loads(capsys.readouterr().out)["citations"][0]["title"] == "Rhine"
 
 
-def test_an_index_is_not_indexed_as_if_its_files_were_documents(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_an_index_is_not_indexed_as_if_its_files_were_documents(capsys, home: Path) -> None:
     assert run(["index", "docs", "--out", "docs.idx"]) == 0
     for where in (["--out", "other.idx"], ["--report"]):
         assert run(["index", "docs.idx", *where]) == 2
@@ -237,9 +225,7 @@ def test_an_index_is_not_indexed_as_if_its_files_were_documents(capsys: pytest.C
     assert not (home / "other.idx").exists()
 
 
-def test_decontamination_drops_what_overlaps_a_benchmark_and_lists_it(
-    capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_decontamination_drops_what_overlaps_a_benchmark_and_lists_it(capsys, home: Path) -> None:
     solution = "def add(a, b):\n    total = a + b\n    print('the sum is', total)\n    return total if total else 0\n"
     record = {"task_id": "X/0", "prompt": "def add(a, b):\n", "entry_point": "add", "test": "x"}
     (home / "data" / "humaneval").mkdir(parents=True)
@@ -253,7 +239,7 @@ def test_decontamination_drops_what_overlaps_a_benchmark_and_lists_it(
     assert "2 passages" in said and "dropped 1" in said and "leak.md" in said
 
 
-def test_methods_and_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_methods_and_models_are_listed(capsys) -> None:
     assert run(["methods", "--json"]) == 0
     assert {"rar", "rat", "direct"} <= set(json.loads(capsys.readouterr().out))
     assert run(["methods"]) == 0
@@ -267,7 +253,7 @@ def test_methods_and_models_are_listed(capsys: pytest.CaptureFixture[str]) -> No
     assert found["use"] == f"--model openai/one-model --base-url {found['server']}"
 
 
-def test_the_real_embedded_model_answers_from_the_command_line(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+def test_the_real_embedded_model_answers_from_the_command_line(capsys, home: Path) -> None:
     from tests.models import small_model
 
     os.environ.pop("REGROUND_HOME", None)

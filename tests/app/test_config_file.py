@@ -49,7 +49,7 @@ def test_names_that_were_refused_are_heeded(home: Path, bamboogle: list[str]) ->
     assert json.loads((home / "RUN" / "config.json").read_text())["limit"] == 4
 
 
-def test_a_path_may_begin_with_the_home_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_may_begin_with_the_home_of_the_user(home: Path, monkeypatch) -> None:
     monkeypatch.setenv("HOME", str(home / "me"))
     (home / "own.toml").write_text('model = "openai/mock"\nmethod = "direct"\ntrace = "~/kept/trace.jsonl"\n')
     with serving(MockOpenAI()) as server:
@@ -59,7 +59,7 @@ def test_a_path_may_begin_with_the_home_of_the_user(home: Path, monkeypatch: pyt
     assert not (home / "~").exists()
 
 
-def test_a_byte_order_mark_is_no_content(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_byte_order_mark_is_no_content(home: Path, capsys) -> None:
     (home / "reground.toml").write_text('method = "no-such"\n', encoding="utf-8-sig")
     assert run(["ask", "Why?"]) == 2
     assert "no method is called 'no-such'" in capsys.readouterr().err
@@ -87,9 +87,7 @@ CODE = ["method", "web", "retriever", "task"]
 
 @pytest.mark.parametrize("key", CODE)
 @pytest.mark.parametrize("value", ["./own.py", "own.py:NAME", "brave, own.py:search"])
-def test_a_file_that_only_lay_here_runs_no_code(
-    key: str, value: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_only_lay_here_runs_no_code(key: str, value: str, home: Path, capsys) -> None:
     (home / "own.py").write_text("open('ran', 'w')\n")
     (home / "reground.toml").write_text(f'{key} = "{value}"\n')
     assert run(["ask", "Why?", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"]) == 2
@@ -105,9 +103,7 @@ def test_a_file_that_was_named_may_run_code(home: Path) -> None:
     assert (home / "ran").exists()
 
 
-def test_a_file_that_only_lay_here_sends_no_key_that_it_names(
-    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_only_lay_here_sends_no_key_that_it_names(home: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "sk-other-key-of-the-user")
     with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
         (home / "reground.toml").write_text(

@@ -8,8 +8,6 @@ import shlex
 import sys
 from pathlib import Path
 
-import pytest
-
 from reground.app.cli import run
 from tests.servers import in_order, model_of, serving
 
@@ -34,7 +32,7 @@ def test_the_tutorials_test_passes() -> None:
     assert namespace["METHOD"] is namespace["SecondLook"]
 
 
-def test_the_tutorials_command_works(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tutorials_command_works(home: Path, capsys) -> None:
     (home / "second_look.py").write_text(block("file: second_look.py"))
     (home / "docs").mkdir()
     (home / "docs" / "tower.md").write_text("# The tower\n\nStephen Sauvestre was the tower's architect.\n")
@@ -46,9 +44,7 @@ def test_the_tutorials_command_works(home: Path, capsys: pytest.CaptureFixture[s
     assert json.loads(said.out)["answer"] == "Stephen Sauvestre designed it."
 
 
-def test_the_task_of_the_tutorial_is_measured(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_task_of_the_tutorial_is_measured(home: Path, monkeypatch, capsys) -> None:
     monkeypatch.delenv("REGROUND_DATA", raising=False)
     (home / "riddles.py").write_text(block("file: riddles.py"))
     arguments = shlex.split(block("task command"))[1:]

@@ -36,9 +36,7 @@ def corpus_of(folder: Path) -> Path:
     return folder
 
 
-async def test_a_corpus_that_another_process_indexes_is_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_corpus_that_another_process_indexes_is_waited_for(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     corpus = corpus_of(tmp_path / "notes")
     out = cached_index_path(corpus, preset("bm25").settings)
@@ -72,9 +70,7 @@ def test_processes_that_index_the_same_corpus_at_once_all_find(tmp_path: Path) -
         assert (process.returncode, out.strip()) == (0, "['7.txt']"), error
 
 
-async def test_documents_beside_another_programs_manifest_are_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_documents_beside_another_programs_manifest_are_asked(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     corpus = corpus_of(tmp_path / "notes")
     for content in ('{"name": "An extension", "manifest_version": 3}', "no JSON", "[]"):

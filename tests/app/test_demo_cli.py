@@ -1,4 +1,4 @@
-"""`reground demo` as a user meets it: both answers with their marks, JSON, other terminals, all questions, Ctrl-C."""
+"""`reground demo` as a user meets it, and what its articles and questions need to be asked and answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import reground
 from reground.app.cli import run
 from reground.app.cli.demo import show_answer
 from reground.core.evidence import Passage
-from reground.demo import questions_path
+from reground.demo import corpus_path, questions_path
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
@@ -38,7 +38,7 @@ def knows(body: dict[str, object]) -> str:
 
 
 @pytest.fixture(autouse=True)
-def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
+def server(home: Path, monkeypatch) -> Iterator[MockOpenAI]:
     with serving(MockOpenAI(knows)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         yield server
@@ -48,9 +48,7 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "reground", "demo", *arguments]
 
 
-def test_memory_and_articles_stand_side_by_side_with_their_marks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_and_articles_stand_side_by_side_with_their_marks(capsys, monkeypatch) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a terminal, where prose is wrapped,
     monkeypatch.setenv("TERM", "dumb")  # without colours
     assert run(["demo", "1", *RAG]) == 0
@@ -68,7 +66,7 @@ def test_memory_and_articles_stand_side_by_side_with_their_marks(
     assert "(replayed)" in capsys.readouterr().out
 
 
-def test_a_question_is_chosen_by_its_number_or_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_is_chosen_by_its_number_or_its_words(capsys) -> None:
     assert run(["demo", *RAG, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["number"] == 2, "one that the default model knows"
     for asked in ("9", QUESTIONS[8]["question"]):
@@ -78,7 +76,7 @@ def test_a_question_is_chosen_by_its_number_or_its_words(capsys: pytest.CaptureF
         assert [(each["method"], each["right"]) for each in said["answers"]] == [("direct", False), ("rag", False)]
 
 
-def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys) -> None:
     assert run(["demo", "Which river flows through Warsaw?", *RAG]) == 0
     said = capsys.readouterr().out
     assert "expected" not in said and "✓" not in said and "✗" not in said
@@ -88,12 +86,12 @@ def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys: pytes
 
 
 @pytest.mark.parametrize("asked", [["0"], ["21"], ["9" * 5000], ["1", "--all"]])
-def test_a_number_that_is_none_of_them_is_refused(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_number_that_is_none_of_them_is_refused(asked: list[str], capsys) -> None:
     assert run(["demo", *asked, *RAG]) == 2
     assert "reground demo --list" in capsys.readouterr().err or "--all" in asked
 
 
-def test_the_questions_are_listed(capsys: pytest.CaptureFixture[str], server: MockOpenAI) -> None:
+def test_the_questions_are_listed(capsys, server: MockOpenAI) -> None:
     assert run(["demo", "--list"]) == 0
     said = capsys.readouterr().out
     assert all(len(line) <= 80 for line in said.splitlines())
@@ -116,9 +114,7 @@ def test_a_pipe_gets_no_colours_and_an_old_terminal_no_signs_it_lacks(around: di
     assert ("✓" in said) == ("PYTHONIOENCODING" not in around) and "\\u2713" not in said
 
 
-def test_all_questions_are_counted_with_an_interval_and_replayed(
-    capsys: pytest.CaptureFixture[str], server: MockOpenAI
-) -> None:
+def test_all_questions_are_counted_with_an_interval_and_replayed(capsys, server: MockOpenAI) -> None:
     assert run(["demo", "--all", *RAG]) == 0
     said = capsys.readouterr()
     assert "direct: 0 of 20 right  (95 % interval 0 to 16 %)" in said.out
@@ -167,3 +163,56 @@ def test_a_correction_is_coloured_on_a_terminal_and_marked_everywhere(coloured: 
     assert ("\x1b[9;31m[- Black" in said, "\x1b[32m{+ Baltic" in said) == (coloured, coloured)
     assert "[- Black" in said and "{+ Baltic" in said
     assert ("\x1b" in said) == coloured
+
+
+ARTICLES = {path.name: path.read_text(encoding="utf-8") for path in sorted(corpus_path().glob("*.md"))}
+
+by_id = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question["id"])
+
+
+def gold(question):
+    return question["metadata"]["gold_ids"]
+
+
+def words(text):
+    return re.findall(r"\w+", text.lower())
+
+
+def test_there_are_36_articles_and_20_questions_and_most_articles_serve_one():
+    assert len(ARTICLES) == 36
+    assert len(QUESTIONS) == 20
+    assert len({question["id"] for question in QUESTIONS}) == len({each["question"] for each in QUESTIONS}) == 20
+    assert len({name for question in QUESTIONS for name in gold(question)}) >= 25
+
+
+def test_an_article_has_a_title_and_120_to_220_words():
+    for name, text in ARTICLES.items():
+        title, _, body = text.partition("\n")
+        assert re.fullmatch(r"# \S.*", title), name
+        assert 120 <= len(body.split()) <= 220, name
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)*\.md", name)
+
+
+@by_id
+def test_a_question_needs_articles_that_exist_hold_its_answer_and_does_not_tell_it(question):
+    assert set(question) == {"id", "question", "golden_answers", "metadata"}
+    assert len(gold(question)) == len(set(gold(question))) == question["metadata"]["hops"]
+    assert question["metadata"]["hops"] in (2, 3)
+    texts = [" ".join(ARTICLES[name].split()) for name in gold(question)]
+    assert any(answer in text for answer in question["golden_answers"] for text in texts)
+    asked = words(question["question"])
+    for answer in question["golden_answers"]:
+        size = len(words(answer))
+        assert words(answer) not in [asked[start : start + size] for start in range(len(asked))]
+
+
+async def test_bm25_finds_a_gold_article_among_the_first_three(tmp_path):
+    pytest.importorskip("tantivy")
+    from reground.retrieval.index import build_index, open_index
+
+    build_index(corpus_path(), tmp_path / "index")
+    retriever = open_index(tmp_path / "index")
+    for question in QUESTIONS:
+        results = await retriever.retrieve(question["question"], k=3)
+        assert {passage.id.split("#")[0].rsplit("/", 1)[-1] for passage in results} & set(gold(question))
+    await retriever.aclose()

@@ -19,7 +19,7 @@ from reground.retrieval.scripted import ScriptedRetriever
 
 def shown(show: object, *arguments: object) -> str:
     out = io.StringIO()
-    show(Console(file=out, width=100, highlight=False), *arguments)  # type: ignore[operator]
+    show(Console(file=out, width=100, highlight=False), *arguments)
     return out.getvalue()
 
 

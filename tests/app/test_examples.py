@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import pytest
 from rich.cells import cell_len
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -24,12 +23,12 @@ def load(name: str) -> ModuleType:
     return module
 
 
-async def test_a_retriever_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_retriever_of_your_own(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
     assert await load("your_own_retriever").main() == "Three to five minutes [1]. (from tea)"
 
 
-def test_ask_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ask_documents(tmp_path: Path, monkeypatch, capsys) -> None:
     from tests.servers import in_order, serving
 
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
@@ -57,7 +56,7 @@ def test_the_picture_in_the_readme_is_what_its_recording_draws() -> None:
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
 
 
-def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch) -> None:
     import reground
     from reground.models.scripted import ScriptedModel
 

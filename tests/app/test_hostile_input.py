@@ -20,13 +20,13 @@ HUGE = "99999999999999999999"
 
 
 @pytest.fixture(autouse=True)
-def server(docs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
+def server(docs: Path, monkeypatch) -> Iterator[MockOpenAI]:
     with serving(MockOpenAI(lambda body: "Answer: yes")) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         yield server
 
 
-def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+def refused(arguments: list[str], capsys) -> str:
     """The one line in which a command line is refused."""
     code, said = run(arguments), capsys.readouterr()
     assert code == 2, said.err
@@ -56,9 +56,7 @@ ASK = ["ask", "Why?", "--corpus", "docs", "--model", "openai/mock", "--quiet"]
         ("direct", "x" * 20_000, "--set"),
     ],
 )
-def test_a_setting_out_of_bounds_is_refused(
-    method: str, setting: str, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_setting_out_of_bounds_is_refused(method: str, setting: str, says: str, capsys) -> None:
     assert says in refused([*ASK, "--method", method, "--set", setting], capsys)
 
 
@@ -86,9 +84,7 @@ def test_a_setting_out_of_bounds_is_refused(
         ("language = 5", "language"),
     ],
 )
-def test_a_configuration_of_wrong_types_is_refused(
-    written: str, says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_configuration_of_wrong_types_is_refused(written: str, says: str, capsys, tmp_path: Path) -> None:
     (tmp_path / "reground.toml").write_text(written + "\n")
     assert says in refused([*ASK, "--method", "direct"], capsys)
 
@@ -99,7 +95,7 @@ def test_a_configuration_of_wrong_types_is_refused(
 )
 def test_a_model_option_of_the_wrong_type_or_size_is_refused(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        ModelOptions(**{name: value})  # type: ignore[arg-type]
+        ModelOptions(**{name: value})
 
 
 DEEP = "[" * 5_000

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.usefixtures("home")
 
 def ask(*, said: str, options: ModelOptions | None = None, **more: object) -> str:
     model = ScriptedModel([said])
-    return reground.ask("Why?", method="direct", model=model, model_options=options, **more).text  # type: ignore[arg-type]
+    return reground.ask("Why?", method="direct", model=model, model_options=options, **more).text
 
 
 def test_a_question_and_an_evaluation_are_named_alike(home: Path, bamboogle: list[str]) -> None:
@@ -76,7 +76,7 @@ def test_what_changes_replies_is_another_run_and_a_default_is_not() -> None:
     assert ask(said="never", options=ModelOptions(dtype="auto")) == "One."
 
 
-def test_another_server_is_another_run_also_where_the_environment_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_server_is_another_run_also_where_the_environment_names_it(monkeypatch) -> None:
     for said in ("One.", "Two."):
         with serving(in_order(said)) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
@@ -106,9 +106,7 @@ def test_another_content_of_an_adapters_folder_is_another_run(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("secret", ["http://user:hunter2@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=hunter2"])
-def test_a_base_url_with_a_secret_is_refused_and_not_repeated(
-    secret: str, capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_a_base_url_with_a_secret_is_refused_and_not_repeated(secret: str, capsys, home: Path) -> None:
     assert run(["ask", "Why?", "--method", "direct", "--model", "openai/mock", "--base-url", secret]) == 2
     said = capsys.readouterr().err
     assert "--api-key-env" in said
@@ -117,7 +115,7 @@ def test_a_base_url_with_a_secret_is_refused_and_not_repeated(
 
 
 @pytest.mark.usefixtures("docs")
-def test_calls_paid_before_a_price_was_given_count_at_that_price(capsys: pytest.CaptureFixture[str]) -> None:
+def test_calls_paid_before_a_price_was_given_count_at_that_price(capsys) -> None:
     with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
         arguments = ["ask", "Where?", "--corpus", "docs", "-m", "rar", *model_of(server)]
         assert run([*arguments, "--budget-calls", "2"]) == 0
@@ -165,7 +163,7 @@ def test_an_answer_of_nothing_but_markers_is_a_failure(said: str, home: Path) ->
     assert listed.text.strip() == said.strip(), "without passages a bracket is no marker"
 
 
-def test_an_answer_without_text_has_exit_code_1_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_without_text_has_exit_code_1_and_one_line(capsys) -> None:
     with serving(in_order("<think>Only a thought</think>")) as server:
         assert run(["ask", "Why?", "--method", "direct", *model_of(server), "-q"]) == 1
     said = capsys.readouterr()

@@ -78,7 +78,7 @@ def ask(*arguments: str) -> list[str]:
     return ["ask", "What do cats do?", "--method", "rag", "--model", "openai/mock", "--corpus", "docs", *arguments]
 
 
-def test_ask_names_skipped_files_and_guessed_encodings(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ask_names_skipped_files_and_guessed_encodings(home: Path, capsys) -> None:
     write(home, {f"docs/{i}.txt": b"\0\1\2" for i in range(5)})
     write(home, {"docs/old.txt": "Кошки мурлыкают, когда они довольны жизнью.".encode("cp1251")})
     for _ in range(2):  # also when the index is up to date
@@ -98,7 +98,7 @@ def test_ask_names_skipped_files_and_guessed_encodings(home: Path, capsys: pytes
     assert "old.txt (windows-1251)" in said.out
 
 
-def test_a_few_files_that_were_not_read_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_few_files_that_were_not_read_are_named(home: Path, capsys) -> None:
     write(home, {"docs/a.doc": "x", "docs/.hidden": "x"})
     with serving(in_order("They purr [1].")) as server:
         assert run([*ask("--base-url", server.url)]) == 0
@@ -107,7 +107,7 @@ def test_a_few_files_that_were_not_read_are_named(home: Path, capsys: pytest.Cap
     )
 
 
-def test_a_report_lists_every_file_and_keeps_the_index_of_ask(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_lists_every_file_and_keeps_the_index_of_ask(home: Path, capsys) -> None:
     rows = "name,value\n" + "x,1\n" * 200_001
     write(home, {"docs/a.doc": "x", "docs/.git/x.md": "x", "docs/b.png": "x", "docs/c.txt": "\0", "docs/d.csv": rows})
     with serving(in_order("They purr [1].")) as server:
@@ -135,13 +135,13 @@ def test_a_report_lists_every_file_and_keeps_the_index_of_ask(home: Path, capsys
     assert "give a folder for the index: --out INDEX" in capsys.readouterr().err
 
 
-def test_brackets_in_the_name_of_an_index_are_printed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_brackets_in_the_name_of_an_index_are_printed(home: Path, capsys) -> None:
     for name in ("notes [old].idx", "notes [", "[/]"):
         assert run(["index", "docs", "--out", name]) == 0
         assert f"1 documents in {name} (1 documents read" in " ".join(capsys.readouterr().out.split())
 
 
-def test_ask_takes_the_language_of_the_documents(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ask_takes_the_language_of_the_documents(home: Path, capsys) -> None:
     write(home, {"docs/haus.md": "# Bau\n\nDie Häuser der Stadt sind alt.\n"})
     found = {}
     for language in ("en", "German"):
@@ -156,7 +156,7 @@ def test_ask_takes_the_language_of_the_documents(home: Path, capsys: pytest.Capt
     assert "no stemmer for the language 'klingon'" in capsys.readouterr().err
 
 
-def test_an_index_of_another_language_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_index_of_another_language_is_refused(home: Path, capsys) -> None:
     assert run(["index", "docs", "--out", "docs.idx", "--language", "de"]) == 0
     with serving(in_order("They purr [1].")) as server:
         question = [*ask("--base-url", server.url), "--corpus", "docs.idx"]
@@ -187,7 +187,7 @@ def with_stub(home: Path, module: str, code: str, *arguments: str) -> subprocess
     )
 
 
-def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys) -> None:
     write(home, {"docs/page.html": "<title>Owls</title><p>Owls hoot at night and sleep by day."})
     broken = 'raise ImportError("lxml.html.clean is now a separate project\\nInstall it")'
     done = with_stub(home, "trafilatura", broken, "index", "docs", "--out", "docs.idx")

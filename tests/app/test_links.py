@@ -29,7 +29,7 @@ def cited(url: str | None, **more: Any) -> Citation:
 
 
 @pytest.fixture(autouse=True)
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def terminal(monkeypatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
 
@@ -98,14 +98,14 @@ def test_a_malicious_title_makes_no_link_and_no_escape(tmp_path: Path) -> None:
     assert "[link=http://evil.example]here[/link]" in rest, "shown as it stands"
 
 
-def test_no_escape_is_written_where_none_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_escape_is_written_where_none_is_understood(tmp_path: Path, monkeypatch) -> None:
     assert "\x1b" not in printed(tmp_path, EVIL, is_terminal=False)
     assert "\x1b]8" not in printed(tmp_path, EVIL, is_terminal=True, no_color=True)
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in printed(tmp_path, EVIL, is_terminal=True)
 
 
-def test_the_environment_can_ask_for_no_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_can_ask_for_no_links(monkeypatch) -> None:
     assert has_links(Console(file=io.StringIO(), force_terminal=True))
     monkeypatch.setenv("NO_COLOR", "1")
     assert not has_links(Console(file=io.StringIO(), force_terminal=True))

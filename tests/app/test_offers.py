@@ -31,13 +31,11 @@ def weights() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_key(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_key(home: Path, monkeypatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
 
 
-def test_found_servers_are_listed_with_the_words_to_type(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_found_servers_are_listed_with_the_words_to_type(capsys, monkeypatch) -> None:
     with serving(MockOpenAI(models=("llama3.2:latest",))) as near, serving(MockOpenAI(models=("big",))) as far:
         monkeypatch.setenv("OLLAMA_HOST", near.url)
         monkeypatch.setenv("OPENAI_BASE_URL", far.url)
@@ -56,9 +54,7 @@ def test_found_servers_are_listed_with_the_words_to_type(
     assert "Why?" in capsys.readouterr().out
 
 
-def test_very_many_models_are_not_all_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_very_many_models_are_not_all_printed(capsys, monkeypatch) -> None:
     with serving(MockOpenAI(models=[f"m{n:03}" for n in range(120)])) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         assert run(["models"]) == 0
@@ -68,9 +64,7 @@ def test_very_many_models_are_not_all_printed(
     assert "ollama/m119" in capsys.readouterr().out
 
 
-def test_a_wrong_setting_of_one_provider_is_its_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wrong_setting_of_one_provider_is_its_line(capsys, monkeypatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", "ftp://box")
     monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
     assert run(["models"]) == 0
@@ -80,7 +74,7 @@ def test_a_wrong_setting_of_one_provider_is_its_line(
     assert "gguf/smollm2" in said
 
 
-async def test_all_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_are_asked_at_once(monkeypatch) -> None:
     open_now: set[asyncio.StreamWriter] = set()
     most = 0
 
@@ -102,7 +96,7 @@ async def test_all_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("did not answer within 0.9 s" in line.why for lines in listings.values() for line in lines)
 
 
-async def test_what_is_found_is_on_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_found_is_on_this_machine_only(monkeypatch) -> None:
     async with MockOpenAI() as elsewhere, MockOpenAI(models=("llama3.2",)) as near:
         monkeypatch.setenv("OPENAI_BASE_URL", elsewhere.url)
         monkeypatch.setenv("OLLAMA_HOST", near.url)
@@ -113,9 +107,7 @@ async def test_what_is_found_is_on_this_machine_only(monkeypatch: pytest.MonkeyP
 
 class TestWhereNoModelIsNamed:
     @pytest.mark.parametrize("error", [MissingExtra("gguf/smollm2", "local"), PullError("no network")])
-    def test_the_error_names_a_server_that_answers(
-        self, error: MissingExtra | PullError, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_the_error_names_a_server_that_answers(self, error: MissingExtra | PullError, monkeypatch) -> None:
         said = str(error)
         with serving(MockOpenAI(models=("llama3.2", "qwen3"))) as server:
             monkeypatch.setenv("OLLAMA_HOST", server.url)
@@ -131,9 +123,7 @@ class TestWhereNoModelIsNamed:
         with pytest.raises(ConfigurationError, match=r"^wrong$"), other_models_offered(named=False):
             raise ConfigurationError("wrong")
 
-    def test_ask_asks_no_server_where_a_model_is_named(
-        self, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_ask_asks_no_server_where_a_model_is_named(self, home: Path, capsys, monkeypatch) -> None:
         listing = Recorded(200, '{"object": "list", "data": [{"id": "llama3.2"}]}')
         with serving(RecordedServer([listing])) as server, serving(MockOpenAI()) as named:
             monkeypatch.setenv("OLLAMA_HOST", server.url)
@@ -148,7 +138,7 @@ class TestWhereNoModelIsNamed:
     @pytest.mark.slow
     @pytest.mark.parametrize("command", ["ask", "demo"])
     def test_the_default_model_answers_and_what_else_there_is_is_said(
-        self, command: str, weights: Path, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+        self, command: str, weights: Path, home: Path, capsys, monkeypatch: Any
     ) -> None:
         (home / "home" / "models").mkdir(parents=True)
         (home / "home" / "models" / ALIASES[MODEL].file).symlink_to(weights)

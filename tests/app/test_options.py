@@ -148,7 +148,7 @@ def test_the_file_and_python_have_options_that_the_command_line_lacks(home: Path
         baked("apple", "--salt", "2")
 
 
-def test_help_shows_the_everyday_options_and_help_all_every_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_shows_the_everyday_options_and_help_all_every_one(capsys) -> None:
     for option in ("--help", "--help-all"):
         with suppress(typer.Exit):
             command([])(args=["cake", option], standalone_mode=False)
@@ -157,7 +157,7 @@ def test_help_shows_the_everyday_options_and_help_all_every_one(capsys: pytest.C
         assert ("--oven-degrees" in shown) == (option == "--help-all")
 
 
-def test_ask_fits_on_one_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ask_fits_on_one_screen(capsys, monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["ask", "--help"]) == 0
     assert len(capsys.readouterr().out.splitlines()) <= 40
@@ -172,7 +172,7 @@ def test_ask_fits_on_one_screen(capsys: pytest.CaptureFixture[str], monkeypatch:
         ("reground eval --task hotpot", "hotpotqa"),
     ],
 )
-def test_a_shell_completes_names(line: str, offered: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_shell_completes_names(line: str, offered: str, monkeypatch, capsys: Any) -> None:
     monkeypatch.setenv("_REGROUND_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
@@ -211,9 +211,7 @@ def test_a_wrong_line_of_the_file_is_named_with_the_nearest_key(text: str, says:
         (["asks", "Why?"], "ask"),
     ],
 )
-def test_a_misspelt_option_is_answered_with_the_nearest(
-    arguments: list[str], near: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_misspelt_option_is_answered_with_the_nearest(arguments: list[str], near: str, capsys) -> None:
     assert run(arguments) == 2
     assert near in capsys.readouterr().err
 
@@ -227,7 +225,7 @@ def test_every_setting_of_every_method_has_a_meaning() -> None:
     assert without <= {("rewrite_retrieve_read", "page_words")}, "its docstring names it under `content`"
 
 
-def test_a_methods_settings_are_listed_with_their_meanings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_methods_settings_are_listed_with_their_meanings(capsys) -> None:
     assert run(["methods", "rat"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert f"--set k=1 {catalogue.method('rat').meanings['k']}" in said

@@ -39,16 +39,14 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 @pytest.mark.parametrize(("text", "line"), [("x = 1\ny = absent\n", 2), ("x = 1\n\ndef (\n", 3), ("1 / 0", 1)])
-def test_a_method_file_that_cannot_be_loaded_names_the_line(
-    text: str, line: int, capsys: pytest.CaptureFixture[str], home: Path
-) -> None:
+def test_a_method_file_that_cannot_be_loaded_names_the_line(text: str, line: int, capsys, home: Path) -> None:
     (home / f"broken{line}.py").write_text(text)
     assert run(["ask", "Why?", "--method", f"./broken{line}.py"]) == 2
     assert f"broken{line}.py:{line}" in capsys.readouterr().err
 
 
 @pytest.fixture
-def plugin(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def plugin(home: Path, monkeypatch) -> Iterator[Path]:
     """The module of an installed method, `my_methods.py`, still empty."""
     monkeypatch.syspath_prepend(str(home))
     info = home / "my_methods-1.0.dist-info"
@@ -63,9 +61,7 @@ def plugin(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("method", ["./my_methods.py", "mine"])
-def test_an_exception_in_a_users_own_method_names_its_file_and_line(
-    method: str, capsys: pytest.CaptureFixture[str], plugin: Path
-) -> None:
+def test_an_exception_in_a_users_own_method_names_its_file_and_line(method: str, capsys, plugin: Path) -> None:
     plugin.write_text(METHOD)
     with serving(in_order("b")) as server:
         assert run(["ask", "Why?", "--method", method, *model_of(server), "-q"]) == 2
@@ -74,9 +70,7 @@ def test_an_exception_in_a_users_own_method_names_its_file_and_line(
     assert "internal error" not in line
 
 
-def test_an_installed_method_that_cannot_be_read_spoils_no_other(
-    capsys: pytest.CaptureFixture[str], plugin: Path
-) -> None:
+def test_an_installed_method_that_cannot_be_read_spoils_no_other(capsys, plugin: Path) -> None:
     plugin.write_text("x = 1\ndef (\n")
     assert {"direct", "mine"} <= set(catalogue.methods())
     assert run(["ask", "Why?", "--method", "mine"]) == 2
@@ -84,9 +78,7 @@ def test_an_installed_method_that_cannot_be_read_spoils_no_other(
     assert "my_methods.py:2: SyntaxError" in said
 
 
-def test_failed_questions_give_their_reasons_once_each(
-    capsys: pytest.CaptureFixture[str], home: Path, bamboogle: list[str]
-) -> None:
+def test_failed_questions_give_their_reasons_once_each(capsys, home: Path, bamboogle: list[str]) -> None:
     (home / "reground.toml").write_text("attempts = 1\n")
     with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
         server.misbehave("500:boom 1", "500:boom 2", "malformed:{")
@@ -97,9 +89,7 @@ def test_failed_questions_give_their_reasons_once_each(
     assert "1 x TransientModelError: " in out and "malformed" in out
 
 
-def test_a_run_folder_is_listed_and_one_question_shown_by_its_id(
-    capsys: pytest.CaptureFixture[str], bamboogle: list[str]
-) -> None:
+def test_a_run_folder_is_listed_and_one_question_shown_by_its_id(capsys, bamboogle: list[str]) -> None:
     with serving(MockOpenAI(lambda body: "<think>Hm.</think>Answer: W0")) as server:
         assert run(["eval", *bamboogle, "--method", "direct", *model_of(server), "--out", "RUN", "-q"]) == 0
     capsys.readouterr()

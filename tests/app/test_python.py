@@ -85,7 +85,7 @@ def test_help_shows_every_option_and_the_coroutine_has_the_same() -> None:
 @pytest.mark.parametrize(("wrong", "right"), [("corpsu", "corpus"), ("setings", "settings"), ("modle", "model")])
 def test_a_misspelt_keyword_is_answered_with_the_nearest(wrong: str, right: str) -> None:
     with pytest.raises(TypeError, match=rf"ask\(\) takes no '{wrong}'; did you mean {right}"):
-        reground.ask("Why?", **{wrong: "x"})  # type: ignore[arg-type]
+        reground.ask("Why?", **{wrong: "x"})
 
 
 def test_budget_is_exported() -> None:
@@ -94,19 +94,19 @@ def test_budget_is_exported() -> None:
 
     assert Budget is budget.Budget
     with pytest.raises(AttributeError):
-        _ = reground.Bugdet  # type: ignore[attr-defined]
+        _ = reground.Bugdet
 
 
 @pytest.mark.parametrize("budget", [5, {"tokens": 5}, reground.Budget(tokens=5)])
 def test_a_number_is_a_budget_of_tokens(budget: object) -> None:
     with pytest.raises(RegroundError, match="of 5 tokens"):
-        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)  # type: ignore[arg-type]
+        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)
 
 
 @pytest.mark.parametrize("budget", ["1000", True, 0.5, {"token": 5}, {"tokens": "many"}])
 def test_what_is_no_budget_is_said(budget: object) -> None:
     with pytest.raises(ConfigurationError, match="budget"):
-        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)  # type: ignore[arg-type]
+        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)
 
 
 def plain(prompt: str) -> str:
@@ -119,7 +119,7 @@ async def waiting(prompt: str) -> str:
 
 @pytest.mark.parametrize("function", [plain, waiting, lambda prompt: plain(prompt)])
 def test_a_function_is_a_model(function: object) -> None:
-    result = reground.ask("Why?", method="direct", model=function)  # type: ignore[arg-type]
+    result = reground.ask("Why?", method="direct", model=function)
     assert result.text.startswith("I heard:")
     assert result.usage.calls == 1
     assert result.usage.prompt > 0
@@ -149,12 +149,12 @@ def test_a_changed_function_is_another_model() -> None:
 @pytest.mark.parametrize("model", [5, None, ScriptedModel])
 def test_what_is_no_model_is_said(model: object) -> None:
     with pytest.raises(ConfigurationError, match="a model is"):
-        reground.ask("Why?", method="direct", model=model)  # type: ignore[arg-type]
+        reground.ask("Why?", method="direct", model=model)
 
 
 def test_a_function_that_returns_no_text_is_named() -> None:
     with pytest.raises(ModelError, match="returned int"):
-        reground.ask("Why?", method="direct", model=lambda prompt: 5)  # type: ignore[arg-type, return-value]
+        reground.ask("Why?", method="direct", model=lambda prompt: 5)
 
 
 def test_a_list_of_texts_passages_and_paths_is_a_corpus(home: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_list_of_texts_passages_and_paths_is_a_corpus(home: Path) -> None:
 @pytest.mark.parametrize(("corpus", "error"), [([], DataError), ([5], ConfigurationError), (5, ConfigurationError)])
 def test_what_is_no_corpus_is_said(corpus: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="corpus"):
-        reground.ask("Why?", method="rag", model=ScriptedModel([]), corpus=corpus)  # type: ignore[arg-type]
+        reground.ask("Why?", method="rag", model=ScriptedModel([]), corpus=corpus)
 
 
 def test_a_path_in_a_list_that_leads_nowhere_is_said() -> None:
@@ -181,11 +181,11 @@ def test_a_path_in_a_list_that_leads_nowhere_is_said() -> None:
 @pytest.mark.parametrize("options", [{"price": 5}, {"timeout": float("inf")}, {"timeout": "x"}, {"tiemout": 1}, 5])
 def test_what_is_no_model_option_is_said(options: object) -> None:
     with pytest.raises(ConfigurationError, match=r"price|timeout|tiemout|model_options"):
-        reground.ask("Why?", method="direct", model="openai/x", model_options=options)  # type: ignore[arg-type]
+        reground.ask("Why?", method="direct", model="openai/x", model_options=options)
     assert ModelOptions(timeout=5).timeout == 5
 
 
-def test_an_embedders_connections_are_closed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedders_connections_are_closed(home: Path, monkeypatch) -> None:
     pytest.importorskip("lancedb")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
     (home / "docs").mkdir()

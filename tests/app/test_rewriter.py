@@ -107,7 +107,7 @@ def asked(server: MockOpenAI) -> list[str]:
     return [body["model"] for body in server.received]
 
 
-def test_ask_takes_a_rewriter(server: MockOpenAI, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ask_takes_a_rewriter(server: MockOpenAI, capsys) -> None:
     arguments = ["ask", "Which river?", "-m", METHOD, "-c", "docs", *model_of(server), "--form", "phrase"]
     assert run([*arguments, "--rewriter", "openai/rewriter", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -121,7 +121,7 @@ def evaluation(server: MockOpenAI, command: str, *more: str) -> int:
     return run([command, *where, *model_of(server), *more])
 
 
-def test_eval_takes_a_rewriter_and_does_not_mix_two(server: MockOpenAI, capfd: pytest.CaptureFixture[str]) -> None:
+def test_eval_takes_a_rewriter_and_does_not_mix_two(server: MockOpenAI, capfd) -> None:
     with_rewriter = ["--method", METHOD, "--rewriter", "openai/rewriter"]
     assert evaluation(server, "eval", *with_rewriter) == 0
     assert sorted(asked(server)) == ["mock", "mock", "rewriter", "rewriter"]
@@ -158,7 +158,7 @@ def test_compare_gives_the_rewriter_to_the_methods_that_take_one(server: MockOpe
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_before_anything_is_asked(
-    server: MockOpenAI, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+    server: MockOpenAI, arguments: list[str], says: str, capsys
 ) -> None:
     model = "hf/x" if "--budget-usd" in arguments else "openai/mock"
     given = ["--model", model, "--base-url", server.url]

@@ -8,8 +8,6 @@ import json
 import re
 from pathlib import Path
 
-import pytest
-
 import reground
 from reground.app.cli import run
 from reground.app.cli.console import HarmlessConsole, harmless, json_text, note, say
@@ -36,7 +34,7 @@ def test_json_keeps_every_character_as_an_escape() -> None:
     assert "é" in written
 
 
-def test_an_error_message_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_message_is_harmless(capsys) -> None:
     assert run(["ask", "Why?", "--method", "direct", "--model", f"no{ACTING}/x"]) == 2
     said = capsys.readouterr().err
     assert harmless(said) == said
@@ -61,7 +59,7 @@ def test_nothing_in_the_package_prints_past_the_one_place() -> None:
     }
 
 
-def test_a_line_that_no_console_prints_is_harmless_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_line_that_no_console_prints_is_harmless_too(capsys) -> None:
     note("a\x1b[2Jb\u202e")
     say("c\x07")
     assert capsys.readouterr() == ("c\n", "a[2Jb\n")

@@ -32,7 +32,7 @@ def web(home: Path) -> Iterator[list[str]]:
         yield ["--web", "engine.py:search", "--config", "web.toml"]
 
 
-def test_ask_freeze_and_ask_again(web: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_ask_freeze_and_ask_again(web: list[str], capsys) -> None:
     with serving(in_order("He was born in Foulby [1].")) as model:
         common = ["ask", QUESTION, "--method", "rag", "--set", "k=2", "--json", *model_of(model)]
         assert run([*common, *web, "--trace", "trace.jsonl"]) == 0
@@ -52,7 +52,7 @@ def test_ask_freeze_and_ask_again(web: list[str], capsys: pytest.CaptureFixture[
     assert again | changing == first | changing
 
 
-def test_freezing_a_run_without_the_web_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_freezing_a_run_without_the_web_is_said(home: Path, capsys) -> None:
     with serving(in_order("Foulby.")) as model:
         assert run(["ask", QUESTION, "--method", "direct", *model_of(model), "--trace", "trace.jsonl"]) == 0
     capsys.readouterr()
@@ -63,9 +63,7 @@ def test_freezing_a_run_without_the_web_is_said(home: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("searched", "said"), [(["--web", "ddgs", "--corpus", "."], "give one of them"), (["--web", "bing"], "retired")]
 )
-def test_what_cannot_be_searched_is_refused(
-    searched: list[str], said: str, home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_searched_is_refused(searched: list[str], said: str, home: Path, capsys) -> None:
     assert run(["ask", QUESTION, *searched, "--model", "openai/mock"]) == 2
     assert said in capsys.readouterr().err
 
@@ -96,7 +94,7 @@ broken = 7
 
 
 @pytest.mark.parametrize("name", ["", ":RETRIEVER", ":Mine"])
-def test_a_retriever_of_ones_own(name: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_retriever_of_ones_own(name: str, home: Path, capsys) -> None:
     (home / "mine.py").write_text(RETRIEVER)
     assert run(["retrieve", "Harrison", "--retriever", f"mine.py{name}", "--json"]) == 0
     (passage,) = json.loads(capsys.readouterr().out)
@@ -108,7 +106,7 @@ def test_a_retriever_of_ones_own(name: str, home: Path, capsys: pytest.CaptureFi
     [("mine.py:broken", "is no retriever"), ("mine.py:absent", "is no retriever"), ("absent.py", "there is no"),
      ("pinecone", "no plug-in brings one")],
 )  # fmt: skip
-def test_what_is_no_retriever(spec: str, said: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_retriever(spec: str, said: str, home: Path, capsys) -> None:
     (home / "mine.py").write_text(RETRIEVER)
     assert run(["retrieve", "Harrison", "--retriever", spec]) == 2
     assert said in capsys.readouterr().err
