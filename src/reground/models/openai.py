@@ -21,6 +21,7 @@ import aiohttp
 from pydantic_core import from_json
 from yarl import URL
 
+from reground.core import http
 from reground.core.concurrency import PerLoop
 from reground.core.errors import (
     AuthenticationError,
@@ -29,30 +30,9 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.http import (
-    ENCODING,
-    LARGE,
-    LEAST_LIMIT,
-    BadBody,
-    check_address,
-    key_in,
-    proxy_for,
-    proxy_name,
-    read_body,
-    read_json,
-)
 from reground.core.language import Message, Reply, Sampling
 from reground.core.untrusted import neutralise
-from reground.models._openai_protocol import (
-    INTERRUPTED,
-    Complaint,
-    Dialect,
-    Endpoint,
-    cut_at_stop,
-    most_bytes,
-    read_complaint,
-    read_replies,
-)
+from reground.models import _openai_protocol as protocol
 from reground.models._server_info import PAGE_SECONDS, ServerInfo, is_private
 from reground.models.options import Listing, ModelOptions, Price
 from reground.models.wrappers import rest_of
@@ -92,7 +72,7 @@ class Provider:
     bring: str = ""
     empty: str = "has no model yet"
     patient: bool = True
-    dialect: Dialect = field(default_factory=Dialect)
+    dialect: protocol.Dialect = field(default_factory=protocol.Dialect)
     listing_headers: tuple[tuple[str, str], ...] = (("Authorization", "Bearer {key}"),)
     listing_prefix: str = ""
 
@@ -178,7 +158,7 @@ def _is_at(url: str | None, home: str) -> bool:
 
 def _openai_url() -> str:
     url = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
-    check_address(url, "the base URL in OPENAI_BASE_URL")
+    http.check_address(url, "the base URL in OPENAI_BASE_URL")
     return url
 
 
@@ -214,10 +194,10 @@ class OpenAIModel:
         self.price = options.price
         self.base_url = _parsed(options.base_url or provider.base_url)
         url = str(self.base_url.with_query(None)).rstrip("/")
-        self.server = Endpoint(url, options.api_key_env, key_in(options.api_key_env))
+        self.server = protocol.Endpoint(url, options.api_key_env, http.key_in(options.api_key_env))
         self.served_at = url
         self._chat = _below(self.base_url, "chat/completions")
-        self._proxy = proxy_for(str(self.base_url))
+        self._proxy = http.proxy_for(str(self.base_url))
         self._dialect = provider.dialect
         self._met = False
         self._info = ServerInfo(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
@@ -263,16 +243,16 @@ class OpenAIModel:
         while True:
             dialect = self._dialect
             status, headers, body = await self._post(
-                dialect.body(self._model, messages, sampling, grammar), most_bytes(sampling)
+                dialect.body(self._model, messages, sampling, grammar), protocol.most_bytes(sampling)
             )
             if status == 200:
                 read = partial(self._read, body, messages, sampling, dialect)
                 # A large one is read in a thread, so that other calls continue meanwhile.
-                outcome = await asyncio.to_thread(read) if len(body) > LARGE else read()
+                outcome = await asyncio.to_thread(read) if len(body) > http.LARGE else read()
                 if not isinstance(outcome, int):
                     return outcome
                 status = outcome
-            complaint = read_complaint(status, headers, body)
+            complaint = protocol.read_complaint(status, headers, body)
             if (better := dialect.learn(complaint)) is not None:
                 if self._dialect == dialect:  # else a concurrent call has found another already
                     self._dialect = better
@@ -283,22 +263,23 @@ class OpenAIModel:
                 raise self.server.refusal(complaint, sampling)
 
     def _read(
-        self, body: bytes, messages: Sequence[Message], sampling: Sampling, dialect: Dialect
+        self, body: bytes, messages: Sequence[Message], sampling: Sampling, dialect: protocol.Dialect
     ) -> list[Reply] | int:
         """The replies; or the status that an error has which some gateways report under a 200."""
         try:
-            data = read_json(body)
+            data = http.read_json(body)
             if isinstance(data, dict) and data.get("error"):
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 return code if isinstance(code, int) and 400 <= code < 600 else 500
-            replies = read_replies(data, messages, self.price, thinks_apart=dialect.thinks_apart)
+            replies = protocol.read_replies(data, messages, self.price, thinks_apart=dialect.thinks_apart)
         except ValueError as error:
             why = self.server.redact(str(error).splitlines()[0])
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
         for reply in replies:
-            if reply.finish_reason in INTERRUPTED:  # what it says until there is no answer
+            if reply.finish_reason in protocol.INTERRUPTED:  # what it says until there is no answer
                 raise TransientModelError(f"{self.server.url} broke its reply off ({reply.finish_reason})")
-        return [cut_at_stop(reply, sampling.stop) for reply in replies] if dialect.cuts_here(sampling.stop) else replies
+        stop = sampling.stop if dialect.cuts_here(sampling.stop) else ()
+        return [protocol.cut_at_stop(reply, stop) for reply in replies]
 
     async def _post(self, body: bytes, most: int) -> tuple[int, Any, bytes]:
         session = await self._sessions.get()
@@ -307,8 +288,8 @@ class OpenAIModel:
                 self._chat, data=body, headers=self._headers(), proxy=self._proxy, allow_redirects=False
             ) as response:
                 self._met = True
-                return response.status, response.headers, await read_body(response, most)
-        except BadBody as error:
+                return response.status, response.headers, await http.read_body(response, most)
+        except http.BadBody as error:
             kind = TransientModelError if error.passing else ModelError
             raise kind(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -327,7 +308,7 @@ class OpenAIModel:
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=connect),
         ) as response:
-            return response.status, response.headers, await read_body(response, LEAST_LIMIT)
+            return response.status, response.headers, await http.read_body(response, http.LEAST_LIMIT)
 
     def _headers(self) -> Mapping[str, str]:
         return {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
@@ -339,7 +320,7 @@ class OpenAIModel:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=wanted if files < 0 else max(8, min(wanted, files - 64))),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Content-Type": "application/json", "Accept-Encoding": ENCODING},
+            headers={"Content-Type": "application/json", "Accept-Encoding": http.ENCODING},
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=CONNECT_SECONDS),
         )
@@ -374,7 +355,7 @@ class OpenAIModel:
         key = {} if server.key is None else {name: value.format(key=server.key) for name, value in templates}
         try:
             status, headers, body = await self._get(_below(self.base_url, "models"), seconds=seconds, headers=key)
-        except BadBody as error:
+        except http.BadBody as error:
             raise ModelError(f"{server.url} {error}") from None
         except TimeoutError:
             raise ModelError(f"{server.url} did not answer within {seconds:g} s") from None
@@ -383,10 +364,10 @@ class OpenAIModel:
         if status in (404, 405):
             return None
         if status != 200:
-            raise server.refusal(read_complaint(status, headers, body), Sampling())
+            raise server.refusal(protocol.read_complaint(status, headers, body), Sampling())
         return model_names(body, self.provider.listing_prefix)
 
-    async def _unknown_model(self, complaint: Complaint) -> ModelError:
+    async def _unknown_model(self, complaint: protocol.Complaint) -> ModelError:
         try:
             models = await self.list_models(LISTING_SECONDS) or []
         except ModelError:
@@ -441,7 +422,7 @@ def _reason(error: aiohttp.ClientConnectorError) -> str:
 
 def _proxy_error(error: Exception, url: URL) -> ModelError | None:
     """The error for a connection to this server that failed at the environment's proxy; None if it failed elsewhere."""
-    name = proxy_name(url.scheme)
+    name = http.proxy_name(url.scheme)
     if isinstance(error, aiohttp.ClientHttpProxyError):
         if error.status == 407:
             return ModelError(f"{name} wants a user and a password (407): http://USER:PASSWORD@HOST:PORT")

@@ -15,7 +15,7 @@ import resource
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -92,7 +92,6 @@ class Running:
     """A started process, its output, and the limit for which it was stopped, if any."""
 
     process: asyncio.subprocess.Process
-    launch: Launch
     limits: Limits
     watch: Watch
     group: MemoryGroup | None = None
@@ -124,10 +123,6 @@ class Running:
 
     def _text(self, data: bytearray) -> str:
         return data[: self.limits.output_bytes].decode(errors="replace")
-
-    def begin(self, work: Coroutine[None, None, None]) -> None:
-        """Run work alongside the process, such as reading its output."""
-        self._work.append(asyncio.ensure_future(work))
 
     async def end(self) -> None:
         """Kill the process and wait until every pipe is empty, so that nothing outlives the execution."""
@@ -163,9 +158,16 @@ class Running:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
 
-    async def collect(self, stream: str, most: int) -> None:
-        """Read a stream to its end. Stop the program when its whole output exceeds `most` bytes."""
-        reader = getattr(self.process, stream)
+    def begin(self, stdin: bytes | None) -> None:
+        """Write standard input, if it is a pipe, and read the output, alongside the process."""
+        if stdin is not None:
+            self._work.append(asyncio.create_task(self._feed(stdin)))
+        for stream in ("stdout", "stderr"):
+            if (reader := getattr(self.process, stream)) is not None:
+                self._work.append(asyncio.create_task(self._collect(stream, reader)))
+
+    async def _collect(self, stream: str, reader: asyncio.StreamReader) -> None:
+        most = self.limits.output_bytes
         # Output beyond the limit is read and dropped, because a process with a full pipe never ends.
         while part := await reader.read(1 << 16):
             if self.stopped is None:
@@ -173,14 +175,13 @@ class Running:
             if sum(map(len, self.printed.values())) > most + len(HELLO):
                 self.stop(Verdict.OUTPUT_LIMIT, f"printed more than {most} bytes")
 
-    async def feed(self, data: bytes) -> None:
-        """Write standard input, which the program may leave unread."""
+    async def _feed(self, data: bytes) -> None:
         stdin = self.process.stdin
-        if stdin is not None:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                stdin.write(data)
-                await stdin.drain()
-            stdin.close()
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the program may leave it unread
+            stdin.write(data)
+            await stdin.drain()
+        stdin.close()
 
 
 class Engine:
@@ -231,20 +232,21 @@ class Engine:
             "stdin": program.stdin,
         }
         async with self._start(Job("program", data, program.limits, folder, _nobody())) as running:
-            most = program.limits.output_bytes
-            running.begin(running.feed(b"" if for_value else program.stdin.encode(errors="replace")))
-            running.begin(running.collect("stdout", most))
-            running.begin(running.collect("stderr", most))
-            await _until(program.limits.seconds + STARTUP_SECONDS, [running])
+            running.begin(b"" if for_value else program.stdin.encode(errors="replace"))
+            await _until(program.limits.seconds, [running])
             await running.conclude()
-            return running, judge_value(running) if for_value else judge_alone(running)
+            if for_value:
+                return running, judge_value(running)
+            verdict, detail = _exit(running)
+            return running, Execution(verdict=verdict, stdout=running.stdout, stderr=running.stderr, detail=detail)
 
     async def _with_tests(self, program: Program, folder: Path) -> tuple[Running, Execution]:
         nonce = secrets.token_hex(16)
         source: dict[str, JsonValue] = {"mode": "tests", "source": program.source, "stdin": program.stdin}
         tests: dict[str, JsonValue] = {"tests": program.tests, "exports": list(program.exports), "nonce": nonce}
         user, shared = _nobody(), folder / "shared"
-        judge_limits = program.limits.model_copy(update={"memory_mib": TESTS_MEMORY_MIB, "processes": 64})
+        update = {"memory_mib": TESTS_MEMORY_MIB, "processes": 64, "output_bytes": 1 << 20}
+        judge_limits = program.limits.model_copy(update=update)
         requests, replies = os.pipe(), os.pipe()
         ends = [*requests, *replies]
         try:
@@ -256,9 +258,9 @@ class Engine:
             ):
                 while ends:
                     os.close(ends.pop())
-                running.begin(running.collect("stderr", program.limits.output_bytes))
-                judge.begin(judge.collect("stderr", 1 << 20))
-                await _until(program.limits.seconds + STARTUP_SECONDS, [running, judge])
+                running.begin(None)
+                judge.begin(None)
+                await _until(program.limits.seconds, [running, judge])
                 # A program that is about to end by itself gets time to do so, for its exit status.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(running.process.wait(), 0.1)
@@ -297,21 +299,20 @@ class Engine:
                 os.close(inherited)
         shared = job.shared if job.role == "program" else None
         watch = Watch(process.pid, job.limits.memory_mib, job.limits.processes, shared)
-        running = Running(process, launch, job.limits, watch, group)
+        running = Running(process, job.limits, watch, group)
         watching = asyncio.ensure_future(watch.follow(running.stop))
         try:
             yield running
         finally:
             watching.cancel()
-            await asyncio.shield(_clear(running))
+            await asyncio.shield(_clear(running, launch.tidy))
 
 
-async def _clear(running: Running) -> None:
+async def _clear(running: Running, tidy: Sequence[str]) -> None:
     """End what is left of the process, and remove what was made for it."""
     await running.end()
-    if running.launch.tidy:
-        tidying = await asyncio.create_subprocess_exec(*running.launch.tidy, stdout=-3, stderr=-3)
-        await tidying.wait()
+    if tidy:
+        await (await asyncio.create_subprocess_exec(*tidy, stdout=-3, stderr=-3)).wait()
     if running.group is not None:
         await running.group.remove()
 
@@ -324,7 +325,7 @@ async def _until(seconds: float, processes: list[Running]) -> None:
     """Wait for the last process. When the time is over, stop all."""
     last = processes[-1].process
     try:
-        await asyncio.wait_for(last.wait(), seconds)
+        await asyncio.wait_for(last.wait(), seconds + STARTUP_SECONDS)
     except TimeoutError:
         for running in processes:
             running.stop(Verdict.TIMEOUT, f"ran longer than {running.limits.seconds:g} s")
@@ -353,12 +354,6 @@ def _compare(printed: str, expected: str) -> dict[str, Any]:
             found = "nothing" if got is None else repr(got[:200])
             return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {wanted}, printed {found}"}
     return {}
-
-
-def judge_alone(running: Running) -> Execution:
-    """Judge a program that reads and prints, by its exit status."""
-    verdict, detail = _exit(running)
-    return Execution(verdict=verdict, stdout=running.stdout, stderr=running.stderr, detail=detail)
 
 
 def _exit(running: Running) -> tuple[Verdict, str]:

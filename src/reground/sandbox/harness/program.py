@@ -10,21 +10,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .wire import (
-    MOST_MIRRORS,
-    Message,
-    Session,
-    WireError,
-    ancestry,
-    base_value,
-    describe,
-    encode,
-    is_builtin,
-    is_mutable,
-    line_of,
-    read_frame,
-    write_frame,
-)
+from . import wire
 
 FILE = "program.py"
 SYNTAX_EXIT = 65
@@ -39,7 +25,7 @@ class Peer:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call the tests' function with plain data, while the call that passed it is running."""
-        data = encode(list(args), _plain_only), encode(named, _plain_only)
+        data = wire.encode(list(args), _plain_only), wire.encode(named, _plain_only)
         status, value = self._session.request("call", self._number, *data)
         if status == "ok":
             return self._session.decode(value)
@@ -49,13 +35,13 @@ class Peer:
 
 
 def _plain_only(value: Any) -> Any:
-    plain = base_value(value)
+    plain = wire.base_value(value)
     if plain is value:
         raise TypeError("a function of the tests takes plain data only")
-    return encode(plain, _plain_only)
+    return wire.encode(plain, _plain_only)
 
 
-class ProgramSession(Session):
+class ProgramSession(wire.Session):
     """Serves the tests' requests on the program's objects.
 
     Its replies are the status, the value or the error, the changes of containers that the tests have copies of, and
@@ -70,8 +56,8 @@ class ProgramSession(Session):
         """Serve the tests until they have gone."""
         try:
             while True:
-                write_frame(self._write, self.answer(*read_frame(self._read)))
-        except WireError:
+                wire.write_frame(self._write, self.answer(*wire.read_frame(self._read)))
+        except wire.WireError:
             return
 
     def refer(self, value: Any) -> Any:
@@ -79,9 +65,9 @@ class ProgramSession(Session):
         if isinstance(value, Peer):
             return {"t": "yours", "v": value._number}  # noqa: SLF001
         if isinstance(value, bool | int | float | complex | str | bytes) or type(value).__module__ != "program":
-            plain = base_value(value)
+            plain = wire.base_value(value)
             if plain is not value:
-                return encode(plain, self.refer)
+                return wire.encode(plain, self.refer)
         return self.export(value)
 
     def adopt(self, number: int) -> Any:
@@ -92,17 +78,17 @@ class ProgramSession(Session):
         """Resolve Python's own types and functions by name, because the tests are trusted."""
         return getattr(builtins, data["v"]) if data["t"] == "builtin" else super().resolve(data)
 
-    def answer(self, op: str, *operands: Any) -> Message:
+    def answer(self, op: str, *operands: Any) -> wire.Message:
         """Perform a request, or describe its error. The first operand are the changes that the tests made to copies."""
         try:
             pushed, *values = map(self.decode, operands)
             self.apply(pushed)
             value, more = self._perform(op, values)
             return ["ok", value, self.changes(), more]
-        except WireError:
+        except wire.WireError:
             raise
         except BaseException as error:
-            return ["err", describe(error, FILE), [], None]
+            return ["err", wire.describe(error, FILE), [], None]
 
     def _perform(self, op: str, operands: list[Any]) -> tuple[Any, Any]:
         if op == "load":
@@ -120,13 +106,13 @@ class ProgramSession(Session):
             raise NameError(f"the program does not define {', '.join(missing)}")
         values = [names[name] for name in exports]
         classes = [
-            ancestry(each) if isinstance(each, type) and issubclass(each, Exception) else None for each in values
+            wire.ancestry(each) if isinstance(each, type) and issubclass(each, Exception) else None for each in values
         ]
         return [self.encode(each) for each in values], classes
 
     def _call(self, function: Any, args: list[Any], named: dict[str, Any]) -> tuple[Any, Any]:
         """Call a function. Returns its answer, and the arguments that it changed by their places."""
-        before = {place: self.encode(arg) for place, arg in enumerate(args) if is_mutable(arg)}
+        before = {place: self.encode(arg) for place, arg in enumerate(args) if wire.is_mutable(arg)}
         answer = self.encode(function(*args, **named))
         after = [[place, self.encode(args[place])] for place in before]
         return answer, [[place, content] for place, content in after if content != before[place]]
@@ -137,7 +123,7 @@ class ProgramSession(Session):
             if mirror[0] is value:
                 return place
         place = len(self._mirrors)
-        if not is_mutable(value) or place == MOST_MIRRORS:
+        if not wire.is_mutable(value) or place == wire.MOST_MIRRORS:
             return None
         self._mirrors[place] = [value, self.encode(value)]
         return place
@@ -160,7 +146,7 @@ def _batches(items: Any) -> Iterator[list[Any]]:
 
 def _plain(value: Any) -> list[Any]:
     """Whether the value is a builtin's subclass, and the builtin's value in it."""
-    plain = base_value(value)
+    plain = wire.base_value(value)
     return [False, None] if plain is value else [True, plain]
 
 
@@ -179,7 +165,7 @@ _ACTS: dict[str, Callable[..., Any]] = {
     "bool": bool,
     "eq": lambda value, other: bool(value == other),
     "plain": _plain,
-    "builtin": lambda value: value.__name__ if isinstance(value, type) and is_builtin(value) else None,
+    "builtin": lambda value: value.__name__ if isinstance(value, type) and wire.is_builtin(value) else None,
     "isinstance": isinstance,
 }
 
@@ -209,7 +195,7 @@ def main(job: dict[str, Any]) -> None:
     os.close(text)
     os.dup2(2, 1)
     if job["mode"] == "value":
-        write_frame(write, _value(job))
+        wire.write_frame(write, _value(job))
     else:
         ProgramSession(read, write, job["source"]).serve()
     flush()
@@ -229,17 +215,17 @@ def _alone(source: str) -> None:
         flush()
         text = f"{type(error).__name__}: {error}"[:4000]
         if sys.__stderr__ is not None:
-            sys.__stderr__.write(f"line {line_of(error, FILE)}\n{text}\n")
+            sys.__stderr__.write(f"line {wire.line_of(error, FILE)}\n{text}\n")
         raise SystemExit(1) from None
     raise SystemExit(0)
 
 
-def _value(job: dict[str, Any]) -> Message:
+def _value(job: dict[str, Any]) -> wire.Message:
     try:
         names = run_source(job["source"], "program")
         return ["ok", plain_json(eval(job["returns"], names))]  # noqa: S307
     except BaseException as error:
-        return ["err", describe(error, FILE)]
+        return ["err", wire.describe(error, FILE)]
 
 
 def plain_json(value: Any, depth: int = 0) -> Any:

@@ -11,19 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from .wire import (
-    MOST_MIRRORS,
-    Message,
-    Session,
-    WireError,
-    decode,
-    describe,
-    encode,
-    is_builtin,
-    is_mutable,
-    line_of,
-    overwrite,
-)
+from . import wire
 
 FILE = "tests.py"
 _TRUSTED_ERRORS = ("sqlite3", "json.decoder", "decimal", "zipfile", "binascii", "xml.etree.ElementTree", "re")
@@ -107,7 +95,7 @@ class Handle:
         if isinstance(other, Handle):
             return other is self or self._session.ask("eq", self, other) is True
         if isinstance(other, type):
-            return is_builtin(other) and self._session.ask("builtin", self) == other.__name__
+            return wire.is_builtin(other) and self._session.ask("builtin", self) == other.__name__
         holds, plain = self._session.ask("plain", self)
         return holds is True and bool(plain == other)
 
@@ -124,7 +112,7 @@ class Handle:
         return isinstance(value, Handle) and self._session.ask("isinstance", value, self) is True
 
 
-class TestsSession(Session):
+class TestsSession(wire.Session):
     """Asks the program, and lets it call only the functions that the running call passed to it.
 
     broken: why the conversation ended; nothing mends it, so a test cannot pass over it.
@@ -140,15 +128,15 @@ class TestsSession(Session):
     def _protocol(self) -> Iterator[None]:
         """Whatever goes wrong in the block ends the conversation for good. Raises WireError."""
         if self.broken:
-            raise WireError(self.broken)
+            raise wire.WireError(self.broken)
         try:
             yield
-        except WireError as error:
+        except wire.WireError as error:
             self.broken = self.broken or str(error)
             raise
         except Exception as error:
             self.broken = _NO_PROTOCOL
-            raise WireError(_NO_PROTOCOL) from error
+            raise wire.WireError(_NO_PROTOCOL) from error
 
     def load(self, exports: list[str]) -> dict[str, Any]:
         """The program's objects with these names."""
@@ -171,11 +159,11 @@ class TestsSession(Session):
     def get(self, handle: Handle, name: str) -> Any:
         """An attribute. A container is a copy that is synchronised with the original in both directions."""
         value, place = self.exchange("get", handle, name)
-        if type(place) is not int or not 0 <= place < MOST_MIRRORS or not is_mutable(value):
+        if type(place) is not int or not 0 <= place < wire.MOST_MIRRORS or not wire.is_mutable(value):
             return value
         known = self._mirrors.get(place)
         if known is not None and type(known[0]) is type(value):
-            overwrite(known[0], value)
+            wire.overwrite(known[0], value)
             value = known[0]
         self._mirrors[place] = [value, self.encode(value)]
         return value
@@ -193,8 +181,8 @@ class TestsSession(Session):
         if changes and (answer is None or _discards(caller)):
             with self._protocol():
                 for place, content in changes:
-                    if is_mutable(args[place]):
-                        overwrite(args[place], content)
+                    if wire.is_mutable(args[place]):
+                        wire.overwrite(args[place], content)
         return answer
 
     def exchange(self, op: str, *operands: Any) -> tuple[Any, Any]:
@@ -213,7 +201,7 @@ class TestsSession(Session):
         """Refer to the program's objects by number, to Python's by name, and export others as callables."""
         if isinstance(value, Handle):
             return {"t": "yours", "v": value._number}  # noqa: SLF001
-        if isinstance(value, type | types.BuiltinFunctionType) and is_builtin(value):
+        if isinstance(value, type | types.BuiltinFunctionType) and wire.is_builtin(value):
             return {"t": "builtin", "v": value.__name__}
         return self.export(value)
 
@@ -221,23 +209,23 @@ class TestsSession(Session):
         """A handle."""
         return Handle(self, number)
 
-    def answer(self, op: str, *operands: Any) -> Message:
+    def answer(self, op: str, *operands: Any) -> wire.Message:
         """Let the program call a function that was passed to it, with plain data only; other results become None."""
         with self._protocol():
             number, args, named = operands
-            args, named = decode(args, _refuse), decode(named, _refuse)
+            args, named = wire.decode(args, _refuse), wire.decode(named, _refuse)
             if op != "call" or type(args) is not list or type(named) is not dict:
                 raise TypeError(op)
             function = self._objects.get(number, _returned)
         try:
-            return ["ok", encode(function(*args, **named), lambda part: None)]
+            return ["ok", wire.encode(function(*args, **named), lambda part: None)]
         except AssertionError as error:
             self.failed = self.failed or error
-            return ["err", describe(error)]
-        except WireError:
+            return ["err", wire.describe(error)]
+        except wire.WireError:
             raise
         except BaseException as error:
-            return ["err", describe(error)]
+            return ["err", wire.describe(error)]
 
 
 def _discards(caller: types.FrameType) -> bool:
@@ -343,7 +331,7 @@ def _blame(error: BaseException, *, tests: str = "", loading: bool = False) -> t
         if loading and kind in ("SyntaxError", "IndentationError", "TabError"):
             return "syntax", message
         return "exception", message
-    line, lines = line_of(error, FILE), tests.splitlines()
+    line, lines = wire.line_of(error, FILE), tests.splitlines()
     message = f"{type(error).__name__}: {error}"[:1500] if str(error) else type(error).__name__
     if 0 < line <= len(lines):
         message += f" in: {lines[line - 1].strip()[:300]}" if lines[line - 1].strip() else ""
