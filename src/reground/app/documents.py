@@ -11,7 +11,7 @@ import hashlib
 import inspect
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from reground.app.options import Searching, Web
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
+from reground.core.files import replace_lines
 from reground.core.paths import expanded, indexes_dir
 from reground.core.user_code import load_file, plugged
 from reground.retrieval.documents import read_documents
@@ -193,14 +194,8 @@ def reranked(retriever: Retriever, options: Searching, *, closes: bool = True, u
         spec = usual
     if spec is None:
         return retriever
-    return rerank(
-        retriever,
-        spec,
-        depth=options.rerank_depth,
-        tokens=options.rerank_tokens,
-        by=options.rerank_by,
-        closes=closes,
-    )
+    depth, tokens, by = options.rerank_depth, options.rerank_tokens, options.rerank_by
+    return rerank(retriever, spec, depth=depth, tokens=tokens, by=by, closes=closes)
 
 
 async def stoppable(
@@ -256,35 +251,28 @@ async def as_corpus(given: object) -> str | Path:
     return await asyncio.to_thread(_gather, given)
 
 
-def _gather(given: Sequence[object]) -> Path:
-    records = [record for number, each in enumerate(given, start=1) for record in _records(number, each)]
+def _gather(items: Sequence[object]) -> Path:
+    records = []
+    for number, each in enumerate(items, start=1):
+        if isinstance(each, Passage):
+            records.append({"id": each.id, "title": each.title, "text": each.text, "url": each.url})
+        elif (path := _path(each)) is not None:
+            for document in (document for file in find_files(path) for document in read_documents(file)):
+                name = f"{path.name}/{document.id}" if path.is_dir() else document.id
+                records.append({"id": name, "title": document.title, "text": document.text, "url": document.url})
+        elif isinstance(each, str):
+            records.append({"id": f"text-{number}", "title": "", "text": each, "url": None})
+        else:
+            what = type(each).__name__
+            raise ConfigurationError(f"item {number} of the corpus is not a text, a passage or a path but {what}")
     if not records:
         raise DataError("the corpus is an empty list: give texts, passages or paths")
     content = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
     data = content.encode("utf-8", "replace")
     path = indexes_dir() / f"given-{hashlib.blake2b(data, digest_size=8).hexdigest()}.jsonl"
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(f".{id(records)}.part")
-        part.write_bytes(data)
-        part.replace(path)
+        replace_lines(path, [data])
     return path
-
-
-def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
-    if isinstance(each, Passage):
-        yield {"id": each.id, "title": each.title, "text": each.text, "url": each.url}
-    elif (path := _path(each)) is not None:
-        for file in find_files(path):
-            for document in read_documents(file):
-                name = f"{path.name}/{document.id}" if path.is_dir() else document.id
-                yield {"id": name, "title": document.title, "text": document.text, "url": document.url}
-    elif isinstance(each, str):
-        yield {"id": f"text-{number}", "title": "", "text": each, "url": None}
-    else:
-        raise ConfigurationError(
-            f"item {number} of the corpus is not a text, a passage or a path but {type(each).__name__}"
-        )
 
 
 def _path(each: object) -> Path | None:

@@ -14,7 +14,7 @@ import importlib.util
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -134,11 +134,6 @@ class Setup:
         ]
         return {offer.name: offer for offer in offers}
 
-    @property
-    def needs_sandbox(self) -> bool:
-        """Whether programs are run."""
-        return self.runs_code or any("sandbox" in catalogue.method(method).needs for method in self.methods)
-
 
 def setup_of(options: Ask) -> Setup:
     """What the options of one question, or of one conversation, open. Raises ConfigurationError, DataError."""
@@ -256,7 +251,7 @@ class Session:
             judge = loaded(setup.judge) if setup.judge else None
             retrievers, reports = searched or await _open_sources(setup, opening, opened)
             sandbox = None
-            if setup.needs_sandbox:
+            if setup.runs_code or any("sandbox" in catalogue.method(each).needs for each in setup.methods):
                 sandbox = await asyncio.to_thread(find_sandbox, setup.sandbox, packages=setup.runs_code)
             critics = {}
             for method, name in product(setup.methods, models):
@@ -338,8 +333,7 @@ class Session:
                 resolved = {**config, "budget": None if budget is None else budget.model_dump()}
                 text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
                 replace_lines(folder / "config.json", [text.encode()])
-                journal = SqliteJournal(folder / "journal.sqlite")
-                try:
+                with closing(SqliteJournal(folder / "journal.sqlite")) as journal:
                     if fresh:
                         journal.forget(run_id)
                     run = Run(
@@ -356,8 +350,6 @@ class Session:
                             language=self.setup.search.language,
                             folder=self._folder(offer),
                         )
-                finally:
-                    journal.close()
                 return self._result(solved, offer, folder / "trajectory.jsonl")
 
     def _ready(self, offer: Offer, form: str | None) -> tuple[Method, dict[str, Any]]:
@@ -378,9 +370,7 @@ class Session:
     def _result(self, solved: Solved, offer: Offer, path: Path) -> Result:
         """Write the trajectory and return the result. Raises the error that left the question without an answer."""
         trajectory, error, trace = solved.trajectory, solved.error, self.setup.trace
-        reports = self.reports.get(offer.corpus or "", ())
-        empty = empty_answer(trajectory)
-        if empty is not None:
+        if (empty := empty_answer(trajectory)) is not None:
             error = empty
             failure = Failure(type=type(empty).__name__, message=str(empty))
             trajectory = trajectory.model_copy(update={"failure": failure})
@@ -389,14 +379,15 @@ class Session:
             append_trajectory(trace, trajectory)
         if error is not None:
             raise error
-        if trajectory.answer is None:
+        if (answer := trajectory.answer) is None:
             raise RegroundError("the method returned no answer")
+        reports = self.reports.get(offer.corpus or "", ())
         return Result(
-            text=trajectory.answer.text,
-            citations=trajectory.answer.citations,
-            shown=trajectory.answer.shown,
-            sentences=trajectory.answer.sentences,
-            steps=trajectory.answer.steps,
+            text=answer.text,
+            citations=answer.citations,
+            shown=answer.shown,
+            sentences=answer.sentences,
+            steps=answer.steps,
             usage=trajectory.usage,
             seconds=trajectory.seconds,
             stopped=trajectory.stopped,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -16,32 +18,26 @@ _PANELS = {
     "Look": ("index", "retrieve", "show", "view", "models", "methods"),
     "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
 }
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _FUNCTIONS = {"eval": "evaluate", "models": "models_app", "train": "train_app"}
 """What a file calls its command, where it is not the name."""
 
 
-class _Commands(dict[str, Any]):
-    """Commands by name, each None until it is looked up."""
+class _Commands(Mapping[str, Any]):
+    """Commands by name, each imported when it is looked up."""
 
     def __getitem__(self, name: str) -> Any:
-        if (command := super().__getitem__(name)) is None:
-            command = self[name] = _loaded(name)
-        return command
+        return _loaded(name, _PANEL_OF[name])
 
-    def get(self, name: str, default: Any = None) -> Any:
-        """The command of a name."""
-        return self[name] if name in self else default  # noqa: SIM401  (dict.get would give None)
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PANEL_OF)
 
-    def values(self) -> Any:
-        """All commands."""
-        return [self[name] for name in self]
-
-    def items(self) -> Any:
-        """All names with their commands."""
-        return zip(self, self.values(), strict=True)
+    def __len__(self) -> int:
+        return len(_PANEL_OF)
 
 
-def _loaded(name: str) -> Any:
+@cache
+def _loaded(name: str, panel: str) -> Any:
     command = getattr(import_module(f"reground.app.cli.{name}"), _FUNCTIONS.get(name, name))
     if name == "train":
         for trainer in ("critics", "rewriter", "agent"):
@@ -52,8 +48,7 @@ def _loaded(name: str) -> Any:
         alone.command(name, cls=Command)(command)
         command = alone
     loaded: Any = typer.main.get_command(command)
-    loaded.name = name
-    loaded.rich_help_panel = next(panel for panel, names in _PANELS.items() if name in names)
+    loaded.name, loaded.rich_help_panel = name, panel
     return loaded
 
 
@@ -86,4 +81,4 @@ def root(
 
 
 cli: Any = typer.main.get_command(app)
-cli.commands = _Commands.fromkeys(name for names in _PANELS.values() for name in names)
+cli.commands = _Commands()
