@@ -11,7 +11,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -60,16 +60,19 @@ class Bm25Writer:
         self._exact_up_to = exact_up_to
         self._segment = segmenter(language)
         self._schema = _schema()
-        self._is_pending = False
-        self._index, self._writer = self._open(folder)
+        self._open(folder)
 
-    def _open(self, folder: Path) -> tuple[Any, Any]:
+    def _open(self, folder: Path) -> None:
         from tantivy import Index
 
         folder.mkdir(parents=True, exist_ok=True)
-        index = Index(self._schema, path=str(folder))
-        index.register_tokenizer(_ANALYZER, analyzer(self._language))
-        return index, index.writer(_HEAP_BYTES, num_threads=1)
+        self._index = Index(self._schema, path=str(folder))
+        self._index.register_tokenizer(_ANALYZER, analyzer(self._language))
+        self._begin()
+
+    def _begin(self) -> None:
+        self._writer = self._index.writer(_HEAP_BYTES, num_threads=1)
+        self._is_pending = False
 
     def add(self, key: int, passages: Sequence[Passage]) -> None:
         """Add passages of a document."""
@@ -77,14 +80,12 @@ class Bm25Writer:
 
         self._is_pending = True
         for passage in passages:
-            terms = f"{passage.title}\n{passage.title}\n{passage.text}"
             entry = Document()
             entry.add_unsigned("key", key)
-            entry.add_text("terms", self._segment(terms))
-            for name in ("id", "title", "text"):
-                entry.add_bytes(name, getattr(passage, name).encode())
-            if passage.url is not None:
-                entry.add_bytes("url", passage.url.encode())
+            entry.add_text("terms", self._segment(f"{passage.title}\n{passage.title}\n{passage.text}"))
+            for name in ("id", "title", "text", "url"):
+                if (value := getattr(passage, name)) is not None:
+                    entry.add_bytes(name, value.encode())
             self._writer.add_document(entry)
 
     def remove(self, key: int) -> None:
@@ -98,7 +99,7 @@ class Bm25Writer:
     def save(self) -> None:
         """Write out what came so far, and be ready for more."""
         self._commit()
-        self._writer = self._index.writer(_HEAP_BYTES, num_threads=1)
+        self._begin()
 
     def finish(self, tick: Callable[[], None] = lambda: None) -> int:
         """Write everything out and wait until the segments are merged. Returns how many passages there are now.
@@ -133,7 +134,7 @@ class Bm25Writer:
 
         old = self._index.searcher()
         fresh = self._folder.with_name(f"{self._folder.name}-again")
-        self._index, self._writer = self._open(fresh)
+        self._open(fresh)
         # A bounded number at a time: keys are hashes, so equal ranges of them hold about equally many.
         step = _KEYS // (old.num_docs // _MOVED_AT_ONCE + 1) + 1
         for start in range(0, _KEYS, step):
@@ -146,21 +147,7 @@ class Bm25Writer:
         self.close()
         shutil.rmtree(self._folder)
         fresh.rename(self._folder)
-        self._index, self._writer = self._open(self._folder)
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[Path]:
-    """The folder, or where nothing may be written into it a passing one with links to its files."""
-    lock = folder / _LOCK
-    if os.access(lock if lock.exists() else folder, os.W_OK) or not folder.is_dir():
-        yield folder
-        return
-    with TemporaryDirectory(prefix="reground-") as passing:
-        for file in folder.iterdir():
-            if not file.name.endswith(".lock"):
-                (Path(passing) / file.name).symlink_to(file.resolve())
-        yield Path(passing)
+        self._open(self._folder)
 
 
 class Bm25Index:
@@ -173,7 +160,14 @@ class Bm25Index:
         self._analyzer = analyzer(language)
         self._schema = _schema()
         self._damaged = f"the BM25 part of the index is damaged: {folder}"
-        with _refused(self._damaged), _writable(folder) as place:
+        with _refused(self._damaged), ExitStack() as passing:
+            lock, place = folder / _LOCK, folder
+            if folder.is_dir() and not os.access(lock if lock.exists() else folder, os.W_OK):
+                # Where nothing may be written, tantivy gets a folder with links to the files.
+                place = Path(passing.enter_context(TemporaryDirectory(prefix="reground-")))
+                for file in folder.iterdir():
+                    if not file.name.endswith(".lock"):
+                        (place / file.name).symlink_to(file.resolve())
             index = Index.open(str(place))
             index.register_tokenizer(_ANALYZER, self._analyzer)
             index.config_reader(reload_policy="manual")

@@ -110,26 +110,18 @@ class DenseWriter:
         if self._removed and self._table is not None:
             self._table.delete(f"key IN ({', '.join(map(str, self._removed))})")
         self._removed = []
-        if self._rows:
-            self._write(self._rows)
-        self._rows = []
-
-    def _write(self, rows: list[tuple[int, Passage]]) -> None:
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
         import pyarrow as pa
 
         texts = [f"{self._prefix}{passage_text(passage)}".strip() for _, passage in rows]
         vectors = self._runner.run(self.embedder.embed(texts))
-        dimension = vectors.shape[1]
-        if self._table is not None and self._table.schema.field("vector").type.list_size != dimension:
+        if self.dimension not in (None, vectors.shape[1]):
             raise ModelError(f"{self.embedder.name} gave vectors of different lengths")
-        columns = {name: [getattr(passage, name) for _, passage in rows] for name in _COLUMNS}
-        batch = pa.table(
-            {
-                "key": pa.array([key for key, _ in rows], pa.int64()),
-                **{name: pa.array(column, pa.string()) for name, column in columns.items()},
-                "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), dimension),
-            }
-        )
+        vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
+        columns = {name: pa.array([getattr(passage, name) for _, passage in rows], pa.string()) for name in _COLUMNS}
+        batch = pa.table({"key": pa.array([key for key, _ in rows], pa.int64()), **columns, "vector": vector})
         if self._table is None:
             self._table = self._database.create_table(_TABLE, batch)
         else:
@@ -181,7 +173,4 @@ class DenseIndex:
                 search = search.limit(k).ef(max(100, _REFINE * k)).refine_factor(_REFINE)
             rows = search.select([*_COLUMNS, "_distance"]).to_list()
         rows.sort(key=lambda row: (row["_distance"], row["id"]))  # ties go by id, however the index came to be
-        return [
-            Passage(id=row["id"], title=row["title"], text=row["text"], url=row["url"], score=1 - row["_distance"])
-            for row in rows[:k]
-        ]
+        return [Passage(**{name: row[name] for name in _COLUMNS}, score=1 - row["_distance"]) for row in rows[:k]]

@@ -56,17 +56,15 @@ class IndexRetriever:
     def __init__(
         self,
         manifest: Manifest,
-        *,
-        bm25: Bm25Index | None = None,
-        dense: DenseIndex | None = None,
+        bm25: Bm25Index | None,
+        dense: DenseIndex | None,
         hold: Hold,
-        check: Callable[[], object] | None = None,
+        check: Callable[[], object] | None,
     ) -> None:
         self.name = retriever_name(manifest)
         self.manifest = manifest
         self.language = str(manifest.settings["language"])
-        self._bm25 = bm25
-        self._dense = dense
+        self._bm25, self._dense = bm25, dense
         self._check = check
         self._hold = hold  # keeps the files from being cleaned away
 
@@ -205,7 +203,7 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
                 continue
             raise
         check = None if checked else partial(check_files, path, manifest, whole=True)
-        return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold, check=check)
+        return IndexRetriever(manifest, bm25, dense, hold, check)
     raise IndexRefused(f"the index {path} is being replaced too fast to be opened; try again")
 
 

@@ -12,7 +12,6 @@ No model is needed, and a query costs two more searches.
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Sequence
 from itertools import chain
@@ -64,14 +63,14 @@ def rerank(
     if kind == "links":
         weights = read_weights(Path(place)) if place else Weights()
         return Linked(retriever, weights, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
-    from reground.retrieval.judges import WINDOW, critic, cross_encoder, server
+    from reground.retrieval import judges
 
     if kind == "critic":
-        judge = critic(place)
+        judge = judges.critic(place)
     elif kind == "cross-encoder":
-        judge = cross_encoder(place, WINDOW if tokens is None else tokens)
+        judge = judges.cross_encoder(place, judges.WINDOW if tokens is None else tokens)
     else:
-        judge = server(place)
+        judge = judges.server(place)
     return Reranked(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
 
 
@@ -192,13 +191,13 @@ def read_weights(place: Path) -> Weights:
     place = expanded(str(place))
     file = place / FILE if place.is_dir() else place
     try:
-        return WeightsFile.model_validate(json.loads(file.read_text(encoding="utf-8"))).weights
+        return WeightsFile.model_validate_json(file.read_bytes()).weights
     except FileNotFoundError:
         raise ConfigurationError(f"there is no {file} with weights of links") from None
     except ValidationError as error:
         first = error.errors()[0]
-        raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path=file) from None
-    except (OSError, ValueError) as error:
+        raise DataError(": ".join([*map(str, first["loc"]), first["msg"]]), path=file) from None
+    except OSError as error:
         raise DataError(f"cannot be read: {error}", path=file) from None
 
 
@@ -215,7 +214,10 @@ class Linked(_Above):
         ranking = list(await self._first.retrieve(query, k=max(k, self._depth)))
         if k < 1 or not query.strip():
             return ranking[: max(k, 0)]
-        leads = _leads(ranking)
+        documents: dict[str, Passage] = {}  # the best passage of each
+        for passage in ranking:
+            documents.setdefault(passage.page_id, passage)
+        leads = list(documents.values())[:_LEADS]
         followed = await gather(*(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED) for lead in leads))
         pool: dict[str, Passage] = {}
         for passage in chain(ranking[: self._depth], *followed):
@@ -223,14 +225,6 @@ class Linked(_Above):
         best = await asyncio.to_thread(_weighed, self._weights, query, ranking, leads, list(pool.values()))
         best.sort(key=lambda passage: -passage.score)  # a stable sort: ties stay in the order of the search
         return (best + [passage for passage in ranking if passage.id not in pool])[:k]
-
-
-def _leads(ranking: Sequence[Passage]) -> list[Passage]:
-    """The best passage of each of the best documents."""
-    first: dict[str, Passage] = {}
-    for passage in ranking:
-        first.setdefault(passage.page_id, passage)
-    return list(first.values())[:_LEADS]
 
 
 def _weighed(

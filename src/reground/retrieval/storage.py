@@ -43,6 +43,7 @@ MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 LOCK = "lock"
 _PREFIX = "data-"
+_GENERATION = re.compile(rf"{_PREFIX}[0-9A-Za-z]+")
 _SYSTEM = " (os error "  # what stands behind the operating system's words where libraries written in Rust quote them
 _CHECKED_BYTES = 200_000_000  # an index up to this size is read and checked whole when it is opened, in 0.2 seconds
 
@@ -115,7 +116,7 @@ def read_manifest(path: Path, name: str = MANIFEST) -> Manifest:
         manifest, where = Manifest.model_validate(record), "generation"
     except ValidationError as error:
         manifest, where = None, ".".join(map(str, error.errors()[0]["loc"]))
-    if manifest is None or not _is_generation(manifest.generation):
+    if manifest is None or not _GENERATION.fullmatch(manifest.generation):
         raise IndexRefused(f"the index {path} is damaged: its {name} has no valid {where}; {again}")
     return manifest
 
@@ -160,11 +161,10 @@ def _check_of(file: Path, crc: int | None = None) -> FileCheck:
 def holds_index(path: Path) -> bool:
     """Whether a folder is an index, whole or damaged. Other programs write a manifest.json too, and beside other files
     theirs is one document of many."""
-    manifest = path / MANIFEST
-    if not manifest.is_file():
-        return False
     try:
-        record = json.loads(manifest.read_bytes())
+        record = json.loads((path / MANIFEST).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return False
     except (OSError, ValueError, RecursionError):
         record = None
     return (isinstance(record, dict) and record.get("format") == FORMAT) or is_ours(path)
@@ -173,11 +173,7 @@ def holds_index(path: Path) -> bool:
 def is_ours(path: Path) -> bool:
     """Whether a folder holds nothing but what an index consists of."""
     names = {MANIFEST, MANIFEST + ".part", UNFINISHED, UNFINISHED + ".part", LOCK}
-    return all(entry.name in names or _is_generation(entry.name) for entry in path.iterdir())
-
-
-def _is_generation(name: str) -> bool:
-    return name.startswith(_PREFIX) and name.removeprefix(_PREFIX).isalnum()
+    return all(entry.name in names or _GENERATION.fullmatch(entry.name) for entry in path.iterdir())
 
 
 class Hold:
@@ -288,22 +284,10 @@ def clean(path: Path, making: str = "") -> None:
             if name == MANIFEST and (path / name).exists():
                 return
     for folder in path.glob(_PREFIX + "*"):
-        if folder.name not in needed and not _is_held(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_held(folder: Path) -> bool:
-    """Whether a reader holds a generation's folder."""
-    try:
-        lock = (folder / LOCK).open("rb+")
-    except OSError:
-        return False
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
+        if folder.name not in needed:
+            with suppress(OSError), (folder / LOCK).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while a reader holds it
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 _TABLES = """

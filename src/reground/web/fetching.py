@@ -229,14 +229,33 @@ class Fetcher:
         return Fetched(str(place), content, kind, response.charset or "", when)
 
     def _open(self) -> aiohttp.ClientSession:
+        """A session that connects to public addresses alone, and those of the allowed networks.
+
+        The check is on the address of the connection itself, when nothing has been sent. A check of the name could be
+        led astray: by a name that resolves to a private address, or to another one the second time (DNS rebinding), and
+        by a redirect. Names are resolved for every new connection; one that is open stays with the address that was
+        checked. Connecting raises AddressRefused, in aiohttp's own error.
+        """
         return aiohttp.ClientSession(
-            connector=guarded_connector(self._allowed, resolver=self.resolver),
+            connector=aiohttp.TCPConnector(
+                socket_factory=self._guarded_socket, resolver=self.resolver, use_dns_cache=False, limit=0
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self.agent, "Accept-Encoding": ENCODING, "Accept": "*/*;q=0.8"},
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=None),
             trust_env=False,
         )
+
+    def _guarded_socket(self, info: Any) -> socket.socket:
+        family, kind, protocol, _, address = info
+        host = str(address[0])
+        is_allowed = any(ip_address(host.partition("%")[0]) in each for each in self._allowed)
+        if not is_allowed and (why := refusal(host)) is not None:
+            raise AddressRefused(why)
+        connection = socket.socket(family=family, type=kind, proto=protocol)
+        connection.setblocking(False)
+        return connection
 
 
 def _parsed(robots: str) -> Any:
@@ -257,24 +276,20 @@ def _why(error: Exception) -> str:
     """The end of a sentence about a failed connection."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefused):
         return str(error.os_error)
-    for kind, why in (
-        (aiohttp.InvalidURL, "its address cannot be read"),
-        (aiohttp.ClientConnectorCertificateError, "its server offers no trusted TLS"),
-        (aiohttp.ClientSSLError, "its server offers no trusted TLS"),
-        (aiohttp.ClientConnectorDNSError, "its host is unknown"),
-        (aiohttp.ClientConnectorError, "its server cannot be reached"),
-    ):
-        if isinstance(error, kind):
-            return why
+    if isinstance(error, aiohttp.InvalidURL):
+        return "its address cannot be read"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+        return "its server offers no trusted TLS"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        is_unknown = isinstance(error, aiohttp.ClientConnectorDNSError)
+        return "its host is unknown" if is_unknown else "its server cannot be reached"
     return f"its server broke off ({type(error).__name__})"
 
 
 Network = IPv4Network | IPv6Network
 _NAT64 = IPv6Network("64:ff9b::/96")
 _METADATA = {ip_address("168.63.129.16")}  # services of cloud providers on addresses that are public by their number
-_SPECIAL = (
-    "192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16", "fec0::/10",
-)  # fmt: skip
+_SPECIAL = ("192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16", "fec0::/10")
 """Networks of IANA's registries of special addresses that some releases of Python take for public ones."""
 
 
@@ -318,27 +333,3 @@ def networks(names: Sequence[str]) -> tuple[Network, ...]:
 
 
 _NOT_PUBLIC = networks(_SPECIAL)
-
-
-def guarded_connector(
-    allowed: Sequence[Network] = (), *, resolver: AbstractResolver | None = None
-) -> aiohttp.TCPConnector:
-    """A connector that connects to public addresses alone, and those of the allowed networks.
-
-    The check is on the address of the connection itself, when nothing has been sent. A check of the name could be led
-    astray: by a name that resolves to a private address, or to another one the second time (DNS rebinding), and by a
-    redirect. Names are resolved for every new connection; one that is open stays with the address that was checked.
-    Connecting raises AddressRefused, in aiohttp's own error.
-    """
-
-    def guarded_socket(info: Any) -> socket.socket:
-        family, kind, protocol, _, address = info
-        host = str(address[0])
-        is_allowed = any(ip_address(host.partition("%")[0]) in each for each in allowed)
-        if not is_allowed and (why := refusal(host)) is not None:
-            raise AddressRefused(why)
-        connection = socket.socket(family=family, type=kind, proto=protocol)
-        connection.setblocking(False)
-        return connection
-
-    return aiohttp.TCPConnector(socket_factory=guarded_socket, resolver=resolver, use_dns_cache=False, limit=0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -97,6 +96,7 @@ class FrozenRetriever:
         self._searches: dict[tuple[str, int], Search] = {}
         self._pages: dict[str, Passage] = {}
         self._texts: dict[str, Passage] = {}
+        self._terms: list[list[str]] | None = None
         names = set()
         for each in _read(path):
             names.add(each.retriever)
@@ -119,14 +119,11 @@ class FrozenRetriever:
         """The page that was opened for this passage."""
         return self._pages.get(passage_id)
 
-    @cached_property
-    def _terms(self) -> list[list[str]]:
-        """Of every text; only other queries than those of the snapshot need them."""
-        return [terms(f"{p.title} {p.text}") for p in self._texts.values()]
-
     def _closest(self, query: str, k: int) -> list[Passage]:
-        scores = bm25(terms(query), self._terms)
-        ranked = sorted(zip(scores, self._texts.values(), strict=True), key=lambda pair: -pair[0])
+        texts = list(self._texts.values())
+        if self._terms is None:  # only other queries than those of the snapshot need them
+            self._terms = [terms(f"{p.title} {p.text}") for p in texts]
+        ranked = sorted(zip(bm25(terms(query), self._terms), texts, strict=True), key=lambda pair: -pair[0])
         return [p.model_copy(update={"score": score}) for score, p in ranked[:k] if score > 0]
 
 

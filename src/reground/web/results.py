@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -53,16 +53,13 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """Names the engine, and the server where that can be chosen; part of a run's identity."""
-        ...
 
     @property
     def may_store(self) -> bool:
         """Whether its terms allow to pass its results on, as in a snapshot for others."""
-        ...
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first. Raises EngineBusy for passing faults, else EngineError."""
-        ...
 
 
 MOST_RESULTS = 100
@@ -115,13 +112,6 @@ def number(value: Any) -> float | None:
         return None
 
 
-def at_path(data: Any, *path: str) -> Any:
-    """What lies at this path of nested objects; None if nothing does."""
-    for name in path:
-        data = data.get(name) if isinstance(data, dict) else None
-    return data
-
-
 def as_list(items: Any) -> list[Any]:
     """The first items of a list; none for a missing one. Raises ValueError for anything else."""
     if items is None:
@@ -137,30 +127,27 @@ def parse_results(
     title: str = "title",
     url: str = "url",
     snippet: str = "snippet",
-    content: str | None = None,
-    score: str | None = None,
-    date: str | None = None,
+    content: str = "",
+    score: str = "",
+    date: str = "",
 ) -> list[WebResult]:
-    """The results in a provider's list; each argument names the field that holds it.
+    """The results in a provider's list; each argument names the field that holds it, "" where none does.
 
     Pages without an address are left out. Raises ValueError if it is no list.
     """
-
-    def read(item: dict[str, Any], name: str | None, how: Callable[[Any], Any]) -> Any:
-        return None if name is None else how(item.get(name))
-
-    return [
-        WebResult(
-            title=plain(item.get(title), MOST_TITLE),
-            url=address,
-            snippet=plain(item.get(snippet), MOST_SNIPPET),
-            content=read(item, content, page_text),
-            score=read(item, score, number),
-            date=read(item, date, lambda value: plain(value, _MOST_DATE)) or None,
-        )
-        for item in as_list(items)
-        if isinstance(item, dict) and (address := page_url(item.get(url))) is not None
-    ]
+    results = []
+    for item in as_list(items):
+        if isinstance(item, dict) and (address := page_url(item.get(url))) is not None:
+            result = WebResult(
+                title=plain(item.get(title), MOST_TITLE),
+                url=address,
+                snippet=plain(item.get(snippet), MOST_SNIPPET),
+                content=page_text(item.get(content)),
+                score=number(item.get(score)),
+                date=plain(item.get(date), _MOST_DATE) or None,
+            )
+            results.append(result)
+    return results
 
 
 def shorten(query: str, letters: int, words: int) -> str:

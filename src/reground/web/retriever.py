@@ -36,18 +36,10 @@ _MORE = 5  # results asked for beyond those wanted, in place of blocked and unre
 
 DATASET_HOSTS = frozenset(
     (
-        "huggingface.co",
-        "hf.co",
-        "kaggle.com",
-        "paperswithcode.com",
-        "hotpotqa.github.io",
-        "allenai.org",
-        "nlp.cs.washington.edu",
-        "github.com",
-        "raw.githubusercontent.com",
-        "gist.github.com",
+        "huggingface.co", "hf.co", "kaggle.com", "paperswithcode.com", "hotpotqa.github.io", "allenai.org",
+        "nlp.cs.washington.edu", "github.com", "raw.githubusercontent.com", "gist.github.com",
     )
-)
+)  # fmt: skip
 """Where benchmarks and their copies lie."""
 
 
@@ -163,8 +155,7 @@ class WebRetriever:
         except NotFetched as error:
             snippet = None if isinstance(error, Blocked) else _snippet(result)
             return snippet, [Skipped(skipped=result.url, why=str(error))]
-        text = cut(page.text, query, words=self.words)
-        return _part(result, page, _excerpt(result.url, text), text), []
+        return _part(result, page, cut(page.text, query, words=self.words)), []
 
     async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> Found:
         unread = []
@@ -173,12 +164,10 @@ class WebRetriever:
                 page = await self._read(result)
             except NotFetched as error:
                 skipped.append(Skipped(skipped=result.url, why=str(error)))
-                if not isinstance(error, Blocked):
-                    unread.append(result)
+                unread += [] if isinstance(error, Blocked) else [result]
                 continue
             pieces = [page.text[piece.start : piece.end] for piece in chunk(page.text, self.piece_tokens)][:k]
-            passages = (_part(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
-            return Found(passages, skipped)
+            return Found((_part(result, page, text, place) for place, text in enumerate(pieces, start=1)), skipped)
         return Found(filter(None, map(_snippet, unread[:k])), skipped)
 
     async def _read(self, result: WebResult) -> Passage:
@@ -196,7 +185,7 @@ class WebRetriever:
         task = self._pages.get(url)
         if task is None:
             task = self._pages[url] = asyncio.create_task(self._fetch(url))
-            task.add_done_callback(partial(self._fetched, url))
+            task.add_done_callback(partial(self._forget_failed, url))
             while len(self._pages) > _KEPT:
                 self._pages.popitem(last=False)
         return await asyncio.shield(task)
@@ -206,14 +195,16 @@ class WebRetriever:
         read = await read_page(fetched)
         return Passage(id=url, text=read.text[:_LONGEST], title=read.title, url=url, fetched=fetched.when)
 
-    def _fetched(self, url: str, task: asyncio.Task[Passage]) -> None:
-        """Keep no failure, which may pass, and take it as seen, also where all who waited for it were cancelled."""
-        failed = task.cancelled() or task.exception() is not None
-        if failed and self._pages.get(url) is task:
+    def _forget_failed(self, url: str, task: asyncio.Task[Passage]) -> None:
+        # A failure may pass. It is taken as seen, also where all who waited for it were cancelled.
+        if (task.cancelled() or task.exception() is not None) and self._pages.get(url) is task:
             del self._pages[url]
 
 
-def _part(result: WebResult, page: Passage, id_: str, text: str) -> Passage:
+def _part(result: WebResult, page: Passage, text: str, place: int | None = None) -> Passage:
+    """A part of a page. Its id has its place or a sum of its text: another query may find another part, which is to be
+    read too."""
+    id_ = f"{result.url}#{crc32(text.encode()) if place is None else place}"
     title, score = page.title or result.title, result.score or 0.0
     return page.model_copy(update={"id": id_, "text": text, "title": title, "score": score, "url": result.url})
 
@@ -221,12 +212,4 @@ def _part(result: WebResult, page: Passage, id_: str, text: str) -> Passage:
 def _snippet(result: WebResult) -> Passage | None:
     """What the engine shows of a page, if it shows anything."""
     text = result.snippet.strip() or (result.content or "").strip()
-    if not text:
-        return None
-    id_ = _excerpt(result.url, text)
-    return Passage(id=id_, text=text, title=result.title, url=result.url, score=result.score or 0.0)
-
-
-def _excerpt(url: str, text: str) -> str:
-    """The id of a part of a page. Another query may find another part, which is to be read too."""
-    return f"{url}#{crc32(text.encode())}"
+    return _part(result, Passage(id="", text="", title=result.title), text) if text else None

@@ -57,7 +57,7 @@ def engine(spec: str) -> Engine:
 def _one(spec: str) -> Engine:
     name, _, argument = spec.partition(":")
     if name.endswith(".py"):
-        return _from_file(Path(name), argument or "search")
+        return FunctionEngine.of(Path(name), argument or "search")
     if name.lower() in RETIRED:
         raise ConfigurationError(f"{name}: {RETIRED[name.lower()]}")
     known = engines()
@@ -67,20 +67,6 @@ def _one(spec: str) -> Engine:
     if not isinstance(built, Engine):
         raise ConfigurationError(f"the search engine {name} ({known[name].module}) has no name, may_store and search")
     return built
-
-
-def _from_file(path: Path, function: str) -> FunctionEngine:
-    """The engine of a function in a file; its name holds a fingerprint, so that a changed file is another engine.
-
-    Raises ConfigurationError if the file cannot be loaded or has no such function.
-    """
-    module = load_file(path, "search engine")
-    search = getattr(module, function, None)
-    if not callable(search):
-        known = [name for name, each in vars(module).items() if inspect.isfunction(each) and not name.startswith("_")]
-        hint = did_you_mean(function, known) if known else "it has no function"
-        raise ConfigurationError(f"{path} has no function {function}; {hint}")
-    return FunctionEngine(search, f"{path.name}:{function}-{(files_fingerprint(path) or '')[:8]}")
 
 
 class FunctionEngine:
@@ -94,6 +80,20 @@ class FunctionEngine:
         self.name = name
         self.may_store = getattr(function, "may_store", False) is True
         self._function = function
+
+    @classmethod
+    def of(cls, path: Path, name: str) -> FunctionEngine:
+        """The engine of a function in a file; its name holds a fingerprint, so that a changed file is another engine.
+
+        Raises ConfigurationError if the file cannot be loaded or has no such function.
+        """
+        module = load_file(path, "search engine")
+        function = getattr(module, name, None)
+        if not callable(function):
+            known = [each for each, of in vars(module).items() if inspect.isfunction(of) and not each.startswith("_")]
+            hint = did_you_mean(name, known) if known else "it has no function"
+            raise ConfigurationError(f"{path} has no function {name}; {hint}")
+        return cls(function, f"{path.name}:{name}-{(files_fingerprint(path) or '')[:8]}")
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, as the function orders them."""
@@ -148,13 +148,12 @@ class Fallback:
                 return await each.search(query, k=k)
             except EngineError as error:
                 failures.append(error)
-                if isinstance(error, EngineBusy) and error.retry_after is not None:
-                    self._busy_until[index] = self._clock() + error.retry_after
+                self._busy_until[index] = self._clock() + (getattr(error, "retry_after", None) or 0.0)
                 _log.warning("search engine %s gave no results: %s", each.name, error)
         why = "no search engine answered: " + "; ".join(map(str, failures))
-        busy = [error for error in failures if isinstance(error, EngineBusy)]
-        if not busy:
+        waits = [error.retry_after for error in failures if isinstance(error, EngineBusy)]
+        if not waits:
             raise EngineError(why)
         # One without a wait may answer at once.
-        waits = [error.retry_after for error in busy if error.retry_after is not None]
-        raise EngineBusy(why, retry_after=min(waits) if len(waits) == len(busy) else None)
+        known = [wait for wait in waits if wait is not None]
+        raise EngineBusy(why, retry_after=min(known) if len(known) == len(waits) else None)

@@ -21,7 +21,6 @@ from reground.web.results import (
     EngineBusy,
     WebResult,
     as_list,
-    at_path,
     number,
     page_text,
     page_url,
@@ -54,6 +53,11 @@ def _brave_wait(headers: Mapping[str, str]) -> float | None:
         return retry_after(headers)
 
 
+def _read_brave(data: dict[str, Any], base: str) -> Sequence[WebResult]:
+    web = data.get("web")
+    return parse_results(web.get("results") if isinstance(web, dict) else None, snippet="description", date="page_age")
+
+
 BRAVE = Provider(
     name="brave",
     summary="`brave`: the Brave Search API, with an index of its own; its key is in BRAVE_API_KEY.",
@@ -61,7 +65,7 @@ BRAVE = Provider(
     path="/res/v1/web/search",
     # web results alone, without marks around the words that match
     ask=lambda query, k: {"q": query, "count": k, "result_filter": "web", "text_decorations": "false"},
-    read=lambda data, base: parse_results(at_path(data, "web", "results"), snippet="description", date="page_age"),
+    read=_read_brave,
     posts=False,
     key_env="BRAVE_API_KEY",
     key_header=("X-Subscription-Token", "{}"),
@@ -106,19 +110,14 @@ SERPER = Provider(
     per_minute=300,
     no_quota=re.compile(r"^400 .{0,80}credits", re.IGNORECASE),
 )
+_TAVILY = {"search_depth": "basic", "include_raw_content": "text"}  # a basic search costs one credit
 TAVILY = Provider(
     name="tavily",
     summary="`tavily`: Tavily's search for language models, which sends the pages' texts along; its key is in "
     "TAVILY_API_KEY.",
     url="https://api.tavily.com",
     path="/search",
-    # a basic search costs one credit
-    ask=lambda query, k: {
-        "query": query,
-        "max_results": k,
-        "search_depth": "basic",
-        "include_raw_content": "text",
-    },
+    ask=lambda query, k: {"query": query, "max_results": k, **_TAVILY},
     # `published_date` comes with news only
     read=lambda data, base: parse_results(
         data.get("results"), snippet="content", content="raw_content", score="score", date="published_date"
@@ -178,20 +177,18 @@ def _document(entry: Any, base: str) -> WebResult | None:
             title, text = title or first.strip().strip('"'), rest.strip()
     if text is None:
         return None
+    id_ = document.get("id")
+    if isinstance(id_, str | int) and not isinstance(id_, bool) and 0 < len(str(id_)) <= _LONGEST_ID:
+        id_ = quote(str(id_), safe="", errors="replace")
+    else:
+        id_ = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
     return WebResult(
         title=plain(title, MOST_TITLE),
-        url=page_url(document.get("url")) or f"{base}/retrieve/{_document_id(document, text)}",
+        url=page_url(document.get("url")) or f"{base}/retrieve/{id_}",
         snippet=plain(text, MOST_SNIPPET),
         content=text,
         score=number(entry.get("score")) if scored else None,
     )
-
-
-def _document_id(document: dict[str, Any], text: str) -> str:
-    id_ = document.get("id")
-    if isinstance(id_, str | int) and not isinstance(id_, bool) and 0 < len(str(id_)) <= _LONGEST_ID:
-        return quote(str(id_), safe="", errors="replace")
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 SEARCHR1 = Provider(
