@@ -71,7 +71,7 @@ def corpus_passages(corpus: Path, size: int, overlap: int) -> list[Passage]:
     for file in find_files(corpus):
         with suppress(OSError, Unreadable):  # indexing has named it already
             for document in read_documents(file):
-                passages += [piece.passage for piece in passages_of(document, size, overlap)]
+                passages += [passage for passage, _ in passages_of(document, size, overlap)]
     return passages
 
 

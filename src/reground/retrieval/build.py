@@ -100,22 +100,16 @@ def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
     return entry.reader != file.format.version or could_read(entry.skipped or entry.partly)
 
 
-class Piece(NamedTuple):
-    """A passage, and where it ends in its document's text, in characters."""
-
-    passage: Passage
-    end: int
-
-
-def passages_of(document: Document, size: int, overlap: int) -> Iterator[Piece]:
-    """A document's passages. Its only passage has its id; of several the second is `id#2`."""
+def passages_of(document: Document, size: int, overlap: int) -> Iterator[tuple[Passage, int]]:
+    """A document's passages, and where each ends in its text. Its only passage has its id; of several the second is
+    `id#2`."""
     format_ = format_of(document.source)
     pieces = chunk(document.text, size, overlap, is_code=format_ is not None and format_.is_code)
     first = list(islice(pieces, 2))
     for number, piece in enumerate(chain(first, pieces), start=1):
         id_ = document.id if len(first) == 1 else f"{document.id}#{number}"
         text = document.text[piece.start : piece.end]
-        yield Piece(Passage(id=id_, title=document.title, text=text, url=document.url), piece.end)
+        yield Passage(id=id_, title=document.title, text=text, url=document.url), piece.end
 
 
 class Stopped(BaseException):
@@ -305,11 +299,11 @@ class Build:
         self.read += 1
         pieces = passages_of(document, self._settings.chunk_tokens, self._settings.overlap)
         while together := list(islice(pieces, _PASSAGES_AT_ONCE)):
-            passages = [piece.passage for piece in together if self._is_clean(piece.passage)]
+            passages = [passage for passage, _ in together if self._is_clean(passage)]
             self.passages += len(passages)
             for writer in self._writers:
                 writer.add(key, passages)
-            self.tick(together[-1].end / len(document.text) if is_whole else 0.0)
+            self.tick(together[-1][1] / len(document.text) if is_whole else 0.0)
 
     def _is_clean(self, passage: Passage) -> bool:
         """Whether a passage shares nothing with what must be kept out."""

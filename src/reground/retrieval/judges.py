@@ -73,9 +73,6 @@ class Judge:
                 raise ConfigurationError(str(error)) from error
             raise
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
 
 def critic(place: str) -> Judge:
     """The document critic of a folder that `reground train critics` wrote, or of a server with such a critic.

@@ -140,11 +140,6 @@ class Reranked(_Above):
         head, rest = ranking[: self._depth], ranking[self._depth :]
         return Found.like(first, (await self._ordered(query, head) + rest)[:k])
 
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._judge.aclose()
-        await super().aclose()
-
     async def _ordered(self, query: str, head: list[Passage]) -> list[Passage]:
         if not head:
             return []

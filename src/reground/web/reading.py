@@ -51,7 +51,8 @@ async def read_page(page: Fetched) -> Read:
 
 
 def _read(page: Fetched, around: Circumstances) -> Read:
-    kind = page.kind or _sniffed(page.content)
+    start = page.content[:1024].lstrip().lower()
+    kind = page.kind or ("application/pdf" if start.startswith(b"%pdf-") else "text/html" if start[:1] == b"<" else "")
     if kind == "application/pdf":
         from reground.retrieval.reading.pdf import read_pdf
 
@@ -62,14 +63,6 @@ def _read(page: Fetched, around: Circumstances) -> Read:
 
         return read_html(shown(content), around)
     return Read("", *decode(content, markup="xml" in kind))
-
-
-def _sniffed(content: bytes) -> str:
-    """The kind of a page whose server does not say it."""
-    start = content[:1024].lstrip().lower()
-    if start.startswith(b"%pdf-"):
-        return "application/pdf"
-    return "text/html" if start.startswith(b"<") else "text/plain"
 
 
 def _in_utf8(page: Fetched) -> bytes:
@@ -93,14 +86,15 @@ def shown(content: bytes) -> bytes:
     root = parsed(decode(content, markup=True).text)
     if root is None:
         return b""
-    _drop([each for each in root.iter() if _is_hidden(each)])
+    _drop(
+        each
+        for each in list(root.iter())
+        if each.tag in _UNSHOWN
+        or each.get("hidden") is not None
+        or _HIDDEN_STYLE.search("".join((each.get("style") or "").lower().split()))
+    )
     page: bytes = codecs.BOM_UTF8 + etree.tostring(root, method="html", encoding="utf-8")
     return page
-
-
-def _is_hidden(element: Any) -> bool:
-    style = "".join((element.get("style") or "").lower().split())
-    return element.tag in _UNSHOWN or element.get("hidden") is not None or bool(_HIDDEN_STYLE.search(style))
 
 
 def _drop(elements: Iterable[Any]) -> None:

@@ -108,9 +108,8 @@ def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
     if find_spec("pypdfium2") is None:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
     with TemporaryFile() as out:
-        words = ["text", MOST_TEXT, *([] if most is None else [most])]
         try:
-            status = _pdfium(file, out, words, tick, _FILE_SECONDS)
+            status = _pdfium(file, out, ["text", MOST_TEXT, *([] if most is None else [most])], tick, _FILE_SECONDS)
         except TimeoutError:
             raise Unreadable(f"is a PDF that takes more than {_FILE_SECONDS:.0f} seconds") from None
         if status:

@@ -24,7 +24,7 @@ _CELLS = frozenset(("td", "th", "button", "select", "textarea"))
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
-_LONGEST_HEADING = 200
+_LONGEST_HEADING = 200  # characters, and pieces of text
 _MOST_ELEMENTS = 50_000
 _DEEPEST = 100  # the page in which an article is looked for; the time for it grows with the product of both
 _TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
@@ -104,25 +104,27 @@ def plain(source: str) -> tuple[str, str]:
 
 
 def outline(root: Any) -> tuple[str, list[Heading]]:
-    """The text of a page, as it stands in the source, and its headings."""
+    """The text of a page or of an element of it, as it stands in the source, and its headings."""
     from lxml import etree
 
     pieces: list[str] = []
     length, begun, headings = 0, 0, list[Heading]()
     for event, element in (walk := etree.iterwalk(root, events=("start", "end"))):
-        start = event == "start"
-        if start and element.tag in _HIDDEN:
+        is_start = event == "start"
+        if is_start and element.tag in _HIDDEN and element is not root:
             walk.skip_subtree()
             continue
-        if start and element.tag in _HEADINGS:
+        if is_start and element.tag in _HEADINGS:
             headings.append(Heading(length, int(element.tag[1]), "", _id_of(element)))
             begun = len(pieces)
         elif element.tag in _HEADINGS:
-            heading = " ".join("".join(pieces[begun:]).split())[:_LONGEST_HEADING]
-            headings[-1] = headings[-1]._replace(text=heading)
-        more = _gap(element) + ((element.text if start else element.tail) or "")
-        pieces.append(more)
-        length += len(more)
+            heading = "".join(pieces[begun : begun + _LONGEST_HEADING])
+            headings[-1] = headings[-1]._replace(text=" ".join(heading.split())[:_LONGEST_HEADING])
+        # What sets an element off from the text around it.
+        gap = "\n" if element.tag in _BLOCKS else " " if element.tag in _CELLS else ""
+        follows = element.text if is_start else element.tail if element is not root else None
+        pieces.append(gap + (follows or ""))
+        length += len(pieces[-1])
     return "".join(pieces), headings
 
 
@@ -139,24 +141,8 @@ def _id_of(heading: Any) -> str:
     return ""
 
 
-def _gap(element: Any) -> str:
-    """What sets an element off from the text around it."""
-    return "\n" if element.tag in _BLOCKS else " " if element.tag in _CELLS else ""
-
-
 def visible(root: Any) -> str:
     """The text that a browser shows of an element, a block a line."""
-    from lxml import etree
-
-    pieces = []
-    walk = etree.iterwalk(root, events=("start", "end"))
-    for event, element in walk:
-        block = _gap(element)
-        if event == "end":
-            pieces += [block, (element.tail or "") if element is not root else ""]
-        elif element.tag in _HIDDEN and element is not root:
-            walk.skip_subtree()
-        else:
-            pieces += [block, element.text or ""]
-    lines = (" ".join(line.split()) for line in "".join(pieces).splitlines())
+    text, _ = outline(root)
+    lines = (" ".join(line.split()) for line in text.splitlines())
     return "\n".join(line for line in lines if line)

@@ -126,9 +126,6 @@ class Fallback:
         self._clock = clock
         self._busy_until = [float("-inf")] * len(engines)
 
-    def __repr__(self) -> str:
-        return f"Fallback({self.name!r})"
-
     async def aclose(self) -> None:
         """Close the connections of all engines."""
         for each in self._engines:

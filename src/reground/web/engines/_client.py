@@ -108,6 +108,7 @@ class _Passing(EngineBusy):
     """The same request may succeed if it is sent again."""
 
 
+@dataclass(repr=False)
 class HttpEngine:
     """A provider as an engine.
 
@@ -115,34 +116,26 @@ class HttpEngine:
     a wrong address.
     """
 
-    def __init__(
-        self,
-        provider: Provider,
-        *,
-        base: str | None = None,
-        timeout: float = 20.0,
-        clock: Clock = time.monotonic,
-        sleep: Sleep = asyncio.sleep,
-        uniform: Callable[[float, float], float] = random.uniform,
-    ) -> None:
-        self._base = (provider.url if base is None else base).rstrip("/")
+    provider: Provider
+    base: str | None = None
+    timeout: float = 20.0
+    clock: Clock = time.monotonic
+    sleep: Sleep = asyncio.sleep
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def __post_init__(self) -> None:
+        provider = self.provider
+        self._base = (provider.url if self.base is None else self.base).rstrip("/")
         _check(self._base, provider.name)
         self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
         self.may_store = provider.may_store
-        self._provider = provider
-        self._timeout = timeout
-        self._sleep = sleep
-        self._uniform = uniform
         self._url = self._base + provider.path
         self._key = None if provider.key_env is None else key_in(provider.key_env)
         if provider.key_env is not None and self._key is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
-        self._pace = Pace(provider.per_minute, clock, sleep)
+        self._pace = Pace(provider.per_minute, self.clock, self.sleep)
         self._proxy = proxy_for(self._url)
         self._sessions = PerLoop(self._session)
-
-    def __repr__(self) -> str:
-        return f"HttpEngine({self.name!r})"
 
     async def aclose(self) -> None:
         """Close the connections; the engine can still be used and opens new ones."""
@@ -150,7 +143,7 @@ class HttpEngine:
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
         """At most `k` results, best first; a query that is too long for the provider is cut."""
-        provider = self._provider
+        provider = self.provider
         text = shorten(query, provider.letters, provider.words)
         if not text:
             raise EngineError(f"{self.name} was asked for nothing")
@@ -163,12 +156,12 @@ class HttpEngine:
                 wait = error.retry_after
                 if failures >= _ATTEMPTS or (wait or 0.0) > _LONGEST_WAIT:
                     raise EngineBusy(gave_up(error, failures, "", wait), retry_after=wait) from None
-                await self._sleep(backoff(failures, wait, base=0.5, cap=8.0, uniform=self._uniform))
+                await self.sleep(backoff(failures, wait, base=0.5, cap=8.0, uniform=self.uniform))
         raise AssertionError
 
     async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
         status, headers, body = await self._send(parameters)
-        self._pace.per_minute = self._provider.rate(headers) or self._pace.per_minute
+        self._pace.per_minute = self.provider.rate(headers) or self._pace.per_minute
         try:
             data = await asyncio.to_thread(read_json, body) if len(body) > LARGE else read_json(body)
         except ValueError:
@@ -180,47 +173,43 @@ class HttpEngine:
         if message := complaint({"error": data.get("error")}):
             raise _Passing(f"{self.name} failed: {redacted(message, self._key)}")
         try:
-            return self._provider.read(data, self._base)
+            return self.provider.read(data, self._base)
         except ValueError as error:
             raise _Passing(f"{self.name} gave a malformed reply: {error}") from None
 
     async def _send(self, parameters: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
         session = await self._sessions.get()
-        method, keyword = ("POST", "json") if self._provider.posts else ("GET", "params")
+        method, keyword = ("POST", "json") if self.provider.posts else ("GET", "params")
         settings: dict[str, Any] = {keyword: parameters, "proxy": self._proxy, "allow_redirects": False}
         try:
             async with session.request(method, self._url, **settings) as response:
                 return response.status, response.headers, await read_body(response, MOST_BYTES)
         except BadBody as error:
             raise (_Passing if error.passing else EngineError)(f"{self.name} {error}") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._lost(error) from None
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError):
+            raise EngineError(f"{self.name} offers no trusted TLS") from None
+        except aiohttp.ClientConnectorError as error:
+            why = (error.strerror or "no connection").lower()
+            raise EngineBusy(f"cannot connect to {self.name}: {why}") from None
+        except TimeoutError:
+            raise EngineBusy(f"{self.name} did not answer within {self.timeout:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:  # only a connection that was open is tried again
+            raise _Passing(f"the connection to {self.name} was lost ({type(error).__name__})") from None
 
     def _session(self) -> aiohttp.ClientSession:
         headers = {"Accept": "application/json", "Accept-Encoding": ENCODING, "User-Agent": f"reground/{__version__}"}
-        name, form = self._provider.key_header
+        name, form = self.provider.key_header
         headers |= {} if self._key is None else {name: form.format(self._key)}
         return aiohttp.ClientSession(
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
             auto_decompress=False,  # `read_body` unpacks, within limits
-            timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT_SECONDS),
+            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT_SECONDS),
         )
-
-    def _lost(self, error: Exception) -> EngineError:
-        """The error for a failed connection. Only one that was open is tried again."""
-        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-            return EngineError(f"{self.name} offers no trusted TLS")
-        if isinstance(error, aiohttp.ClientConnectorError):
-            why = (error.strerror or "no connection").lower()
-            return EngineBusy(f"cannot connect to {self.name}: {why}")
-        if isinstance(error, TimeoutError):
-            return EngineBusy(f"{self.name} did not answer within {self._timeout:g} s")
-        return _Passing(f"the connection to {self.name} was lost ({type(error).__name__})")
 
     def _refusal(self, status: int, headers: Mapping[str, str], message: str) -> EngineError:
         """The error that a status means."""
-        provider = self._provider
+        provider = self.provider
         text = f"{status} {redacted(message, self._key)}".strip()
         wait = provider.wait(headers)
         if (hint := provider.hints.get(status)) is not None:
