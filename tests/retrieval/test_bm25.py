@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
-from reground.text.languages import analyzer, language_code
+from reground.text.languages import language_code
 from tests.retrieval.scripts import CORPORA, JAPANESE
 
 PASSAGES = [
@@ -89,17 +88,7 @@ def test_scores_are_bm25(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [
-        '"cats',
-        "title:cats AND (",
-        "+cats -dogs",
-        "[a TO b]",
-        "cats\0dogs",
-        "\ud800 cats",
-        "\\",
-        "the of and",
-        " \n!?",
-    ],
+    ['"cats', "title:cats AND (", "+cats -dogs", "[a TO b]", "cats\0dogs", "\ud800 cats", "\\", "the of and", " \n!?"],
 )
 def test_a_query_is_text_and_never_syntax(index: Bm25Index, query: str) -> None:
     expected = {"cats", "dogs"} if "cats" in query or "dogs" in query else set()
@@ -121,20 +110,6 @@ def test_a_long_query_keeps_its_rarest_words(tmp_path: Path) -> None:
     found = index.search(draft, 21)
     assert "needle" in {passage.id for passage in found}
     assert len(index.search("words " * 100_000 + "quokka", 3)) == 0  # the end of a query beyond all measure is cut off
-
-
-def test_removing_takes_a_documents_passages_out(tmp_path: Path) -> None:
-    make(tmp_path)
-    writer = Bm25Writer(tmp_path, "en")
-    writer.remove(1)
-    writer.add(1, [Passage(id="cats", title="Cats", text="Cats meow.")])
-    writer.remove(3)
-    assert writer.finish() == 2
-    writer.close()
-    index = Bm25Index(tmp_path, "en")
-    assert index.search("meow", 3)[0].text == "Cats meow."
-    assert index.search("purr", 3) == []
-    assert index.search("bird", 3) == []
 
 
 async def test_threads_can_search_at_once(index: Bm25Index) -> None:
@@ -222,12 +197,3 @@ def test_a_folder_that_nobody_may_write_to_is_searched(tmp_path: Path) -> None:
     finally:
         (tmp_path / "bm25").chmod(0o700)
     assert (done.stdout, done.stderr) == ("['cats', 'dogs']\n", "")
-
-
-def test_languages_go_by_code_and_name() -> None:
-    assert language_code("German ") == language_code("DE") == "de"
-    assert language_code("Chinese") == "zh"
-    assert language_code("Japanese") == "ja"
-    with pytest.raises(ConfigurationError, match=r"'tlh'.*choose one of.*en"):
-        language_code("tlh")
-    assert analyzer("en").analyze("The Quick foxes' jumps") == ["quick", "fox", "jump"]

@@ -14,17 +14,6 @@ from tests.retrieval.corpora import jsonl, write
 from tests.retrieval.files import pdf, read
 
 
-def names(source: Path) -> list[str]:
-    return [file.name for file in find_files(source)]
-
-
-def test_every_readable_file_is_found_in_order(tmp_path: Path) -> None:
-    files = ["b.md", "a/c.TXT", "a/b/d.html", "e.pdf", "f.jsonl", "g.jsonl.gz", "h.rst", "j.json", "Makefile"]
-    files += ["a.docx", "b.xlsx", "c.py", "d.mbox", "e.ODT"]
-    write(tmp_path, dict.fromkeys([*files, "i.png", "k.doc", "l"], "x"))
-    assert names(tmp_path) == sorted(files)
-
-
 def test_a_name_that_is_no_valid_unicode_is_written_with_escapes(tmp_path: Path) -> None:
     try:
         (tmp_path / "caf\udce9.txt").write_text("x")
@@ -33,14 +22,6 @@ def test_a_name_that_is_no_valid_unicode_is_written_with_escapes(tmp_path: Path)
     found = find_files(tmp_path)[0]
     assert found.name == "caf\\udce9.txt"
     assert found.path.read_text() == "x"
-
-
-def test_keys_follow_ids_and_contents_follow_everything() -> None:
-    document = Document("1", "title", "text")
-    assert document.key == Document("1", "other", "other").key != Document("2", "title", "text").key
-    for other in (Document("1", "title", "text "), Document("1", "Title", "text"), Document("1", "title", "text", "u")):
-        assert other.content != document.content
-    assert 0 <= document.key < 2**63
 
 
 def test_a_rule_at_the_top_of_markdown_begins_no_front_matter() -> None:

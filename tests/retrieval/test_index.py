@@ -189,20 +189,6 @@ def test_repeated_ids_are_reported_and_the_first_is_kept(tmp_path: Path) -> None
     assert search(tmp_path / "index", "first") == ["1"]
 
 
-def test_a_document_comes_forward_when_the_one_in_its_way_has_gone(tmp_path: Path) -> None:
-    index = tmp_path / "index"
-    write(
-        tmp_path / "notes",
-        {"a.jsonl": jsonl([{"id": "1", "text": "first"}]), "b.jsonl": jsonl([{"id": "1", "text": "third"}])},
-    )
-    build_index(tmp_path / "notes", index)
-    assert build_index(tmp_path / "notes", index).read == 0
-    write(tmp_path / "notes", {"a.jsonl": jsonl([{"id": "2", "text": "else"}])}, old=False)
-    report = build_index(tmp_path / "notes", index)
-    assert (report.documents, report.duplicate_count) == (2, 0)
-    assert search(index, "third") == ["1"]
-
-
 def records(ids: str) -> str:
     return jsonl({"id": id_, "text": f"text of {id_}"} for id_ in ids)
 

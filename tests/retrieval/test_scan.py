@@ -22,10 +22,22 @@ def left_out(source: Path) -> dict[str, tuple[str, str]]:
 
 
 def test_every_file_is_read_or_left_out_with_a_reason(tmp_path: Path) -> None:
-    names = ["a.md", "b.png", "c.doc", "d.xyz", ".hidden.md", ".git/e.md", "node_modules/f.md", "g.zip", "no suffix"]
-    write(tmp_path, dict.fromkeys(names, "x"))
+    readable = [
+        "Makefile",
+        "a.md",
+        "a/b/d.html",
+        "a/c.TXT",
+        "b.xlsx",
+        "c.py",
+        "d.mbox",
+        "e.ODT",
+        "g.jsonl.gz",
+        "j.json",
+    ]
+    names = ["b.png", "c.doc", "d.xyz", ".hidden.md", ".git/e.md", "node_modules/f.md", "g.zip", "no suffix"]
+    write(tmp_path, dict.fromkeys([*readable, *names], "x"))
     os.mkfifo(tmp_path / "pipe.txt")
-    assert [file.name for file in scan(tmp_path).files] == ["a.md"]
+    assert [file.name for file in scan(tmp_path).files] == readable
     assert left_out(tmp_path) == {
         ".git": ("hidden", "is hidden"),
         ".hidden.md": ("hidden", "is hidden"),
