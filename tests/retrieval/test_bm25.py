@@ -60,11 +60,8 @@ def test_a_large_folder_is_written_again_only_after_many_removals(tmp_path: Path
     files = set(tmp_path.glob("*.store"))
     assert removed(1, 9) == 992
     assert files == set(tmp_path.glob("*.store"))
-    assert [Bm25Index(tmp_path, "en").search(f"number{number}", 3) != [] for number in (0, 7, 8)] == [
-        False,
-        False,
-        True,
-    ]
+    found = [len(Bm25Index(tmp_path, "en").search(f"number{number}", 3)) for number in (0, 7, 8)]
+    assert found == [0, 0, 1]
     assert removed(9, 13) == 988  # twelve in all, more than a hundredth
     assert not files & set(tmp_path.glob("*.store"))
     assert [len(Bm25Index(tmp_path, "en").search(f"number{number}", 3)) for number in (11, 12)] == [0, 1]
@@ -120,13 +117,11 @@ async def test_threads_can_search_at_once(index: Bm25Index) -> None:
 @pytest.mark.parametrize(
     ("language", "text", "query"),
     [
-        ("en", "The runners were running.", "run"),
-        ("de", "Die Häuser der Stadt", "Haus Häusern"),
-        ("fr", "les chevaux continuèrent", "continuer"),
-        ("russian", "столица России", "столицей"),
+        ("en", "The runners were running.", "run"), ("de", "Die Häuser der Stadt", "Haus Häusern"),
+        ("fr", "les chevaux continuèrent", "continuer"), ("russian", "столица России", "столицей"),
         ("none", "running shoes", "running"),
     ],
-)
+)  # fmt: skip
 def test_the_language_picks_the_stemmer(tmp_path: Path, language: str, text: str, query: str) -> None:
     passages = [Passage(id="0", text=text), Passage(id="1", text="zzz")]
     assert [p.id for p in make(tmp_path, passages, language_code(language)).search(query, 2)] == ["0"]

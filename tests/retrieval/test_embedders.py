@@ -4,8 +4,7 @@ import asyncio
 import gzip
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +23,28 @@ from reground.core.errors import (
 from reground.retrieval.embedders import Embedder, EndpointEmbedder, create_embedder, is_of_the_key
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings
+from reground.testing.openai_server import Loopback
 from tests.retrieval.corpora import write
 
 
-@asynccontextmanager
-async def serve(handler: Server) -> AsyncIterator[str]:
-    """An embeddings endpoint on loopback; yields its base URL."""
-    app = web.Application()
-    app.router.add_post("/v1/embeddings", handler.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
-
-
-class Server:
+class Server(Loopback):
     """Answers with the length and the first letter of each text, in reverse order; or as `replies` say first."""
 
     def __init__(self, *replies: Callable[[], web.Response]) -> None:
+        super().__init__()
         self.replies = list(replies)
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.at_once = self.most_at_once = 0
+
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/v1"
+
+    def application(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/v1/embeddings", self.answer)
+        return app
 
     async def answer(self, request: web.Request) -> web.Response:
         self.at_once += 1
@@ -71,8 +66,8 @@ def refuse(status: int, said: str = "no", **headers: str) -> Callable[[], web.Re
 
 
 async def ask(server: Server, texts: list[str], **options: Any) -> Any:
-    async with serve(server) as url:
-        embedder = EndpointEmbedder("m", base_url=url, wait=0.001, **options)
+    async with server:
+        embedder = EndpointEmbedder("m", base_url=server.url, wait=0.001, **options)
         try:
             return await embedder.embed(texts)
         finally:
@@ -174,8 +169,8 @@ async def test_an_unreachable_server_is_named() -> None:
 
 def test_it_works_on_one_loop_after_another() -> None:
     async def once() -> None:
-        async with serve(Server()) as url:
-            embedder._url = f"{url}/embeddings"
+        async with Server() as server:
+            embedder._url = f"{server.url}/embeddings"
             assert (await embedder.embed(["a"])).shape == (1, 2)
 
     embedder = EndpointEmbedder("m", base_url="http://127.0.0.1:9/v1")
@@ -204,8 +199,8 @@ async def test_an_index_from_elsewhere_does_not_get_the_key(monkeypatch: pytest.
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     docs = write(tmp_path / "docs", {"a.md": "The dog is called Rex."})
-    server = Server()
-    async with serve(server) as url:
+    async with Server() as server:
+        url = server.url
         settings = IndexSettings(kind="hybrid", embedder="openai/words", embedder_url=url)
         await asyncio.to_thread(build_index, docs, tmp_path / "index", settings)
         assert server.headers.pop()["Authorization"] == "Bearer sk-secret"
@@ -230,17 +225,12 @@ async def test_an_index_from_elsewhere_does_not_get_the_key(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("url", "gets"),
     [
-        ("https://api.openai.com/v1", True),
-        ("https://API.openai.com:443/v1", True),
-        ("http://api.openai.com/v1", False),
-        ("https://api.openai.com:444/v1", False),
-        ("https://api.openai.com.evil.example/v1", False),
-        ("https://api.openai.com\\.evil.example/v1", False),
-        ("http://localhost:8000", True),
-        ("http://localhost:8001", False),
-        ("http://127.0.0.1:8000", False),
+        ("https://api.openai.com/v1", True), ("https://API.openai.com:443/v1", True), ("http://localhost:8000", True),
+        ("http://api.openai.com/v1", False), ("https://api.openai.com:444/v1", False),
+        ("https://api.openai.com.evil.example/v1", False), ("https://api.openai.com\\.evil.example/v1", False),
+        ("http://localhost:8001", False), ("http://127.0.0.1:8000", False),
     ],
-)
+)  # fmt: skip
 def test_the_key_goes_to_its_own_server_alone(url: str, gets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
     assert is_of_the_key(url) is gets

@@ -102,17 +102,10 @@ def test_a_sheet_gives_rows_with_the_names_of_columns_and_the_values_of_formulas
 @pytest.mark.parametrize(
     ("format_", "is_date"),
     [
-        ("d. mmmm yyyy", True),
-        ('0.0" days"', False),
-        ("[Red]0.00", False),
-        ("[h]:mm", False),
-        ("hh:mm", True),
-        (r"_-* #,##0.00\ _D_M_-", False),
-        (r"#,##0\ _d_i_n_.", False),
-        ("*d0", False),
-        ("_-yyyy_-", True),
+        ("d. mmmm yyyy", True), ('0.0" days"', False), ("[Red]0.00", False), ("[h]:mm", False), ("hh:mm", True),
+        (r"_-* #,##0.00\ _D_M_-", False), (r"#,##0\ _d_i_n_.", False), ("*d0", False), ("_-yyyy_-", True),
     ],
-)
+)  # fmt: skip
 def test_a_format_of_numbers_is_a_date_or_none(format_: str, is_date: bool) -> None:
     rows = f"<row>{cell('A1', '45000', style=2)}</row>"
     assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text.endswith("2023-03-15" if is_date else "45000")

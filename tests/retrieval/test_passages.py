@@ -84,15 +84,9 @@ def test_the_order_of_the_rankings_makes_no_difference(rankings: list[list[int]]
     assert reciprocal_rank_fusion(shuffled) == reciprocal_rank_fusion(rankings)
 
 
-def test_the_formula() -> None:
+def test_rankings_are_joined_by_the_formula_and_an_item_counts_once_in_each() -> None:
     fused = dict(reciprocal_rank_fusion([["a", "b"], ["b", "c"]], k=60))
-    assert fused["b"] == pytest.approx(1 / 62 + 1 / 61)
-    assert fused["a"] == pytest.approx(1 / 61)
-    assert fused["c"] == pytest.approx(1 / 62)
+    assert fused == pytest.approx({"b": 1 / 62 + 1 / 61, "a": 1 / 61, "c": 1 / 62})
     assert list(fused) == ["b", "a", "c"]
-
-
-def test_a_repeated_item_counts_once_and_nothing_gives_nothing() -> None:
     assert reciprocal_rank_fusion([["a", "a", "b"]]) == reciprocal_rank_fusion([["a", "b"]])
-    assert reciprocal_rank_fusion([[], []]) == []
-    assert reciprocal_rank_fusion([]) == []
+    assert reciprocal_rank_fusion([[], []]) == reciprocal_rank_fusion([]) == []

@@ -191,14 +191,11 @@ async def test_a_measurement_follows_no_redirect_to_a_blocked_host(mode: Mode, h
 @pytest.mark.parametrize(
     ("url", "blocked"),
     [
-        ("https://huggingface.co/datasets/x", True),
-        ("https://huggingface.co./datasets/x", True),
-        ("https://HUGGINGFACE.co.:443/datasets/x", True),
-        ("https://datasets.huggingface.co./x", True),
-        ("https://nothuggingface.co./x", False),
-        ("https://huggingface.co.example/x", False),
+        ("https://huggingface.co/datasets/x", True), ("https://huggingface.co./datasets/x", True),
+        ("https://HUGGINGFACE.co.:443/datasets/x", True), ("https://datasets.huggingface.co./x", True),
+        ("https://nothuggingface.co./x", False), ("https://huggingface.co.example/x", False),
     ],
-)
+)  # fmt: skip
 def test_a_blocked_host_in_all_its_spellings(url: str, blocked: bool) -> None:
     assert (Blocklist.of([]).why_not(url) is not None) == blocked
 

@@ -10,15 +10,15 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
+from reground.retrieval.storage import refusing
 from reground.text.languages import analyzer, segmenter
 
 _ANALYZER = "reground"
@@ -160,7 +160,7 @@ class Bm25Index:
         self._analyzer = analyzer(language)
         self._schema = _schema()
         self._damaged = f"the BM25 part of the index is damaged: {folder}"
-        with _refused(self._damaged), ExitStack() as passing:
+        with refusing(self._damaged), ExitStack() as passing:
             lock, place = folder / _LOCK, folder
             if folder.is_dir() and not os.access(lock if lock.exists() else folder, os.W_OK):
                 # Where nothing may be written, tantivy gets a folder with links to the files.
@@ -183,7 +183,7 @@ class Bm25Index:
 
         terms = ((Query.term_query(self._schema, "terms", term, index_option="freq"), count) for term, count in weights)
         query_ = Query.boolean_query([(Occur.Should, Query.boost_query(term, count)) for term, count in terms])
-        with _refused(self._damaged):  # the query is well formed, so it is the index that is not
+        with refusing(self._damaged):  # the query is well formed, so it is the index that is not
             return self._best(query_, k)
 
     def _best(self, query: Any, k: int) -> list[Passage]:
@@ -207,7 +207,7 @@ class Bm25Index:
         """A document's passages by its key, in no order."""
         from tantivy import Query
 
-        with _refused("a page could not be read"):
+        with refusing("a page could not be read"):
             results = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
             return [_passage(self._searcher.doc(address)) for _, address in results.hits]
 
@@ -227,14 +227,3 @@ def _passage(entry: Any, score: float = 0.0) -> Passage:
     url = entry.get_first("url")
     id_, title, text = (bytes(entry.get_first(name)).decode() for name in ("id", "title", "text"))
     return Passage(id=id_, title=title, text=text, url=None if url is None else bytes(url).decode(), score=score)
-
-
-@contextmanager
-def _refused(message: str) -> Iterator[None]:
-    """Errors and panics of tantivy as ours; a panic is a BaseException, so that nobody swallows it by accident."""
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise IndexRefused(f"{message}: {error}") from None
-        raise

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
+from reground.retrieval import storage
 from reground.retrieval.bm25 import Bm25Writer
 from reground.retrieval.chunking import chunk
 from reground.retrieval.decontaminate import Decontaminator
@@ -25,18 +26,6 @@ from reground.retrieval.filetypes import format_of
 from reground.retrieval.reading.pdf import could_read
 from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
-from reground.retrieval.storage import (
-    MANIFEST,
-    UNFINISHED,
-    Building,
-    FileEntry,
-    Ledger,
-    Manifest,
-    check_files,
-    clean,
-    peek,
-    read_manifest,
-)
 
 BM25, VECTORS, LEDGER = "bm25", "vectors", "ledger.sqlite"
 """The parts of a generation."""
@@ -58,35 +47,35 @@ class Plan(NamedTuple):
 
     files: Sequence[SourceFile]
     changed: Sequence[SourceFile]
-    gone: Sequence[FileEntry] = ()
-    base: Manifest | None = None
+    gone: Sequence[storage.FileEntry] = ()
+    base: storage.Manifest | None = None
     is_begun: bool = False
 
 
-def plan(out: Path, wanted: Manifest, files: Sequence[SourceFile]) -> Plan:
+def plan(out: Path, wanted: storage.Manifest, files: Sequence[SourceFile]) -> Plan:
     """What has to be done for the index that is wanted at `out`.
 
     A file is as it was if its size and its time of change are, and that time was not just before it was read; in
     another corpus folder nothing is taken for granted. Its reader must be of the same version.
     """
-    for name in (UNFINISHED, MANIFEST):
+    for name in (storage.UNFINISHED, storage.MANIFEST):
         try:
-            base = read_manifest(out, name)
+            base = storage.read_manifest(out, name)
             if base.recipe != wanted.recipe:
                 continue
-            check_files(out, base)
-            entries = peek(out / base.generation / LEDGER)
+            storage.check_files(out, base)
+            entries = storage.peek(out / base.generation / LEDGER)
         except (IndexRefused, sqlite3.Error):
             continue
         names = {file.name for file in files}
         gone = [entry for entry in entries.values() if entry.name not in names]
         same_folder = base.source == wanted.source
         changed = [file for file in files if not same_folder or _has_changed(file, entries.get(file.name))]
-        return Plan(files, changed, gone, base, is_begun=name == UNFINISHED)
+        return Plan(files, changed, gone, base, is_begun=name == storage.UNFINISHED)
     return Plan(files, files)
 
 
-def _has_changed(file: SourceFile, entry: FileEntry | None) -> bool:
+def _has_changed(file: SourceFile, entry: storage.FileEntry | None) -> bool:
     return (
         entry is None
         or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns)
@@ -95,7 +84,7 @@ def _has_changed(file: SourceFile, entry: FileEntry | None) -> bool:
     )
 
 
-def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
+def _reads_better(file: SourceFile, entry: storage.FileEntry) -> bool:
     """Whether the same file may give another text by now."""
     return entry.reader != file.format.version or could_read(entry.skipped or entry.partly)
 
@@ -131,7 +120,7 @@ class Build:
     def __init__(
         self,
         out: Path,
-        wanted: Manifest,
+        wanted: storage.Manifest,
         todo: Plan,
         embedder: Embedder | None,
         decontaminate: Decontaminator | None,
@@ -154,10 +143,10 @@ class Build:
         self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
         self._around = Circumstances(tick=self.tick, language=settings.language)
-        self._generation = Building(out, todo.base, "" if todo.base is None else todo.base.generation)
+        self._generation = storage.Building(out, todo.base, "" if todo.base is None else todo.base.generation)
         folder = self._generation.folder
         with ExitStack() as opened:
-            self.ledger = opened.enter_context(closing(Ledger(folder / LEDGER)))
+            self.ledger = opened.enter_context(closing(storage.Ledger(folder / LEDGER)))
             self._writers: list[Bm25Writer | DenseWriter] = []
             if settings.kind != "dense":
                 self._writers.append(opened.enter_context(closing(Bm25Writer(folder / BM25, settings.language))))
@@ -191,7 +180,7 @@ class Build:
         """Write everything out. Returns how many passages the index has."""
         return max(writer.finish(self.tick) for writer in self._writers)
 
-    def publish(self, passages: int) -> Manifest:
+    def publish(self, passages: int) -> storage.Manifest:
         """Make what was finished the index."""
         totals = self.ledger.totals()
         self.close()
@@ -205,12 +194,12 @@ class Build:
         for writer in self._writers:
             writer.save()
         self.ledger.save()
-        copy = Building(self._generation.path, self._plan.base, self._generation.name)
-        copy.publish(self._manifest(copy, self.ledger.totals(), self.passages), UNFINISHED)
-        clean(self._generation.path, self._generation.name)
+        copy = storage.Building(self._generation.path, self._plan.base, self._generation.name)
+        copy.publish(self._manifest(copy, self.ledger.totals(), self.passages), storage.UNFINISHED)
+        storage.clean(self._generation.path, self._generation.name)
         self._saved = time.monotonic()
 
-    def _manifest(self, generation: Building, totals: tuple[int, int], passages: int) -> Manifest:
+    def _manifest(self, generation: storage.Building, totals: tuple[int, int], passages: int) -> storage.Manifest:
         documents, content = totals
         embedder = self._wanted.embedder
         dimension = next((writer.dimension for writer in self._writers if isinstance(writer, DenseWriter)), None)
@@ -239,8 +228,8 @@ class Build:
             if time.monotonic() - self._saved >= self._save_every:
                 self._save()
 
-    def _read_file(self, file: SourceFile, before: FileEntry | None) -> None:
-        entry = FileEntry(
+    def _read_file(self, file: SourceFile, before: storage.FileEntry | None) -> None:
+        entry = storage.FileEntry(
             id=before.id if before else None,
             name=file.name,
             size=file.size,
@@ -262,7 +251,9 @@ class Build:
             self._remove_unseen(entry)
         self.ledger.put_file(entry)
 
-    def _documents_of(self, file: SourceFile, entry: FileEntry, before: FileEntry | None) -> Iterator[Document]:
+    def _documents_of(
+        self, file: SourceFile, entry: storage.FileEntry, before: storage.FileEntry | None
+    ) -> Iterator[Document]:
         """The documents of a file; none where it holds one, and that is as it was. A broken line of a JSONL corpus ends
         the build; whatever else goes wrong is noted, and the file gives no more."""
         try:
@@ -279,7 +270,7 @@ class Build:
             if isinstance(error, PASSING):  # it may be gone next time
                 entry.seen_ns, entry.digest = 0, ""
 
-    def _take(self, document: Document, entry: FileEntry, *, is_whole: bool) -> None:
+    def _take(self, document: Document, entry: storage.FileEntry, *, is_whole: bool) -> None:
         """Take in a document of a file. is_whole: it is all that the file holds."""
         self._met += 1
         self.tick()
@@ -316,7 +307,7 @@ class Build:
             self.dropped.append(Dropped(id=passage.id, ngram=ngram))
         return False
 
-    def _remove_unseen(self, entry: FileEntry) -> None:
+    def _remove_unseen(self, entry: storage.FileEntry) -> None:
         for key in self.ledger.drop_unseen(entry.id):
             self.removed += 1
             for writer in self._writers:
@@ -336,13 +327,13 @@ class Build:
             raise Stopped(error) from None
 
 
-def _is_the_same(file: SourceFile, entry: FileEntry, before: FileEntry) -> bool:
+def _is_the_same(file: SourceFile, entry: storage.FileEntry, before: storage.FileEntry) -> bool:
     """Whether a file that was read again holds what it held, which is in the index."""
     same = bool(entry.digest) and entry.digest == before.digest
     return same and not before.shadowed and not _reads_better(file, before)
 
 
-def _fingerprint(wanted: Manifest, content: int) -> str:
+def _fingerprint(wanted: storage.Manifest, content: int) -> str:
     """Changes with any document, the settings, the terms, the embedder's weights and what was kept out; the same
     however the index came to be."""
     settings = sorted({**wanted.settings, "embedder_url": None}.items())

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from reground.core.errors import IndexRefused, MissingExtra, ModelError, Retriev
 from reground.core.evidence import Passage
 from reground.retrieval.embedders import Embedder
 from reground.retrieval.passages import passage_text
+from reground.retrieval.storage import refusing
 
 _TABLE = "passages"
 _COLUMNS = ["id", "title", "text", "url"]
@@ -37,14 +37,7 @@ def _database(folder: Path) -> Any:
     return lancedb.connect(str(folder))
 
 
-@contextmanager
-def _refused() -> Iterator[None]:
-    """LanceDB's errors as ours."""
-    try:
-        yield
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise IndexRefused(f"the vectors of the index are damaged: {reason}") from None
+_DAMAGED = "the vectors of the index are damaged"
 
 
 class DenseWriter:
@@ -134,7 +127,7 @@ class DenseIndex:
     def __init__(self, folder: Path, embedder: Embedder, *, prefix: str = "") -> None:
         self._embedder = embedder
         self._prefix = prefix
-        with _refused():
+        with refusing(_DAMAGED):
             self._table = _database(folder).open_table(_TABLE)
             self.dimension: int = self._table.schema.field("vector").type.list_size
             self._is_exact = not self._table.list_indices()
@@ -156,7 +149,7 @@ class DenseIndex:
 
     def pieces(self, key: int) -> list[Passage]:
         """A document's passages by its key, in no order. Blocks."""
-        with _refused():
+        with refusing(_DAMAGED):
             rows = self._table.search().where(f"key = {key}").select(_COLUMNS).limit(_MOST_PIECES).to_list()
         return [Passage(**{name: row[name] for name in _COLUMNS}) for row in rows]
 
@@ -165,7 +158,7 @@ class DenseIndex:
         await self._embedder.aclose()
 
     def _nearest(self, vector: Any, k: int) -> list[Passage]:
-        with _refused():
+        with refusing(_DAMAGED):
             search = self._table.search(vector, vector_column_name="vector").distance_type("dot")
             if self._is_exact:
                 search = search.limit(k + _SPARE)

@@ -20,6 +20,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from reground.core import http
 from reground.core.concurrency import PerLoop
 from reground.core.errors import (
     AuthenticationError,
@@ -30,20 +31,6 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.files import files_fingerprint, trouble
-from reground.core.http import (
-    ENCODING,
-    LARGE,
-    LEAST_LIMIT,
-    MOST_LIMIT,
-    BadBody,
-    backoff,
-    check_address,
-    proxy_for,
-    read_body,
-    read_json,
-    redacted,
-    retry_after,
-)
 from reground.core.paths import expanded
 from reground.downloads import Fetch, Weights, bring
 
@@ -122,11 +109,11 @@ class EndpointEmbedder:
     def __post_init__(self) -> None:
         self.name = f"openai/{self.model}"
         address = self.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
-        check_address(address, "the base URL" if self.base_url else "the base URL in OPENAI_BASE_URL")
+        http.check_address(address, "the base URL" if self.base_url else "the base URL in OPENAI_BASE_URL")
         if not re.match(r"https?://[^/@\s]+(/|$)", address):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = address.rstrip("/") + "/embeddings"
-        self._proxy = proxy_for(self._url)
+        self._proxy = http.proxy_for(self._url)
         self.sends_key = self.sends_key or is_of_the_key(address)
         self._sessions = PerLoop(self._session)
 
@@ -155,7 +142,7 @@ class EndpointEmbedder:
             try:
                 return await self._ask(batch)
             except TransientModelError as error:
-                wait = backoff(attempt, error.retry_after, base=self.wait, cap=60.0, uniform=random.uniform)
+                wait = http.backoff(attempt, error.retry_after, base=self.wait, cap=60.0, uniform=random.uniform)
                 await asyncio.sleep(min(60.0, wait))
         return await self._ask(batch)
 
@@ -167,8 +154,10 @@ class EndpointEmbedder:
         try:
             session = await self._sessions.get()
             async with session.post(self._url, json=body, proxy=self._proxy, allow_redirects=False) as response:
-                reply = await read_body(response, min(MOST_LIMIT, LEAST_LIMIT + len(batch) * _VECTOR_BYTES))
-        except BadBody as error:
+                reply = await http.read_body(
+                    response, min(http.MOST_LIMIT, http.LEAST_LIMIT + len(batch) * _VECTOR_BYTES)
+                )
+        except http.BadBody as error:
             raise (TransientModelError if error.passing else ModelError)(f"{self._url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = " ".join(str(error).split())[:300] or type(error).__name__
@@ -176,16 +165,18 @@ class EndpointEmbedder:
         if response.status != 200:
             raise self._refusal(response.status, response.headers, reply)
         rows = partial(_rows, reply, len(batch), self._url)
-        return await asyncio.to_thread(rows) if len(reply) > LARGE else rows()
+        return await asyncio.to_thread(rows) if len(reply) > http.LARGE else rows()
 
     def _refusal(self, status: int, headers: Mapping[str, str], reply: bytes) -> ModelError:
         if status == 401 and not self.sends_key:
             why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
             return AuthenticationError(why)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-        message = redacted(" ".join(reply[:4000].decode("utf-8", "replace").split()), key)[:300]
+        message = http.redacted(" ".join(reply[:4000].decode("utf-8", "replace").split()), key)[:300]
         if status in _TRANSIENT:
-            return TransientModelError(f"{self._url} answered {status}: {message}", retry_after=retry_after(headers))
+            return TransientModelError(
+                f"{self._url} answered {status}: {message}", retry_after=http.retry_after(headers)
+            )
         if status in (401, 403):
             return AuthenticationError(f"{self._url} refused the key ({status}); is OPENAI_API_KEY right?")
         if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", message, re.IGNORECASE):
@@ -198,7 +189,7 @@ class EndpointEmbedder:
 
         key = os.environ.get("OPENAI_API_KEY", "").strip() if self.sends_key else ""
         return aiohttp.ClientSession(
-            headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
+            headers={"Accept-Encoding": http.ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=15),
         )
@@ -224,7 +215,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None] | None:
 
 def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
     try:
-        reply = read_json(body)
+        reply = http.read_json(body)
     except ValueError:
         raise TransientModelError(f"{url} gave a malformed reply") from None
     try:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.core.evidence import Passage
+from reground.retrieval import storage
 from reground.retrieval.bm25 import Bm25Index
 from reground.retrieval.build import BM25, LEDGER, LISTED, VECTORS, Build, Stopped, Watcher, plan
 from reground.retrieval.decontaminate import Decontaminator
@@ -27,21 +28,11 @@ from reground.retrieval.embedders import Embedder, create_embedder
 from reground.retrieval.passages import document_ids, reciprocal_rank_fusion, whole
 from reground.retrieval.scan import Scan, scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
-from reground.retrieval.storage import (
-    EmbedderIdentity,
-    FileEntry,
-    Hold,
-    Manifest,
-    building,
-    check_files,
-    peek,
-    read_manifest,
-)
 
 _FUSED = 100  # passages of each ranking that are joined
 
 
-def retriever_name(manifest: Manifest) -> str:
+def retriever_name(manifest: storage.Manifest) -> str:
     """The index's kind and fingerprint, so that a changed index has another name."""
     return f"{manifest.settings['kind']}@{manifest.fingerprint}"
 
@@ -55,10 +46,10 @@ class IndexRetriever:
 
     def __init__(
         self,
-        manifest: Manifest,
+        manifest: storage.Manifest,
         bm25: Bm25Index | None,
         dense: DenseIndex | None,
-        hold: Hold,
+        hold: storage.Hold,
         check: Callable[[], object] | None,
     ) -> None:
         self.name = retriever_name(manifest)
@@ -139,14 +130,14 @@ def build_index(
         embedder = create_embedder(settings.embedder or "", base_url=settings.embedder_url)
     elif embedder.name != settings.embedder:
         raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
-    wanted = Manifest(
+    wanted = storage.Manifest(
         generation="",
         fingerprint="",
         source=written(source.resolve()),
         settings=asdict(settings),
         documents=0,
         passages=0,
-        embedder=EmbedderIdentity(name=embedder.name, weights=getattr(embedder, "weights", None))
+        embedder=storage.EmbedderIdentity(name=embedder.name, weights=getattr(embedder, "weights", None))
         if embedder is not None
         else None,
         decontaminated=decontaminate.fingerprint if decontaminate is not None else None,
@@ -155,10 +146,10 @@ def build_index(
     )
     todo = plan(out, wanted, corpus.files)
     if todo.base is not None and not todo.changed and not todo.gone and not todo.is_begun:
-        entries = peek(out / todo.base.generation / LEDGER)
+        entries = storage.peek(out / todo.base.generation / LEDGER)
         return _report(out, source, todo.base, corpus, entries, started)
     try:
-        with building(out):
+        with storage.building(out):
             todo = plan(out, wanted, corpus.files)  # again, now that nobody else can change it
             with closing(Build(out, wanted, todo, embedder, decontaminate, progress, save_every)) as build:
                 build.run()
@@ -191,24 +182,24 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
     Raises IndexRefused with the reason and what to do, and MissingExtra.
     """
     for _ in range(3):
-        manifest = read_manifest(path)
-        hold = Hold(path / manifest.generation)
+        manifest = storage.read_manifest(path)
+        hold = storage.Hold(path / manifest.generation)
         try:
-            checked = check_files(path, manifest, whole=verify)
+            checked = storage.check_files(path, manifest, whole=verify)
             bm25, dense = _open_parts(path, manifest, embedder)
         except BaseException as error:
             hold.release()
             # It may have been replaced between reading the manifest and opening what it names.
-            if isinstance(error, IndexRefused) and read_manifest(path).generation != manifest.generation:
+            if isinstance(error, IndexRefused) and storage.read_manifest(path).generation != manifest.generation:
                 continue
             raise
-        check = None if checked else partial(check_files, path, manifest, whole=True)
+        check = None if checked else partial(storage.check_files, path, manifest, whole=True)
         return IndexRetriever(manifest, bm25, dense, hold, check)
     raise IndexRefused(f"the index {path} is being replaced too fast to be opened; try again")
 
 
 def _open_parts(
-    path: Path, manifest: Manifest, embedder: Embedder | None
+    path: Path, manifest: storage.Manifest, embedder: Embedder | None
 ) -> tuple[Bm25Index | None, DenseIndex | None]:
     folder = path / manifest.generation
     try:
@@ -241,7 +232,7 @@ def _named(files: Sequence[str]) -> str:
     return ", ".join(files[:_NAMED]) + more
 
 
-def _skipped(files: dict[str, FileEntry], unread: Sequence[Skipped] = ()) -> tuple[Skipped, ...]:
+def _skipped(files: dict[str, storage.FileEntry], unread: Sequence[Skipped] = ()) -> tuple[Skipped, ...]:
     failed = [Skipped(path=each.name, why=each.skipped, kind=each.kind) for each in files.values() if each.skipped]
     return tuple(sorted([*failed, *unread], key=lambda each: each.path))
 
@@ -249,9 +240,9 @@ def _skipped(files: dict[str, FileEntry], unread: Sequence[Skipped] = ()) -> tup
 def _report(
     out: Path,
     source: Path,
-    manifest: Manifest,
+    manifest: storage.Manifest,
     corpus: Scan,
-    files: dict[str, FileEntry],
+    files: dict[str, storage.FileEntry],
     started: float,
     build: Build | None = None,
     notes: tuple[str, ...] = (),

@@ -34,7 +34,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue, ValidationError
 
-from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, StorageError
+from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, RegroundError, StorageError
 from reground.core.language import Value
 
 FORMAT = "reground-index"
@@ -156,6 +156,21 @@ def _check_of(file: Path, crc: int | None = None) -> FileCheck:
             while block := content.read(1 << 20):
                 crc = zlib.crc32(block, crc)
     return FileCheck(size=size, crc32=crc)
+
+
+@contextmanager
+def refusing(message: str) -> Iterator[None]:
+    """What a library trips over in a damaged index as ours; a panic of Rust is a BaseException, so that nobody swallows
+    it by accident."""
+    try:
+        yield
+    except RegroundError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        why = str(error).splitlines() or [type(error).__name__]
+        raise IndexRefused(f"{message}: {why[0]}") from None
 
 
 def holds_index(path: Path) -> bool:

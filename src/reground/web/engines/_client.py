@@ -15,29 +15,12 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from reground import __version__
+from reground.core import http
 from reground.core.concurrency import PerLoop
 from reground.core.errors import ConfigurationError
-from reground.core.http import (
-    ENCODING,
-    LARGE,
-    MIB,
-    BadBody,
-    Bucket,
-    Clock,
-    Sleep,
-    backoff,
-    check_address,
-    gave_up,
-    key_in,
-    proxy_for,
-    read_body,
-    read_json,
-    redacted,
-    retry_after,
-)
 from reground.web.results import EngineBusy, EngineError, WebResult, complaint, shorten
 
-MOST_BYTES = 16 * MIB
+MOST_BYTES = 16 * http.MIB
 CONNECT_SECONDS = 10.0
 _ATTEMPTS = 4  # requests for one search
 _LONGEST_WAIT = 10.0  # the most seconds that a provider may ask to wait; for a longer wait the search fails at once
@@ -71,7 +54,7 @@ class Provider:
     words: int = 400
     per_minute: float | None = None
     rate: Callable[[Mapping[str, str]], float | None] = lambda headers: None
-    wait: Callable[[Mapping[str, str]], float | None] = retry_after
+    wait: Callable[[Mapping[str, str]], float | None] = http.retry_after
     bad_key: re.Pattern[str] | None = None
     no_quota: re.Pattern[str] | None = None
     hints: Mapping[int, str] = field(default_factory=dict)
@@ -90,7 +73,7 @@ class Provider:
 class Pace:
     """Keeps to a rate, in whatever event loop it is used; without one nothing waits."""
 
-    def __init__(self, per_minute: float | None, clock: Clock, sleep: Sleep) -> None:
+    def __init__(self, per_minute: float | None, clock: http.Clock, sleep: http.Sleep) -> None:
         self.per_minute = per_minute
         self._clock, self._sleep = clock, sleep
         self._key: object = None
@@ -99,7 +82,7 @@ class Pace:
         """Return when the next request may be sent."""
         key = (asyncio.get_running_loop(), self.per_minute)
         if key != self._key:  # a bucket has one rate, and its lock belongs to one loop
-            self._bucket = Bucket(self.per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
+            self._bucket = http.Bucket(self.per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
             self._key = key
         await self._bucket.take(1)
 
@@ -119,8 +102,8 @@ class HttpEngine:
     provider: Provider
     base: str | None = None
     timeout: float = 20.0
-    clock: Clock = time.monotonic
-    sleep: Sleep = asyncio.sleep
+    clock: http.Clock = time.monotonic
+    sleep: http.Sleep = asyncio.sleep
     uniform: Callable[[float, float], float] = random.uniform
 
     def __post_init__(self) -> None:
@@ -130,11 +113,11 @@ class HttpEngine:
         self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
         self.may_store = provider.may_store
         self._url = self._base + provider.path
-        self._key = None if provider.key_env is None else key_in(provider.key_env)
+        self._key = None if provider.key_env is None else http.key_in(provider.key_env)
         if provider.key_env is not None and self._key is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
         self._pace = Pace(provider.per_minute, self.clock, self.sleep)
-        self._proxy = proxy_for(self._url)
+        self._proxy = http.proxy_for(self._url)
         self._sessions = PerLoop(self._session)
 
     async def aclose(self) -> None:
@@ -155,15 +138,15 @@ class HttpEngine:
             except _Passing as error:
                 wait = error.retry_after
                 if failures >= _ATTEMPTS or (wait or 0.0) > _LONGEST_WAIT:
-                    raise EngineBusy(gave_up(error, failures, "", wait), retry_after=wait) from None
-                await self.sleep(backoff(failures, wait, base=0.5, cap=8.0, uniform=self.uniform))
+                    raise EngineBusy(http.gave_up(error, failures, "", wait), retry_after=wait) from None
+                await self.sleep(http.backoff(failures, wait, base=0.5, cap=8.0, uniform=self.uniform))
         raise AssertionError
 
     async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
         status, headers, body = await self._send(parameters)
         self._pace.per_minute = self.provider.rate(headers) or self._pace.per_minute
         try:
-            data = await asyncio.to_thread(read_json, body) if len(body) > LARGE else read_json(body)
+            data = await asyncio.to_thread(http.read_json, body) if len(body) > http.LARGE else http.read_json(body)
         except ValueError:
             data = None
         if status != 200:
@@ -171,7 +154,7 @@ class HttpEngine:
         if not isinstance(data, dict):
             raise _Passing(f"{self.name} gave a malformed reply")
         if message := complaint({"error": data.get("error")}):
-            raise _Passing(f"{self.name} failed: {redacted(message, self._key)}")
+            raise _Passing(f"{self.name} failed: {http.redacted(message, self._key)}")
         try:
             return self.provider.read(data, self._base)
         except ValueError as error:
@@ -183,8 +166,8 @@ class HttpEngine:
         settings: dict[str, Any] = {keyword: parameters, "proxy": self._proxy, "allow_redirects": False}
         try:
             async with session.request(method, self._url, **settings) as response:
-                return response.status, response.headers, await read_body(response, MOST_BYTES)
-        except BadBody as error:
+                return response.status, response.headers, await http.read_body(response, MOST_BYTES)
+        except http.BadBody as error:
             raise (_Passing if error.passing else EngineError)(f"{self.name} {error}") from None
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError):
             raise EngineError(f"{self.name} offers no trusted TLS") from None
@@ -197,7 +180,11 @@ class HttpEngine:
             raise _Passing(f"the connection to {self.name} was lost ({type(error).__name__})") from None
 
     def _session(self) -> aiohttp.ClientSession:
-        headers = {"Accept": "application/json", "Accept-Encoding": ENCODING, "User-Agent": f"reground/{__version__}"}
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": http.ENCODING,
+            "User-Agent": f"reground/{__version__}",
+        }
         name, form = self.provider.key_header
         headers |= {} if self._key is None else {name: form.format(self._key)}
         return aiohttp.ClientSession(
@@ -210,7 +197,7 @@ class HttpEngine:
     def _refusal(self, status: int, headers: Mapping[str, str], message: str) -> EngineError:
         """The error that a status means."""
         provider = self.provider
-        text = f"{status} {redacted(message, self._key)}".strip()
+        text = f"{status} {http.redacted(message, self._key)}".strip()
         wait = provider.wait(headers)
         if (hint := provider.hints.get(status)) is not None:
             hint = f"{self.name} answered {status}: {hint}"
@@ -228,7 +215,7 @@ class HttpEngine:
 
 
 def _check(address: str, name: str) -> None:
-    check_address(address, f"the address of {name}", instead="engines at an address take none")
+    http.check_address(address, f"the address of {name}", instead="engines at an address take none")
     try:
         parts = urlsplit(address)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
