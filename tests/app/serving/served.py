@@ -7,9 +7,10 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+import openai
 import uvicorn
 
 from reground.app.documents import Source
@@ -77,15 +78,19 @@ def engine_of(
 
 @dataclass
 class Served:
-    """A running server: its address, its engine."""
+    """A running server: its port, its engine."""
 
     port: int
     engine: Engine
-    loop: asyncio.AbstractEventLoop
-    url: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.url = f"http://127.0.0.1:{self.port}"
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def client(self) -> openai.OpenAI:
+        """The official client, which asks once."""
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
 
 
 @contextmanager
@@ -101,27 +106,25 @@ def served(
     **options,
 ) -> Iterator[Served]:
     """Serve methods over one model, "m", and one corpus, "docs", until the block ends."""
-    retriever = retriever or ScriptedRetriever(PASSAGES)
-    ready: list[tuple[asyncio.AbstractEventLoop, Engine, uvicorn.Server]] = []
+    ready: list[tuple[Engine, uvicorn.Server]] = []
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
-    order = Serve(port=0, home=home, **options)
 
     async def main() -> None:
-        engine = engine_of(home, model, methods, {"docs": retriever}, concurrency=concurrency, waiting=waiting)
-        app = application(engine, order, keys)
+        corpora = {"docs": retriever or ScriptedRetriever(PASSAGES)}
+        engine = engine_of(home, model, methods, corpora, concurrency=concurrency, waiting=waiting)
+        app = application(engine, Serve(port=0, home=home, **options), keys)
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
-        ready.append((asyncio.get_running_loop(), engine, server))
-        await server.serve([listening])
+        ready.append((engine, uvicorn.Server(config)))
+        await ready[0][1].serve([listening])
         engine.close()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
     thread.start()
     try:
-        while not ready or not ready[0][2].started:
+        while not ready or not ready[0][1].started:
             thread.join(0.01)
             assert thread.is_alive()
-        yield Served(listening.getsockname()[1], ready[0][1], ready[0][0])
+        yield Served(listening.getsockname()[1], ready[0][0])
     finally:
-        ready[0][2].should_exit = True
+        ready[0][1].should_exit = True
         thread.join(10)

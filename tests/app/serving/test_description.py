@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import schemathesis
@@ -18,6 +17,7 @@ from schemathesis.specs.openapi.checks import (
     unsupported_method,
 )
 
+from reground.app.serving.requests import description
 from tests.app.serving.served import ANSWER, Served, Slow, served
 
 # A body of the right form may still ask nothing, or of an unknown model, so it may be refused.
@@ -59,8 +59,6 @@ def test_the_interface_is_as_described(server: Served, path: str, mode: Generati
     check()
 
 
-def test_keys_are_part_of_the_description(tmp_path: Path) -> None:
-    from reground.app.serving.requests import description
-
+def test_keys_are_part_of_the_description() -> None:
     assert description(with_keys=True)["security"] == [{"key": []}]
     assert "securitySchemes" not in description(with_keys=False)["components"]

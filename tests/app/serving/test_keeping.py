@@ -20,12 +20,12 @@ from tests.servers import serving
 __all__ = ["docs"]
 
 
-def served(home: Path, model: Slow, *, keep: float | None = 30) -> Engine:
-    return engine_of(home, model, keep=keep)
-
-
-def model() -> Slow:
+def answering() -> Slow:
     return Slow(lambda messages, sampling: "An answer.", seconds=0.01)
+
+
+def keeping(home: Path, model: Slow | None = None, *, keep: float | None = 30) -> Engine:
+    return engine_of(home, model or answering(), keep=keep)
 
 
 async def run_of(engine: Engine, text: str, *, budget: Budget | None = None) -> Path:
@@ -39,7 +39,7 @@ def aged(folder: Path, days: float) -> None:
     os.utime(folder / MARK, (at, at))
 
 
-def folders(home: Path, pattern: str = "ask-*") -> list[Path]:
+def folders(home: Path, pattern: str) -> list[Path]:
     return [*home.rglob(pattern)]
 
 
@@ -49,48 +49,45 @@ def sweep(engine: Engine) -> int:
 
 
 async def test_old_runs_go_and_young_ones_stay(tmp_path: Path) -> None:
-    asked = model()
-    engine = served(tmp_path, asked)
+    model = answering()
+    engine = keeping(tmp_path, model)
     old, young = await run_of(engine, "old?"), await run_of(engine, "young?")
     limited = await run_of(engine, "old?", budget=Budget(calls=9))
     assert sweep(engine) == 0
     for folder, days in ((old, 31), (young, 29), (limited, 31)):
         aged(folder, days)
-    assert sweep(served(tmp_path, model())) == 2, "also of another server over an old home"
+    assert sweep(keeping(tmp_path)) == 2, "also of another server over an old home"
     assert [each.exists() for each in (old, young, limited)] == [False, True, False]
     assert not folders(tmp_path, f"{GONE}*")
     assert await run_of(engine, "old?") == old
-    assert asked.ended == 4, "answered again"
+    assert model.ended == 4, "answered again"
 
 
 async def test_a_run_that_is_asked_again_is_kept_longer(tmp_path: Path) -> None:
-    asked = model()
-    engine = served(tmp_path, asked)
+    model = answering()
+    engine = keeping(tmp_path, model)
     folder = await run_of(engine, "one?")
     aged(folder, 31)
     assert await run_of(engine, "one?") == folder
-    assert sweep(engine) == 0
-    assert asked.ended == 1, "replayed"
+    assert (sweep(engine), model.ended) == (0, 1), "replayed"
 
 
 async def test_a_question_in_work_keeps_its_folder_whatever_its_age(tmp_path: Path) -> None:
-    slow = Slow(lambda messages, sampling: "An answer.", seconds=1)
-    engine = served(tmp_path, slow)
+    engine = keeping(tmp_path, Slow(lambda messages, sampling: "An answer.", seconds=1))
     working = asyncio.create_task(run_of(engine, "one?"))
     await asyncio.sleep(0.2)
-    assert slow.begun
-    (folder,) = folders(tmp_path)
+    (folder,) = folders(tmp_path, "ask-*")
     aged(folder, 31)
-    assert sweep(served(tmp_path, model())) == 0
+    assert sweep(keeping(tmp_path)) == 0
     assert await working == folder
     assert (folder / "trajectory.jsonl").exists()
     assert sweep(engine) == 1
 
 
 async def test_runs_of_other_commands_stay(tmp_path: Path) -> None:
-    folder = await run_of(served(tmp_path, model(), keep=None), "one?")
+    folder = await run_of(keeping(tmp_path, keep=None), "one?")
     assert not (folder / MARK).exists()
-    engine = served(tmp_path, model())
+    engine = keeping(tmp_path)
     assert await run_of(engine, "one?") == folder
     assert not (folder / MARK).exists(), "the server only replayed it"
     (tmp_path / "ask-of-my-own").mkdir()
@@ -106,11 +103,12 @@ def test_a_folder_that_goes_while_it_is_wanted_is_made_again(tmp_path: Path) -> 
 
 
 async def test_nothing_is_removed_where_all_is_kept(tmp_path: Path) -> None:
-    engine = served(tmp_path, model(), keep=0)
-    aged(await run_of(engine, "one?"), 10_000)
+    engine = keeping(tmp_path, keep=0)
+    folder = await run_of(engine, "one?")
+    aged(folder, 10_000)
     assert engine.keeping is not None
     await asyncio.wait_for(engine.keeping.watch(), 5)
-    assert len(folders(tmp_path)) == 1
+    assert folder.exists()
 
 
 def test_the_command_cleans_an_old_home_and_says_so_in_one_line(tmp_path: Path, docs: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import openai
 import pytest
 
 from reground.core.errors import AuthenticationError, ModelError
-from tests.app.serving.served import ANSWER, Served, Slow, served
+from reground.core.language import Reply
+from tests.app.serving.served import ANSWER, Slow, served
 
 ASKED = [{"role": "user", "content": "Which river flows through Prague?"}]
 
@@ -20,15 +22,9 @@ def model() -> Slow:
 
 
 @pytest.fixture
-def server(tmp_path: Path, model: Slow) -> Iterator[Served]:
-    with served(tmp_path, model) as running:
-        yield running
-
-
-@pytest.fixture
-def client(server: Served) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
-        yield made
+def client(tmp_path: Path, model: Slow) -> Iterator[openai.OpenAI]:
+    with served(tmp_path, model) as server, server.client as client:
+        yield client
 
 
 def test_models_are_listed_and_named_with_slashes(client: openai.OpenAI) -> None:
@@ -43,34 +39,32 @@ def test_a_chat_completion_has_its_answer_its_sources_its_steps_and_its_cost(
     client: openai.OpenAI, model: Slow
 ) -> None:
     found = client.chat.completions.create(model="rag/m@docs", messages=ASKED, seed=3, user="me", metadata={"a": "b"})
-    said = found.choices[0].message
-    assert said.content == ANSWER
+    message = found.choices[0].message
+    assert message.content == ANSWER
     assert found.choices[0].finish_reason == "stop"
-    (cited,) = said.annotations or []
+    (cited,) = message.annotations or []
     claim = cited.url_citation
-    assert said.content[claim.start_index : claim.end_index] == "The Vltava flows through Prague [1]."
+    assert message.content[claim.start_index : claim.end_index] == "The Vltava flows through Prague [1]."
     assert (claim.url, claim.title) == ("prague.md", "Prague")
-    assert "found: Prague; Vienna" in said.reasoning_content
-    assert said.reasoning_content == said.reasoning
-    assert said.tool_calls is None
+    assert "found: Prague; Vienna" in message.reasoning_content
+    assert message.reasoning_content == message.reasoning
+    assert message.tool_calls is None
     prompts = sum(len(m.content.split()) for messages, _ in model.calls for m in messages)
     assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (prompts, len(model.calls) * 11)
     assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
     assert found.reground["calls"] == len(model.calls)
     assert found.reground["faithfulness"] is not None
+    assert found.reground["question"] == ASKED[0]["content"]
 
 
 def test_an_answer_that_the_documents_do_not_give_says_so_in_its_text(tmp_path: Path) -> None:
     invented = "Cheese grows on Jupiter every winter."
-    with (
-        served(tmp_path, Slow(lambda messages, sampling: invented)) as server,
-        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client,
-    ):
+    with served(tmp_path, Slow(lambda messages, sampling: invented)) as server, server.client as client:
         whole = client.chat.completions.create(model="rag/m@docs", messages=ASKED).choices[0].message.content
-        chunks = client.chat.completions.create(model="rag/m@docs", messages=ASKED, stream=True)
-        streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        chunks = list(client.chat.completions.create(model="rag/m@docs", messages=ASKED, stream=True))
         other = client.responses.create(model="rag/m@docs", input=ASKED[0]["content"]).output_text
-    assert whole == streamed == other
+    assert all(chunk.usage is None and chunk.choices for chunk in chunks), "usage comes only when asked for"
+    assert whole == "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == other
     assert whole.startswith(invented)
     assert whole.splitlines()[-1].startswith("*Your documents do not say this: ")
 
@@ -95,11 +89,6 @@ def test_a_stream_of_chunks_adds_up_to_the_whole(client: openai.OpenAI) -> None:
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-def test_usage_comes_in_a_stream_only_when_asked_for(client: openai.OpenAI) -> None:
-    chunks = list(client.chat.completions.create(model="direct/m@docs", messages=ASKED, stream=True))
-    assert all(chunk.usage is None and chunk.choices for chunk in chunks)
-
-
 def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
     found = client.responses.create(
         model="rag/m@docs", input="Which river flows through Prague?", instructions="Be kind."
@@ -113,37 +102,20 @@ def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
     assert found.usage.total_tokens == found.usage.input_tokens + found.usage.output_tokens > 0
     assert found.store is False
     of_another_server = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
-    again = client.responses.create(
-        model="rag/m@docs",
-        input=[
-            *[each.model_dump() for each in found.output],
-            of_another_server,
-            {"role": "user", "content": "And then?"},
-        ],
-    )
-    assert again.output_text == ANSWER
+    turns = [each.model_dump() for each in found.output]
+    turns += [of_another_server, {"role": "user", "content": "And then?"}]
+    assert client.responses.create(model="rag/m@docs", input=turns).output_text == ANSWER
 
 
 def test_a_response_streams_its_typed_events(client: openai.OpenAI) -> None:
     with client.responses.stream(model="rag/m@docs", input="Which river flows through Prague?") as stream:
         events = list(stream)
         final = stream.get_final_response()
-    kinds = [event.type for event in events]
-    assert [*dict.fromkeys(kinds)] == [
-        "response.created",
-        "response.in_progress",
-        "response.output_item.added",
-        "response.reasoning_summary_part.added",
-        "response.reasoning_summary_text.delta",
-        "response.reasoning_summary_text.done",
-        "response.reasoning_summary_part.done",
-        "response.output_item.done",
-        "response.content_part.added",
-        "response.output_text.delta",
-        "response.output_text.annotation.added",
-        "response.output_text.done",
-        "response.content_part.done",
-        "response.completed",
+    assert [*dict.fromkeys(event.type.removeprefix("response.") for event in events)] == [
+        *("created", "in_progress", "output_item.added", "reasoning_summary_part.added"),
+        *("reasoning_summary_text.delta", "reasoning_summary_text.done", "reasoning_summary_part.done"),
+        *("output_item.done", "content_part.added", "output_text.delta", "output_text.annotation.added"),
+        *("output_text.done", "content_part.done", "completed"),
     ]
     assert [event.sequence_number for event in events] == list(range(len(events)))
     assert final.output_text == ANSWER
@@ -151,23 +123,11 @@ def test_a_response_streams_its_typed_events(client: openai.OpenAI) -> None:
     assert final.output[0].summary[0].text == deltas
 
 
-def test_a_follow_up_is_understood_and_its_calls_are_counted(client: openai.OpenAI, model: Slow) -> None:
-    turns = [*ASKED, {"role": "assistant", "content": "The Vltava."}, {"role": "user", "content": "How long is it?"}]
-    found = client.chat.completions.create(model="direct/m@docs", messages=turns)
-    assert len(model.calls) == 2
-    assert found.usage.completion_tokens == 22
-    assert found.reground["question"] == "Which river flows through Prague? How long is it?"  # no word of it in ANSWER
-
-
-def test_the_first_step_arrives_before_the_last_call_begins(tmp_path: Path) -> None:
-    import threading
-
-    model = Slow(lambda messages, sampling: ANSWER)
+def test_the_first_step_arrives_before_the_last_call_begins(tmp_path: Path, model: Slow) -> None:
     model.gate = threading.Event()
     with served(tmp_path, model, methods=["rat"]) as server:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
         begun = []
-        for chunk in client.chat.completions.create(model="", messages=ASKED, stream=True):
+        for chunk in server.client.chat.completions.create(model="", messages=ASKED, stream=True):
             if hasattr(chunk.choices[0].delta, "reasoning_content"):
                 begun.append(model.begun)
                 model.gate.set()
@@ -175,51 +135,39 @@ def test_the_first_step_arrives_before_the_last_call_begins(tmp_path: Path) -> N
         assert model.begun >= 3
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-def test_a_failure_in_the_middle_of_a_stream_is_told(tmp_path: Path, api: str) -> None:
-    model = Slow([ANSWER, ModelError("http://10.0.0.1/ refused sk-abcdefgh at /home/me")])
-    with served(tmp_path, model, methods=["rat"]) as server:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-        if api == "chat":
-            with pytest.raises(openai.APIError, match="the model gave no usable reply") as failed:
-                list(client.chat.completions.create(model="", messages=ASKED, stream=True))
-            assert failed.value.code == "model_failed"
-        else:
-            events = list(client.responses.create(model="", input="river?", stream=True))
-            assert [event.type for event in events][-2:] == ["error", "response.failed"]
-            assert events[-1].response.error.message == "the model gave no usable reply"
+def test_a_failure_in_the_middle_of_a_stream_is_its_last_event(tmp_path: Path) -> None:
+    failures = [ANSWER, ModelError("http://10.0.0.1/ refused sk-abcdefgh at /home/me")]
+    with served(tmp_path, Slow(failures * 2), methods=["rat"]) as server:
+        with pytest.raises(openai.APIError, match="the model gave no usable reply") as failed:
+            list(server.client.chat.completions.create(model="", messages=ASKED, stream=True))
+        assert failed.value.code == "model_failed"
+        events = list(server.client.responses.create(model="", input="river?", stream=True))
+        assert [event.type for event in events][-2:] == ["error", "response.failed"]
+        assert events[-1].response.error.message == "the model gave no usable reply"
 
 
-def test_a_failure_before_the_first_step_has_a_status(tmp_path: Path) -> None:
+def test_a_failure_before_the_reply_has_a_status(tmp_path: Path) -> None:
     model = Slow([AuthenticationError("bad key sk-abcdefgh"), ModelError("/home/me")])
     with served(tmp_path, model, methods=["direct"]) as server:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-        for message in ("the model's server refused the key of this server", "the model gave no usable reply"):
+        for why in ("the model's server refused the key of this server", "the model gave no usable reply"):
             with pytest.raises(openai.InternalServerError) as failed:
-                client.chat.completions.create(model="", messages=ASKED)
+                server.client.chat.completions.create(model="", messages=ASKED)
             assert failed.value.status_code == 502
-            assert failed.value.body["message"] == message
+            assert failed.value.body["message"] == why
 
 
 def test_few_tokens_cut_the_answer_and_say_so(tmp_path: Path) -> None:
-    from reground.core.language import Reply
-
     model = Slow(lambda m, s: Reply(text=" ".join(["word"] * min(50, s.max_tokens)), finish_reason="length"))
     with served(tmp_path, model, methods=["direct"]) as server:
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-        found = client.chat.completions.create(model="", messages=ASKED, max_completion_tokens=7)
+        found = server.client.chat.completions.create(model="", messages=ASKED, max_completion_tokens=7)
         assert found.usage.completion_tokens == 7
         assert found.choices[0].finish_reason == "length"
-        response = client.responses.create(model="", input="river?", max_output_tokens=5)
+        response = server.client.responses.create(model="", input="river?", max_output_tokens=5)
         assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
-        more = client.chat.completions.create(model="", messages=ASKED)
+        more = server.client.chat.completions.create(model="", messages=ASKED)
         assert more.usage.completion_tokens == 50, "an answer that another budget cut was replayed"
-
-
-def test_a_reply_names_the_folder_of_its_run(client: openai.OpenAI, tmp_path: Path) -> None:
-    for limit in (openai.NOT_GIVEN, 100):
-        found = client.chat.completions.create(model="rag/m@docs", messages=ASKED, max_completion_tokens=limit)
-        assert (tmp_path / found.reground["run"] / "trajectory.jsonl").is_file()
+    for reply in (found, response, more):
+        assert (tmp_path / reply.reground["run"] / "trajectory.jsonl").is_file()
 
 
 def test_a_budget_of_the_request_holds(client: openai.OpenAI, model: Slow) -> None:
@@ -227,9 +175,7 @@ def test_a_budget_of_the_request_holds(client: openai.OpenAI, model: Slow) -> No
     assert len(model.calls) == 1
     assert found.reground["stopped"] == "calls"
     assert found.choices[0].finish_reason == "length"
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(model="rat/m@docs", messages=ASKED, extra_body={"budget": {"usd": 1}})
-    assert refused.value.code == "unknown_price"
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.chat.completions.create(model="rag/m@docs", messages=ASKED, extra_body={"budget": {"tokens": 3}})
-    assert refused.value.code == "budget_exceeded"
+    for budget, code in (({"usd": 1}, "unknown_price"), ({"tokens": 3}, "budget_exceeded")):
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.chat.completions.create(model="rag/m@docs", messages=ASKED, extra_body={"budget": budget})
+        assert refused.value.code == code

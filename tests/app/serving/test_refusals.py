@@ -1,7 +1,8 @@
-"""What a server refuses, in OpenAI's form, as a raw client sees it."""
+"""What a server refuses, in OpenAI's form, as a raw client sees it; and who may ask it."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -11,10 +12,14 @@ from typing import Any
 
 import pytest
 
+from reground.app.options import Serve
 from reground.app.serving.keys import Keys, new_key
-from tests.app.serving.served import ANSWER, Served, Slow, served
+from reground.app.serving.server import application
+from reground.core.errors import ModelError
+from reground.models.scripted import ScriptedModel
+from tests.app.serving.served import ANSWER, Served, Slow, engine_of, served
 
-CHAT = "/v1/chat/completions"
+CHAT, RESPONSES, MODELS = "/v1/chat/completions", "/v1/responses", "/v1/models"
 ASKED = {"messages": [{"role": "user", "content": "Which river?"}]}
 
 
@@ -35,15 +40,15 @@ def ask(
         text = reply.read()
     finally:
         connection.close()
-    said = {name.lower(): value for name, value in reply.getheaders()}
-    return reply.status, json.loads(text) if "json" in said.get("content-type", "") else text.decode(), said
+    told = {name.lower(): value for name, value in reply.getheaders()}
+    return reply.status, json.loads(text) if "json" in told.get("content-type", "") else text.decode(), told
 
 
 def error(server: Served, body: object, path: str = CHAT) -> tuple[int, str, str | None]:
-    status, said, headers = ask(server, "POST", path, body)
-    assert set(said["error"]) == {"message", "type", "param", "code"}
+    status, reply, headers = ask(server, "POST", path, body)
+    assert set(reply["error"]) == {"message", "type", "param", "code"}
     assert headers["x-request-id"]
-    return status, said["error"]["code"], said["error"]["param"]
+    return status, reply["error"]["code"], reply["error"]["param"]
 
 
 @pytest.mark.parametrize(
@@ -54,16 +59,16 @@ def test_what_is_no_json_is_refused(server: Served, body: bytes) -> None:
     assert error(server, body) == (400, "invalid_json", None)
 
 
+PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
+
+
 @pytest.mark.parametrize(
     ("change", "param"),
     [
         ({"messages": []}, "messages"),
         ({"messages": "hello"}, "messages"),
         ({"messages": [{"role": "robot", "content": "a"}]}, "messages.0.role"),
-        (
-            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
-            "messages.0.content",
-        ),
+        ({"messages": [{"role": "user", "content": [PICTURE]}]}, "messages.0.content"),
         ({"messages": [{"role": "user", "content": 7}]}, "messages.0.content"),
         ({"n": 2}, "n"),
         ({"max_tokens": 0}, "max_tokens"),
@@ -83,18 +88,18 @@ def test_a_wrong_value_is_named(server: Served, change: dict[str, Any], param: s
 
 @pytest.mark.parametrize("change", [{"previous_response_id": "resp_1"}, {"conversation": "c"}, {"background": True}])
 def test_responses_keep_nothing(server: Served, change: dict[str, Any]) -> None:
-    assert error(server, {"input": "river?"} | change, "/v1/responses") == (400, "invalid_value", next(iter(change)))
+    assert error(server, {"input": "river?"} | change, RESPONSES) == (400, "invalid_value", next(iter(change)))
 
 
 def test_a_conversation_without_a_question_is_refused(server: Served) -> None:
     assert error(server, {"messages": [{"role": "user", "content": " "}]}) == (400, "no_question", "messages")
-    assert error(server, {"input": ""}, "/v1/responses") == (400, "no_question", "input")
+    assert error(server, {"input": ""}, RESPONSES) == (400, "no_question", "input")
 
 
 def test_an_unknown_model_is_refused_with_what_is_near(server: Served) -> None:
-    status, said, _ = ask(server, "POST", CHAT, ASKED | {"model": "rag/m@doc"})
-    assert (status, said["error"]["code"]) == (404, "model_not_found")
-    assert "rag/m@docs" in said["error"]["message"]
+    status, reply, _ = ask(server, "POST", CHAT, ASKED | {"model": "rag/m@doc"})
+    assert (status, reply["error"]["code"]) == (404, "model_not_found")
+    assert "rag/m@docs" in reply["error"]["message"]
 
 
 def test_what_a_client_may_send_and_is_not_used_is_accepted(server: Served) -> None:
@@ -111,31 +116,28 @@ def test_what_a_client_may_send_and_is_not_used_is_accepted(server: Served) -> N
         {"role": "tool", "content": "something", "tool_call_id": "1"},
         {"role": "user", "name": "me", "content": "Which river?"},
     ]
-    status, said, _ = ask(server, "POST", CHAT, {"messages": turns} | more)
-    assert (status, said["choices"][0]["message"]["content"]) == (200, ANSWER)
+    status, reply, _ = ask(server, "POST", CHAT, {"messages": turns} | more)
+    assert (status, reply["choices"][0]["message"]["content"]) == (200, ANSWER)
+
+
+def raw(server: Served, headers: str, body: bytes = b"") -> bytes:
+    """The begin of the reply to a request whose body is sent as it is."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n".encode() + body)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.recv(100)
 
 
 def test_a_body_that_is_too_large_is_refused(server: Served) -> None:
     large = json.dumps({"messages": [{"role": "user", "content": "a" * (1 << 20)}]}).encode()
     assert error(server, large) == (413, "body_too_large", None)
-
-
-def test_a_body_of_pieces_that_grows_too_large_is_refused(server: Served) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
-        raw.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
-        for _ in range(17):
-            raw.sendall(b"10000\r\n" + b"a" * 0x10000 + b"\r\n")
-        raw.sendall(b"0\r\n\r\n")
-        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+    pieces = (b"10000\r\n" + b"a" * 0x10000 + b"\r\n") * 17 + b"0\r\n\r\n"
+    assert raw(server, "Transfer-Encoding: chunked", pieces).startswith(b"HTTP/1.1 413")
 
 
 def test_wrong_lengths_and_half_bodies_do_no_harm(server: Served) -> None:
-    for head in ("Content-Length: 9999999999999999999999999", "Content-Length: -1", "Content-Length: 100"):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
-            raw.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n{{".encode())
-            raw.shutdown(socket.SHUT_WR)
-            said = raw.recv(100)
-            assert not said.startswith(b"HTTP/1.1 5") and not said.startswith(b"HTTP/1.1 2")
+    for length in ("9999999999999999999999999", "-1", "100"):
+        assert not raw(server, f"Content-Length: {length}", b"{").startswith((b"HTTP/1.1 5", b"HTTP/1.1 2"))
     assert ask(server, "GET", "/healthz")[0] == 200
 
 
@@ -143,89 +145,107 @@ def test_wrong_lengths_and_half_bodies_do_no_harm(server: Served) -> None:
     "path",
     [
         *("/", "/v1", "/v1/models/", "/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2fkeys", "/v1/models/rag%2Fm"),
-        *(
-            "//healthz",
-            "/v1/chat/completions/",
-            "/v1/models/%00",
-            "/etc/passwd",
-            "/metrics/..",
-            "/v1/models/a%0d%0ax:y",
-        ),
+        *("//healthz", "/v1/chat/completions/", "/v1/models/%00", "/etc/passwd", "/metrics/.."),
+        "/v1/models/a%0d%0ax:y",
     ],
 )
 def test_tricks_with_paths_find_nothing(server: Served, path: str) -> None:
-    status, said, headers = ask(server, "GET", path)
+    status, reply, headers = ask(server, "GET", path)
     assert status == 404
-    assert said["error"]["message"] and "x" not in headers
+    assert reply["error"]["message"] and "x" not in headers
 
 
-def test_a_model_may_be_named_with_encoded_slashes(server: Served) -> None:
-    assert ask(server, "GET", "/v1/models/rag%2Fm%40docs")[1]["id"] == "rag/m@docs"
-
-
-def test_another_method_is_refused_in_the_same_form(server: Served) -> None:
-    status, said, headers = ask(server, "GET", CHAT)
+def test_paths_and_methods_are_those_of_the_interface(server: Served) -> None:
+    assert ask(server, "GET", f"{MODELS}/rag%2Fm%40docs")[1]["id"] == "rag/m@docs"
+    status, reply, headers = ask(server, "GET", CHAT)
     assert (status, headers["allow"]) == (405, "POST")
-    assert said["error"]["type"] == "invalid_request_error"
+    assert reply["error"]["type"] == "invalid_request_error"
 
 
 def test_a_page_of_the_web_cannot_ask(server: Served) -> None:
     """Neither by a name that was turned to this address, nor by a form."""
-    for headers in ({"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Host": "[::1"}, {"Host": ""}):
-        assert ask(server, "POST", CHAT, ASKED, headers)[0] == 403
-    assert ask(server, "POST", CHAT, ASKED, {"Origin": "http://evil.example"})[0] == 403
-    assert ask(server, "POST", CHAT, ASKED, {"Origin": "null"})[0] == 403
+    for path, body in ((CHAT, ASKED), ("/retrieve", {"queries": ["a"]})):
+        for headers in ({"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Host": "[::1"}, {"Host": ""}):
+            assert ask(server, "POST", path, body, headers)[0] == 403
+        for origin in ("http://evil.example", "null"):
+            assert ask(server, "POST", path, body, {"Origin": origin})[0] == 403
     for name in ("localhost", f"127.0.0.1:{server.port}", "[::1]:80"):
-        status, _, headers = ask(server, "GET", "/v1/models", None, {"Host": name})
+        status, _, headers = ask(server, "GET", MODELS, None, {"Host": name})
         assert status == 200
         assert "access-control-allow-origin" not in headers
-    own = {"Origin": f"http://127.0.0.1:{server.port}"}
-    assert ask(server, "GET", "/v1/models", None, own)[0] == 200
+    assert ask(server, "GET", MODELS, None, {"Origin": f"http://127.0.0.1:{server.port}"})[0] == 200
+
+
+def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None = None, **options: Any) -> int:
+    """What a server that listens at this host, for others too, answers to a request for its models."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def main() -> None:
+        engine = engine_of(home, ScriptedModel([]))
+        app = application(engine, Serve(host=host, home=home, no_keys=keys is None, **options), keys, here=False)
+        lines = [(name.encode(), value.encode()) for name, value in headers.items()]
+        await app({"type": "http", "method": "GET", "path": MODELS, "headers": lines}, None, send)  # type: ignore[arg-type]
+        engine.close()
+
+    asyncio.run(main())
+    return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize("listening", ["0.0.0.0", "::", "10.1.2.3"])
+def test_a_name_turned_to_an_address_without_keys_is_refused(listening: str, tmp_path: Path) -> None:
+    evil = "evil.example:8000"
+    assert status(tmp_path, listening, {"host": evil, "origin": f"http://{evil}"}) == 403
+    assert status(tmp_path, listening, {"host": evil}) == 403
+    for name in ("10.1.2.3:8000", "localhost:8000", "[fd00::1]:8000"):
+        assert status(tmp_path, listening, {"host": name}) == 200
+
+
+def test_a_name_that_the_user_gave_is_taken_and_any_with_keys(tmp_path: Path) -> None:
+    assert status(tmp_path, "chat.example", {"host": "chat.example:8000"}) == 200
+    named = {"allow_origin": ["http://reground:8000"]}
+    assert status(tmp_path, "0.0.0.0", {"host": "reground:8000"}, **named) == 200
+    assert status(tmp_path, "0.0.0.0", {"host": "other:8000"}, **named) == 403
+    assert status(tmp_path, "0.0.0.0", {"host": "other:8000"}, allow_origin=["*"]) == 200
+    key = new_key(tmp_path / "keys.jsonl", "me")
+    headers = {"host": "ai.example.org", "authorization": f"Bearer {key}"}
+    assert status(tmp_path, "0.0.0.0", headers, keys=Keys(tmp_path / "keys.jsonl")) == 200
 
 
 def test_an_origin_that_was_allowed_may_ask_from_a_browser(tmp_path: Path) -> None:
     chat = "https://chat.example"
+    asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     with served(tmp_path, Slow([ANSWER]), allow_origin=[chat]) as server:
-        wanted = {
-            "Origin": chat,
-            "Access-Control-Request-Method": "POST",
-            "Access-Control-Request-Headers": "authorization",
-        }
-        status, _, headers = ask(server, "OPTIONS", CHAT, None, wanted)
-        assert (status, headers["access-control-allow-origin"]) == (200, chat)
-        status, _, headers = ask(server, "POST", CHAT, ASKED, {"Origin": chat})
-        assert (status, headers["access-control-allow-origin"]) == (200, chat)
+        for method, body, more in (("OPTIONS", None, asking), ("POST", ASKED, {})):
+            status, _, headers = ask(server, method, CHAT, body, {"Origin": chat, **more})
+            assert (status, headers["access-control-allow-origin"]) == (200, chat)
         assert ask(server, "POST", CHAT, ASKED, {"Origin": "https://other.example"})[0] == 403
 
 
 def test_a_key_is_asked_for_and_can_be_taken_back(tmp_path: Path) -> None:
     path = tmp_path / "keys.jsonl"
     key, other = new_key(path, "me"), new_key(path, "other")
+    wrong = ("", "Bearer", "Bearer wrong", f"Basic {key}", f"Bearer {key}x", f"bearer  {key[:-1]}", "Bearer \xff")
     with served(tmp_path, Slow(lambda m, s: ANSWER), keys=Keys(path)) as server:
+
+        def models(key: str) -> int:
+            return ask(server, "GET", MODELS, None, {"Authorization": f"Bearer {key}"})[0]
+
         assert ask(server, "GET", "/healthz")[0] == 200
-        for path_ in ("/v1/models", "/metrics", CHAT, "/nothing"):
-            for said in (
-                "",
-                "Bearer",
-                "Bearer wrong",
-                f"Basic {key}",
-                f"Bearer {key}x",
-                f"bearer  {key[:-1]}",
-                "Bearer \xff",
-            ):
-                status, told, headers = ask(server, "GET", path_, None, {"Authorization": said})
-                assert (status, told["error"]["code"]) == (401, "invalid_api_key")
+        for page in (MODELS, "/metrics", CHAT, "/nothing"):
+            for given in wrong:
+                status, reply, headers = ask(server, "GET", page, None, {"Authorization": given})
+                assert (status, reply["error"]["code"]) == (401, "invalid_api_key")
                 assert headers["www-authenticate"] == "Bearer"
         for right in (key, other):
-            assert (
-                ask(server, "POST", CHAT, ASKED, {"Authorization": f"Bearer {right}", "Host": "my.example"})[0] == 200
-            )
-        lines = path.read_text().splitlines(keepends=True)
-        path.write_text(lines[1])
-        assert ask(server, "GET", "/v1/models", None, {"Authorization": f"Bearer {key}"})[0] == 401
-        assert ask(server, "GET", "/v1/models", None, {"Authorization": f"Bearer {other}"})[0] == 200
+            headers = {"Authorization": f"Bearer {right}", "Host": "my.example"}
+            assert ask(server, "POST", CHAT, ASKED, headers)[0] == 200
+        path.write_text(path.read_text().splitlines(keepends=True)[1])
+        assert (models(key), models(other)) == (401, 200)
         path.unlink()
-        assert ask(server, "GET", "/v1/models", None, {"Authorization": f"Bearer {other}"})[0] == 401
+        assert models(other) == 401
 
 
 def test_figures_have_bounded_labels_and_count_what_was_paid(tmp_path: Path) -> None:
@@ -244,13 +264,11 @@ def test_figures_have_bounded_labels_and_count_what_was_paid(tmp_path: Path) -> 
 
 
 def test_the_log_has_no_text_and_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from reground.core.errors import ModelError
-
     path = tmp_path / "keys.jsonl"
     key = new_key(path, "me")
     caplog.set_level("INFO", "reground.serve")
     with served(tmp_path, Slow([ModelError("no: sk-verysecret")]), keys=Keys(path)) as server:
         ask(server, "POST", f"{CHAT}?key={key}", ASKED, {"Authorization": f"Bearer {key}"})
-    said = "\n".join(record.getMessage() for record in caplog.records)
-    assert "502" in said and "ModelError" in said
-    assert key not in said and "verysecret" not in said and "Which river" not in said
+    log = "\n".join(record.getMessage() for record in caplog.records)
+    assert "502" in log and "ModelError" in log
+    assert key not in log and "verysecret" not in log and "Which river" not in log

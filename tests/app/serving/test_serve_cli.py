@@ -8,6 +8,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -88,29 +89,29 @@ def test_its_models_are_downloaded_before_it_serves(hub: Hub, tmp_path: Path, do
         assert (models_dir() / KEPT).read_bytes() == hub.body
 
 
-def ask_aside(server: Process) -> tuple[threading.Thread, list[Any]]:
-    """Ask in a thread; the list gets the answer or the error."""
+@contextlib.contextmanager
+def asking(server: Process) -> Iterator[list[Any]]:
+    """Ask in a thread until the end of the block; the list gets the answer or the error."""
     got: list[Any] = []
 
-    def asking() -> None:
+    def ask() -> None:
         try:
             got.append(server.post(QUESTION))
         except OSError as error:
             got.append(error)
 
-    thread = threading.Thread(target=asking)
+    thread = threading.Thread(target=ask)
     thread.start()
-    return thread, got
+    yield got
+    thread.join(10)
 
 
 def test_a_killed_server_pays_for_no_call_twice(tmp_path: Path, docs: Path) -> None:
     with serving(MockOpenAI(latency=0.2)) as model:
-        with process(tmp_path / "home", docs, model) as server:
-            thread, _ = ask_aside(server)
+        with process(tmp_path / "home", docs, model) as server, asking(server):
             while model.completed.total() < 2:
                 time.sleep(0.02)
             server.process.kill()
-            thread.join(10)
         time.sleep(0.4)  # the call in flight ends
         with process(tmp_path / "home", docs, model) as server:
             found = server.post(QUESTION)
@@ -122,58 +123,47 @@ def test_a_killed_server_pays_for_no_call_twice(tmp_path: Path, docs: Path) -> N
             assert model.completed.total() == total
 
 
-def test_ctrl_c_ends_the_server_within_a_second_of_work(tmp_path: Path, docs: Path) -> None:
-    with serving(MockOpenAI(latency=30)) as model, process(tmp_path / "home", docs, model) as server:
-        thread, got = ask_aside(server)
-        while not model.received:
-            time.sleep(0.02)
-        code, seconds, said = server.ended(signal.SIGINT, 10)
-        thread.join(10)
-    assert code == 130
-    assert seconds < 3  # a second, and the rest for a busy machine
-    assert "Traceback" not in said and "interrupted" in said
-    assert isinstance(got[0], OSError)
-
-
-def test_sigterm_lets_what_is_in_work_end(tmp_path: Path, docs: Path) -> None:
-    with serving(MockOpenAI(latency=0.3)) as model, process(tmp_path / "home", docs, model) as server:
-        thread, got = ask_aside(server)
-        while not model.received:
-            time.sleep(0.02)
-        code, _, said = server.ended(signal.SIGTERM, 30)
-        thread.join(10)
-    assert code == 0
-    assert "Traceback" not in said
-    assert got[0]["choices"][0]["message"]["content"]
-
-
-def test_sigterm_cancels_what_takes_longer_than_the_grace(tmp_path: Path, docs: Path) -> None:
-    home, config = tmp_path / "home", tmp_path / "grace.toml"
-    config.write_text("grace = 0.3\n")
-    with serving(MockOpenAI(latency=30)) as model, process(home, docs, model, "--config", str(config)) as server:
-        thread, got = ask_aside(server)
-        while not model.received:
-            time.sleep(0.02)
-        code, seconds, said = server.ended(signal.SIGTERM, 10)
-        thread.join(10)
-    assert code == 0
-    assert seconds < 5
-    assert "Traceback" not in said
-    assert isinstance(got[0], OSError)
-
-
-def test_a_key_is_made_shown_once_and_asked_for(
-    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("sign", "latency", "options", "code", "most"),
+    [
+        pytest.param(signal.SIGINT, 30, "", 130, 3, id="Ctrl-C ends it within a second"),  # and a busy machine
+        pytest.param(signal.SIGTERM, 0.3, "", 0, 30, id="SIGTERM lets what is in work end"),
+        pytest.param(signal.SIGTERM, 30, "grace = 0.3\n", 0, 5, id="and cancels what takes longer than the grace"),
+    ],
+)
+def test_a_signal_ends_the_server(
+    tmp_path: Path, docs: Path, sign: int, latency: float, options: str, code: int, most: float
 ) -> None:
+    config = tmp_path / "options.toml"
+    config.write_text(options)
+    with (
+        serving(MockOpenAI(latency=latency)) as model,
+        process(tmp_path / "home", docs, model, "--config", str(config)) as server,
+        asking(server) as got,
+    ):
+        while not model.received:
+            time.sleep(0.02)
+        ended, seconds, said = server.ended(sign, 30)
+    assert (ended, seconds < most) == (code, True)
+    assert "Traceback" not in said and ("interrupted" in said) == (sign == signal.SIGINT)
+    assert isinstance(got[0], OSError) if latency == 30 else got[0]["choices"][0]["message"]["content"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_a_key_is_made_shown_once_and_asked_for(home: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--new-key", "me"]) == 0
     key = capsys.readouterr().out.strip()
-    place = tmp_path / "home" / "keys.jsonl"
+    place = home / "keys.jsonl"
     assert key.startswith("sk-rg-") and key not in place.read_text()
     assert place.stat().st_mode & 0o077 == 0
     assert run(["serve", "--new-key", "me"]) == 2
     assert "a key is called me already" in capsys.readouterr().err
-    with serving(MockOpenAI()) as model, process(tmp_path / "home", docs, model) as server:
+    with serving(MockOpenAI()) as model, process(home, docs, model) as server:
         with pytest.raises(urllib.error.HTTPError, match="401"):
             server.post(QUESTION)
         assert server.post(QUESTION, key=key)["choices"]
@@ -182,38 +172,33 @@ def test_a_key_is_made_shown_once_and_asked_for(
 
 
 def test_others_reach_no_server_without_keys(
-    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    def refused(*options: str) -> str:
+        assert run(["serve", *options]) == 2
+        return capsys.readouterr().err
+
     for host in ("0.0.0.0", "::", "10.1.2.3", "example.org"):
-        assert run(["serve", "-c", str(docs), "--host", host]) == 2
-        assert "others may reach" in capsys.readouterr().err
+        assert "others may reach" in refused("-c", str(docs), "--host", host)
     (tmp_path / "empty.jsonl").write_text("")
-    assert run(["serve", "--host", "0.0.0.0", "--keys", str(tmp_path / "empty.jsonl")]) == 2
-    assert run(["serve", "--keys", str(tmp_path / "none.jsonl")]) == 2
-    assert "cannot read keys" in capsys.readouterr().err
     (tmp_path / "bad.jsonl").write_text('{"name": "a"}\n')
-    assert run(["serve", "--keys", str(tmp_path / "bad.jsonl")]) == 2
-    assert "bad.jsonl:1" in capsys.readouterr().err
-    assert run(["serve", "--no-keys", "--keys", "a"]) == 2
+    for name, why in (("empty", "has no key, so nobody could ask"), ("none", "cannot read keys"), ("bad", "jsonl:1")):
+        assert why in refused("--host", "0.0.0.0", "--keys", str(tmp_path / f"{name}.jsonl"))
+    assert "give one of them" in refused("--no-keys", "--keys", "a")
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_either(
-    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, named: bool
+    home: Path, docs: Path, capsys: pytest.CaptureFixture[str], *, named: bool
 ) -> None:
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    path = tmp_path / "home" / "keys.jsonl"
     assert run(["serve", "--new-key", "me"]) == 0
-    path.write_text("")
-    arguments = ["serve", "-c", str(docs), "--model", "gguf/no-such-model"]
-    assert run([*arguments, *(["--keys", str(path)] if named else [])]) == 2
+    (home / "keys.jsonl").write_text("")
+    keys = ["--keys", str(home / "keys.jsonl")] if named else []
+    assert run(["serve", "-c", str(docs), "--model", "gguf/no-such-model", *keys]) == 2
     assert "keys.jsonl has no key, so nobody could ask" in capsys.readouterr().err
 
 
 def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(MockOpenAI()) as model:
         port = str(taken.getsockname()[1])
         arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]

@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.app.serving.engine import UnknownName
-from reground.app.serving.tools import (
-    LEAST,
-    AskGiven,
-    FetchGiven,
-    RetrieveGiven,
-    Tools,
-    TooSmall,
-    size,
-)
+from reground.app.serving.tools import LEAST, AskGiven, FetchGiven, RetrieveGiven, Tools, TooSmall, size
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
 from reground.core.untrusted import neutralise
@@ -55,6 +47,20 @@ def passages_of(texts: Sequence[str]) -> list[Passage]:
     return [Passage(id=f"d{n}#1", title=f"D{n}", text=text, url=f"d{n}.md") for n, text in enumerate(texts)]
 
 
+async def gone_through(served: Tools, query: str, k: int, tokens: int) -> list[str]:
+    """The ids of all passages, by the cursors. Raises TooSmall."""
+    seen: list[str] = []
+    cursor = None
+    while True:
+        got = await served.retrieve(RetrieveGiven(query=query, k=k, cursor=cursor, max_tokens=tokens))
+        assert size(got) <= tokens
+        assert len(got.passages) <= k
+        seen += [hit.id for hit in got.passages]
+        if (cursor := got.next_cursor) is None:
+            assert len(seen) == len(set(seen))
+            return seen
+
+
 @settings(max_examples=25)
 @given(
     texts=st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=4000)), max_size=30),
@@ -68,20 +74,12 @@ async def test_a_search_is_within_its_bound_and_its_cursors_reach_every_passage(
 ) -> None:
     found = [Passage(id=f"{id_}{n}", title=title, text=text, url=title) for n, text in enumerate(texts)]
     served = tools(tmp_path_factory.mktemp("home"), found)
-    seen: list[str] = []
-    cursor = None
-    while True:
-        try:
-            got = await served.retrieve(RetrieveGiven(query="word", k=k, cursor=cursor, max_tokens=tokens))
-        except TooSmall:
-            assert len(title) > 100 or "\x02" in id_  # six bytes a character, and a bound of 300
-            return
-        assert size(got) <= tokens
-        assert len(got.passages) <= k
-        seen += [hit.id for hit in got.passages]
-        if (cursor := got.next_cursor) is None:
-            break
-    assert len(seen) == len(set(seen)) == len(texts)
+    try:
+        seen = await gone_through(served, "word", k, tokens)
+    except TooSmall:
+        assert len(title) > 100 or "\x02" in id_  # six bytes a character, and a bound of 300
+        return
+    assert len(seen) == len(texts)
     for hit in seen:
         assert (await served.fetch(FetchGiven(id=hit))).characters >= 0
 
@@ -93,24 +91,13 @@ async def test_a_search_that_orders_anew_where_it_looks_deeper_loses_and_repeats
         async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
             return (self._passages if query == "where?" else self._passages[35:55])[:k]
 
+    texts = [f"text {n}" + (" on Fortieth" if n == 0 or 2 <= n < 12 else "") for n in range(60)]
     found = [
-        Passage(
-            id=f"p{n}",
-            title="Fortieth" if n == 40 else "",
-            text=f"text {n}" + (" on Fortieth" if n == 0 or 2 <= n < 12 else ""),
-            score=100.0 - n,
-        )
-        for n in range(60)
+        Passage(id=f"p{n}", title="Fortieth" if n == 40 else "", text=text, score=100.0 - n)
+        for n, text in enumerate(texts)
     ]
     served = tools(tmp_path, docs=rerank(Leading(found), "links"))
-    seen: list[str] = []
-    cursor = None
-    while True:
-        got = await served.retrieve(RetrieveGiven(query="where?", k=20, cursor=cursor, max_tokens=20_000))
-        seen += [hit.id for hit in got.passages]
-        if (cursor := got.next_cursor) is None:
-            break
-    assert len(seen) == len(set(seen)) == 60
+    assert len(await gone_through(served, "where?", 20, 20_000)) == 60
 
 
 @settings(max_examples=40)
