@@ -7,12 +7,13 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reground.app.benchmark import open_benches
-from reground.app.cluster.pool import MOST_LOSSES, At, Pool, share_of
+from reground.app.cluster.pool import MOST_LOSSES, Pool, share_of
 from reground.app.cluster.worker import Lost, Parcel, Place, Trouble, Work, changed, identity_of
 from reground.app.options import Evaluate
 from reground.core.budget import Budget
@@ -55,7 +56,7 @@ async def run(
         if start is not None:
             capacity = -(-given.concurrency // workers)
             pool = await opened.enter_async_context(Pool(start, given.task, workers=workers, capacity=capacity))
-            elsewhere = At(pool, Place(given.task, cell, identity_of(ready.settings)))
+            elsewhere = partial(pool.solve, Place(given.task, cell, identity_of(ready.settings)))
         return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=elsewhere)
 
 
@@ -157,9 +158,9 @@ async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(
             configured(given) as (_, cell, ready),
             Pool(lambda: Near(spec(given)), given.task, workers=1, capacity=1) as pool,
         ):
-            at, journal = At(pool, Place(given.task, cell, identity_of(ready.settings))), Held()
+            place, journal = Place(given.task, cell, identity_of(ready.settings)), Held()
             asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
-            solving = asyncio.create_task(at.solve(asked, journal, lambda told: None))
+            solving = asyncio.create_task(pool.solve(place, asked, journal, lambda told: None))
             await journal.waiting.wait()
             await asyncio.sleep(0.1)
             assert len(server.received) == 1
@@ -168,7 +169,7 @@ async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(
             assert len(server.received) == 3
             journal.full = True
             with pytest.raises(JournalError, match="the disk is full"):
-                await at.solve(replace(asked, id="q1~0"), journal, lambda told: None)
+                await pool.solve(place, replace(asked, id="q1~0"), journal, lambda told: None)
     assert solved.trajectory.failure is None
     assert len(journal.effects["eval", "q0~0"]) == 3
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
 from time import monotonic
-from typing import Protocol, cast
+from typing import cast
 
 from pydantic import JsonValue
 
@@ -162,15 +162,9 @@ class Asked:
     example: Example | None = None
 
 
-class Elsewhere(Protocol):
-    """Answers questions in other processes."""
-
-    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
-        """As `solve_here`, with every effect in `journal` before the method sees its result.
-
-        Raises the errors of a run, as opposed to those of a question, which are in the trajectory.
-        """
-        ...
+Elsewhere = Callable[[Asked, Journal, Tell], Awaitable[Solved]]
+"""Answers a question in another process, as `solve_here` does in this one, with every effect in the journal before the
+method sees its result. Raises the errors of a run, as opposed to those of a question, which are in the trajectory."""
 
 
 async def solve_here(method: Method, asked: Asked, journal: Journal, observer: Observer | None = None) -> Solved:
@@ -404,7 +398,7 @@ class _Session:
         asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
         tell = partial(tracker.count, job.id)
         if self.elsewhere is not None:
-            return await self.elsewhere.solve(asked, self.journal, tell)
+            return await self.elsewhere(asked, self.journal, tell)
         return await solve_here(self.method, asked, self.journal, lambda event: tell(Told.of(event)))
 
     async def _score(self, job: _Job, trajectory: Trajectory) -> Record:

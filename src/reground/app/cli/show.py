@@ -5,7 +5,7 @@ A tree is printed a node a line, and the branch that UCB1 would try next comes f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -23,7 +23,7 @@ from reground.core.errors import EXIT_SURROUNDINGS, DataError, did_you_mean
 from reground.core.trajectory import read_trajectories
 from reground.treesearch.files import FORMAT, TreeFileError, read_tree
 from reground.treesearch.mcts import ucb1
-from reground.treesearch.tree import Node, Tree
+from reground.treesearch.tree import Node, Tree, walk
 from reground.view.contents import TRACES
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ def show(
         alone = not place.is_dir() and id is None
         for count, (name, file) in enumerate(zip(names, files, strict=True), start=1):
             whole = alone or name == id or count == number
-            for tree in _readable(file, _trees, unreadable) if whole or listed else ():
+            for tree in _readable(file, lambda path: [read_tree(path)], unreadable) if whole or listed else ():
                 if whole:
                     show_tree(console, tree, full=full)
                 else:
@@ -99,10 +99,6 @@ def _readable(file: Path, read: Callable[[Path], Iterable[T]], unreadable: list[
     except (DataError, TreeFileError) as error:
         note(f"error: {' '.join(str(error).split())}")
         unreadable.append(file)
-
-
-def _trees(file: Path) -> Sequence[Tree[object]]:
-    return [read_tree(file)]
 
 
 def trajectory_files(place: Path) -> list[Path]:
@@ -136,9 +132,13 @@ def show_tree(console: Console, tree: Tree[Any], *, full: bool = False) -> None:
         level, node = waiting.pop()
         _show_node(console, level, node, full=full)
         if not full and level >= DEPTH and node.children:
-            console.print(Text(f"{_indent(level + 1)}... {_below(node)} nodes below", style="dim"), soft_wrap=True)
+            below = sum(1 for _ in walk(node)) - 1
+            console.print(Text(f"{_indent(level + 1)}... {below} nodes below", style="dim"), soft_wrap=True)
             continue
-        ordered = sorted(node.children, key=lambda child: -priority(child, node.visits, tree.settings.c))
+        above, c = max(node.visits, 1), tree.settings.c
+        tried = [child for child in node.children if child.visits]
+        ordered = sorted(tried, key=lambda child: ucb1(child.value, child.visits, above, c), reverse=True)
+        ordered += [child for child in node.children if not child.visits]
         waiting += [(level + 1, child) for child in reversed(ordered)]
 
 
@@ -146,7 +146,7 @@ def tree_line(console: Console, name: str, tree: Tree[Any]) -> None:
     """Print one tree in one line."""
     root = tree.root
     head = f"{name}  {root.visits} visits, mean {root.mean or 0.0:.3f}  "
-    console.print(plain(head + _cut(node_text(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
+    console.print(plain(head + _cut(_text(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
 
 
 def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> None:
@@ -156,22 +156,14 @@ def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> 
     style = "dim" if node.mean is None else ""
     if full:
         console.print(plain(head.rstrip(), "bold"), soft_wrap=True)
-        console.print(Padding(plain(node_text(node), style), (0, 0, 0, len(_indent(level)) + 2), expand=False))
+        console.print(Padding(plain(_text(node), style), (0, 0, 0, len(_indent(level)) + 2), expand=False))
         return
-    text = _cut(node_text(node), max(_LEAST, console.width - len(head)))
+    text = _cut(_text(node), max(_LEAST, console.width - len(head)))
     console.print(Text.assemble(plain(head, "cyan" if node.children else ""), plain(text, style)), soft_wrap=True)
 
 
 def _indent(level: int) -> str:
     return "  " * min(level, _DEEPEST)
-
-
-def _below(node: Node[Any]) -> int:
-    count, waiting = 0, list(node.children)
-    while waiting:
-        count += 1
-        waiting += waiting.pop().children
-    return count
 
 
 def _cut(text: str, width: int) -> str:
@@ -181,13 +173,7 @@ def _cut(text: str, width: int) -> str:
     return line if fits else set_cell_size(line, width - 3).rstrip() + "..."
 
 
-def priority(node: Node[Any], above: int, c: float) -> float:
-    """UCB1 among its siblings: which branch would be tried next. above: the parent's visits. Those never tried are
-    last."""
-    return ucb1(node.value, node.visits, max(above, 1), c) if node.visits else -1e300
-
-
-def node_text(node: Node[Any]) -> str:
+def _text(node: Node[Any]) -> str:
     """What a state says: an observation's text with a document's title, or the question at the root."""
     state = node.state
     if not isinstance(state, dict):

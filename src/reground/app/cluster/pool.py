@@ -73,19 +73,7 @@ def placed(
     if pool is None:
         return ready
     place = Place(task, cell, identity_of(ready.settings), tuned.get(cell), searching)
-    return replace(ready, elsewhere=At(pool, place))
-
-
-@dataclass(frozen=True)
-class At:
-    """One method at the workers; an Elsewhere."""
-
-    pool: Pool
-    place: Place
-
-    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
-        """Let a worker answer the question."""
-        return await self.pool.solve(self.place, asked, journal, told)
+    return replace(ready, elsewhere=partial(pool.solve, place))
 
 
 @dataclass(eq=False)

@@ -186,7 +186,7 @@ async def collect_trees(
             hidden_documents(task, example), RUN_ID, example,
         )  # fmt: skip
         if elsewhere is not None:
-            return await elsewhere.solve(asked, journal, tell)
+            return await elsewhere(asked, journal, tell)
         growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
         return await solve_here(growing, asked, journal, lambda event: tell(Told.of(event)))
 
