@@ -59,8 +59,7 @@ _COUNT = (
     rf"|(?P<word>{_WORD})(?=[ \t]))"
 )
 _LEADING = re.compile(
-    rf"^(?:at least|about|around|approximately|~)?[ \t]*{_COUNT}[ \t]*(?:pieces? of)?[ \t]*",
-    re.IGNORECASE,
+    rf"^(?:at least|about|around|approximately|~)?[ \t]*{_COUNT}[ \t]*(?:pieces? of)?[ \t]*", re.IGNORECASE
 )
 _TRAILING = re.compile(
     r"(?<![ \t])[ \t]*+(?:[-–:,][ \t]*+)?[(\[]?[ \t]*+(?:[x×][ \t]*+(\d{1,5})|(\d{1,5})[ \t]*+(?:[x×]|pieces?"
@@ -148,9 +147,7 @@ def _last_plan(text: str) -> list[tuple[int, str]]:
     found = list(_STEP.finditer(text)) or list(_NUMBERED.finditer(text))
     ends = [*(match.start() for match in found), len(text)][1:]
     numbers = [int(next(filter(None, match.groups()))) for match in found]
-    steps = [
-        (number, text[match.end() : end].strip()) for number, match, end in zip(numbers, found, ends, strict=True)
-    ]
+    steps = [(number, text[match.end() : end].strip()) for number, match, end in zip(numbers, found, ends, strict=True)]
     starts = [index for index, number in enumerate(numbers) if number == 1] or [0]
     plans = [steps[start:end] for start, end in zip(starts, [*starts[1:], len(steps)], strict=True)]
     return next((plan for plan in reversed(plans) if len(plan) > 1), steps)

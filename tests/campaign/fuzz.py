@@ -264,10 +264,7 @@ def _toml(value: Any, chance: random.Random) -> str:
 def _configuration(chance: random.Random) -> tuple[str, list[str], bytes | None]:
     words = chance.choice([("ask",), ("eval",), ("compare",), ("train", "critics", "collect")])
     options = [opt[2:].replace("-", "_") for p in commands()[words].params for opt in p.opts if opt.startswith("--")]
-    keys = [
-        *options,
-        *(f.name for f in dataclasses.fields(ModelOptions)),
-    ]
+    keys = [*options, *(f.name for f in dataclasses.fields(ModelOptions))]
     lines, tables = [], []
     for _ in range(chance.choice((1, 1, 2, 4))):
         shown = _toml(chance.choice((*TEXTS, *VALUES)), chance)

@@ -16,8 +16,7 @@ LONG = ("kills", "faults", "forging")
 
 
 @pytest.mark.parametrize(
-    "part",
-    [pytest.param(part, id=part.name, marks=pytest.mark.slow if part.name in LONG else ()) for part in PARTS],
+    "part", [pytest.param(part, id=part.name, marks=pytest.mark.slow if part.name in LONG else ()) for part in PARTS]
 )
 async def test_every_promise_holds_in_the_short_form(part: Part) -> None:
     with skipping_without():

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from reground.core.concurrency import being_cancelled, in_daemon
@@ -42,7 +42,6 @@ from reground.models.options import Listing, ModelOptions, local_identity, price
 
 THREADS = "llama"
 """What the names of an engine's threads begin with. A process that is interrupted ends without waiting for them."""
-T = TypeVar("T")
 SLOTS = 4
 CONTEXT = 4096  # tokens per slot, unless the user sets another number or the model has less
 
@@ -270,11 +269,7 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
         request |= {"temperature": 0.0, "samplers": ["top_k"], "top_k": 1}
     else:
         # Name the samplers, because llama.cpp's defaults add top-k and min-p.
-        request |= {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "samplers": ["temperature", "top_p"],
-        }
+        request |= {"temperature": sampling.temperature, "top_p": sampling.top_p, "samplers": ["temperature", "top_p"]}
     if sampling.seed is not None:
         # llama.cpp gives a call's replies consecutive seeds, so seeds are spread, or neighbouring ones share replies.
         digest = hashlib.blake2b(f"{sampling.seed}:{first}".encode(), digest_size=4).digest()

@@ -47,9 +47,7 @@ ALIASES: dict[str, Weights] = {
         hub="Qwen/Qwen2.5-1.5B-Instruct-GGUF:qwen2.5-1.5b-instruct-q4_k_m.gguf",
     ),
     "qwen3-4b": Weights(
-        file="Qwen3-4B-Q4_K_M.gguf",
-        licence="Apache-2.0",
-        hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf",
+        file="Qwen3-4B-Q4_K_M.gguf", licence="Apache-2.0", hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf"
     ),
 }
 

@@ -28,15 +28,7 @@ from reground.core.programs import Execution, Limits, Program, Verdict
 from reground.sandbox.harness import HELLO
 from reground.sandbox.harness.program import SYNTAX_EXIT
 from reground.sandbox.harness.wire import WireError, parse
-from reground.sandbox.limits import (
-    MemoryGroup,
-    Watch,
-    descendants,
-    make_memory_group,
-    make_workspace,
-    remove,
-    sweep,
-)
+from reground.sandbox.limits import MemoryGroup, Watch, descendants, make_memory_group, make_workspace, remove, sweep
 
 STARTUP_SECONDS = 1.0
 TESTS_MEMORY_MIB = 1024
