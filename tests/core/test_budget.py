@@ -22,6 +22,12 @@ class Clock:
         return self.now
 
 
+def refused(meter, *, limit, match, **call):
+    with pytest.raises(BudgetExceeded, match=match) as caught:
+        meter.admit(ASK, Sampling(), **call)
+    assert caught.value.limit == limit
+
+
 def test_a_completion_is_cut_to_the_room_that_is_left():
     meter = Meter(Budget(tokens=100))
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=512))
@@ -59,8 +65,7 @@ def test_fewer_samples_are_drawn_before_one_is_cut_below_what_it_is_worth():
     meter = Meter(Budget(tokens=100))
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=512, n=4), least=40)
     assert (cut.n, cut.max_tokens, reserved.tokens) == (2, 43, 14 + 86)
-    with pytest.raises(BudgetExceeded, match="needs about 54"):
-        Meter(Budget(tokens=50)).admit(ASK, Sampling(), least=40)
+    refused(Meter(Budget(tokens=50)), limit="tokens", match="needs about 54", least=40)
     assert Meter(Budget(tokens=50)).admit(ASK, Sampling(max_tokens=8), least=40)[0].max_tokens == 8
 
 
@@ -70,16 +75,13 @@ def test_what_is_held_back_is_refused_to_others_and_given_back():
         assert meter.room() == 70
         held[0] = 60
         assert meter.admit(ASK, Sampling())[0].max_tokens == 26
-        with pytest.raises(BudgetExceeded, match="2 calls"):
-            meter.admit(ASK, Sampling())
+        refused(meter, limit="calls", match="2 calls")
     assert meter.room() == 60
 
 
 def test_a_call_that_would_not_fit_is_refused_before_it_is_made():
     meter = Meter(Budget(tokens=29))
-    with pytest.raises(BudgetExceeded, match="29 of 29 tokens are left") as caught:
-        meter.admit(ASK, Sampling())
-    assert caught.value.limit == "tokens"
+    refused(meter, limit="tokens", match="29 of 29 tokens are left")
     assert meter.remaining_tokens() == 29
     assert Meter(Budget(tokens=30)).admit(ASK, Sampling())[0].max_tokens == 16
     assert Meter(Budget(tokens=15)).admit(ASK, Sampling(max_tokens=1))[0].max_tokens == 1
@@ -95,24 +97,16 @@ def test_time_carried_over_from_an_earlier_attempt_counts():
     meter.carry(3.0)
     assert meter.elapsed == pytest.approx(9)
     clock.now += 1
-    with pytest.raises(BudgetExceeded, match="10 s") as caught:
-        meter.admit(ASK, Sampling())
-    assert caught.value.limit == "seconds"
+    refused(meter, limit="seconds", match="10 s")
 
 
-def test_dollars():
+def test_dollars_end_and_need_a_price():
     meter = Meter(Budget(usd=0.5))
     _, reserved = meter.admit(ASK, Sampling())
     meter.settle(reserved, Usage(calls=1, usd=0.5))
-    with pytest.raises(BudgetExceeded, match=r"0\.5 USD") as caught:
-        meter.admit(ASK, Sampling())
-    assert caught.value.limit == "usd"
-
-
-def test_a_budget_in_dollars_needs_a_price():
+    refused(meter, limit="usd", match=r"0\.5 USD")
     meter = Meter(Budget(usd=1))
-    _, reserved = meter.admit(ASK, Sampling())
-    meter.settle(reserved, Usage(calls=1, usd=None))
+    meter.settle(meter.admit(ASK, Sampling())[1], Usage(calls=1, usd=None))
     with pytest.raises(ConfigurationError, match="--price"):
         meter.admit(ASK, Sampling())
 
@@ -152,18 +146,12 @@ def test_the_tokens_that_are_written_have_a_limit_of_their_own():
     meter.settle(first, Usage(calls=1, prompt=800, completion=10))
     meter.settle(second, None)
     assert meter.admit(messages, Sampling(max_tokens=500))[0].max_tokens == 90
-    with pytest.raises(BudgetExceeded, match="0 of 100 tokens are left to be written") as end:
-        meter.admit(messages, Sampling(max_tokens=500))
-    assert end.value.limit == "completion"
-
-
-def test_the_first_reply_is_written_however_short_it_must_be():
+    refused(meter, limit="completion", match="0 of 100 tokens are left to be written")
     meter = Meter(Budget(completion=1))
-    sampling, reserved = meter.admit(as_messages("why?"), Sampling(n=3))
-    assert (sampling.n, sampling.max_tokens) == (1, 1)
+    sampling, reserved = meter.admit(ASK, Sampling(n=3))
+    assert (sampling.n, sampling.max_tokens) == (1, 1), "the first reply is written however short it must be"
     meter.settle(reserved, Usage(calls=1, completion=1))
-    with pytest.raises(BudgetExceeded):
-        meter.admit(as_messages("why?"), Sampling())
+    refused(meter, limit="completion", match="0 of 1 ")
 
 
 async def test_concurrent_calls_do_not_overspend_dollars_together():
@@ -182,13 +170,10 @@ async def test_concurrent_calls_do_not_overspend_dollars_together():
     assert 0 < run.usage.usd <= 0.03 + 0.013
 
 
-async def test_a_reply_that_ends_at_the_wanted_length_is_not_cut_by_the_budget():
-    def long(messages, sampling):
-        return Reply(text="a b c", finish_reason="length", usage=Usage())  # as from a cache, or a context that ended
-
-    run = Run(budget=Budget(tokens=10_000))
-    await run.generate(ScriptedModel(long), "why?", name="x", sampling=Sampling(max_tokens=64))
-    assert not run.meter.has_cut("a b c")
-    small = Run(budget=Budget(tokens=40))
-    await small.generate(ScriptedModel(long), "why?", name="x", sampling=Sampling(max_tokens=64))
-    assert small.meter.has_cut("a b c")
+@pytest.mark.parametrize(("tokens", "cut"), [(10_000, False), (40, True)])
+async def test_a_reply_that_ends_at_the_wanted_length_is_not_cut_by_the_budget(tokens, cut):
+    # as from a cache, or a context that ended
+    model = ScriptedModel(lambda messages, sampling: Reply(text="a b c", finish_reason="length", usage=Usage()))
+    run = Run(budget=Budget(tokens=tokens))
+    await run.generate(model, "why?", name="x", sampling=Sampling(max_tokens=64))
+    assert run.meter.has_cut("a b c") is cut

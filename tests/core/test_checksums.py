@@ -70,81 +70,61 @@ def test_every_flipped_bit_of_a_tree_is_noticed(tmp_path):
             assert plain(read_tree(path)) == plain(tree())
 
 
-def reply(number):
-    return json.dumps([{"text": f"{WORDS}{number}"}])
-
-
-async def journal_with(path, count=4):
-    journal = SqliteJournal(path)
-    for number in range(count):
-        await journal.append("r", "q", Effect("/a.0", number, "f" * 32, reply(number), 1.5 + number))
-    journal._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    journal.close()
-
-
-def loaded(path):
-    journal = SqliteJournal(path)
-    try:
-        return journal.load("r", "q"), journal.notices
-    finally:
-        journal.close()
+def opened(path, whole, chance, begin):
+    """The file with one bit changed after `begin`, without what a connection left beside it."""
+    path.write_bytes(flipped(whole, chance, begin))
+    for side in ("-wal", "-shm"):
+        path.with_name(path.name + side).unlink(missing_ok=True)
+    return path
 
 
 async def test_no_flipped_bit_of_a_journal_is_replayed(tmp_path):
     path, chance = tmp_path / "j.db", random.Random(1)
-    await journal_with(path)
+    with contextlib.closing(SqliteJournal(path)) as journal:
+        for number in range(4):
+            result = json.dumps([{"text": f"{WORDS}{number}"}])
+            await journal.append("r", "q", Effect("/a.0", number, "f" * 32, result, 1.5 + number))
+        good = journal.load("r", "q")
     whole = path.read_bytes()
     told = 0
-    good, _ = loaded(path)
     for _ in range(FLIPS):
-        begin = whole.index(b"the quick")
-        path.write_bytes(flipped(whole, chance, begin - 60))
-        for side in ("-wal", "-shm"):
-            path.with_name(path.name + side).unlink(missing_ok=True)
         try:
-            effects, notices = loaded(path)
+            with contextlib.closing(
+                SqliteJournal(opened(path, whole, chance, whole.index(b"the quick") - 60))
+            ) as journal:
+                effects, notices = journal.load("r", "q"), journal.notices
         except JournalError:
             continue
         assert all(good.get(place) == effect for place, effect in effects.items())
-        told += bool(notices)
         assert all(f"{path}, row " in notice for notice in notices)
+        told += bool(notices)
     assert told > FLIPS / 4
 
 
 async def test_a_damaged_record_is_asked_again_and_then_replayed(tmp_path):
     for expected in (["one"], [], ["again"], []):
-        journal = SqliteJournal(tmp_path / "j.db")
         model = ScriptedModel(list(expected))
-        text = await Run(journal=journal).ask(model, "q", name="n")
-        journal.close()
+        with contextlib.closing(SqliteJournal(tmp_path / "j.db")) as journal:
+            text = await Run(journal=journal).ask(model, "q", name="n")
         assert len(model.calls) == len(expected)
         if expected == [] and text == "one":
-            db = sqlite3.connect(tmp_path / "j.db")
-            db.execute("UPDATE effects SET result=replace(result, 'one', 'two')")
-            db.commit()
-            db.close()
+            with contextlib.closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as db:
+                db.execute("UPDATE effects SET result=replace(result, 'one', 'two')")
     assert text == "again"
 
 
 async def test_no_flipped_bit_of_the_cache_is_replayed(tmp_path):
     path, chance = tmp_path / "c.db", random.Random(2)
-    ask = (Message(role="user", content="q"),)
-    cache = Cache(ScriptedModel([Reply(text=WORDS)]), path)
-    await cache.generate(ask, Sampling())
-    cache._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    await cache.aclose()
-    whole = path.read_bytes()
-    asked = 0
-    for _ in range(FLIPS):
-        begin = whole.rindex(b"the quick", 0, whole.index(WORDS.encode()) + 9)
-        path.write_bytes(flipped(whole, chance, begin - 60))
-        model = ScriptedModel([Reply(text=WORDS)])
-        cache = Cache(model, path)
-        (said,) = await cache.generate(ask, Sampling())
+    models = [ScriptedModel([Reply(text=WORDS)]) for _ in range(FLIPS + 1)]
+    whole, begin = b"", 0
+    for model in models:
+        cache = Cache(model, opened(path, whole, chance, begin) if whole else path)
+        (said,) = await cache.generate((Message(role="user", content="q"),), Sampling())
         await cache.aclose()
-        asked += len(model.calls)
         assert said.text == WORDS
-    assert asked > FLIPS / 4
+        whole = whole or path.read_bytes()
+        begin = whole.rindex(b"the quick", 0, whole.index(WORDS.encode()) + 9) - 60
+    assert sum(len(model.calls) for model in models[1:]) > FLIPS / 4
 
 
 @pytest.mark.parametrize("count", [1, 3])

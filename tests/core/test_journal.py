@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 
@@ -56,8 +57,14 @@ def test_what_was_appended_is_there_after_opening_again(new_place, entries):
     again.close()
 
 
-async def test_a_cancelled_append_is_written_all_the_same(new_place):
-    journal = new_place()()
+@pytest.fixture
+def journal(new_place):
+    opened = new_place()()
+    yield opened
+    opened.close()
+
+
+async def test_a_cancelled_append_is_written_all_the_same(journal):
     task = asyncio.create_task(journal.append("r", "q", Effect("", 0, "f", "paid", 1.0)))
     await asyncio.sleep(0)
     task.cancel()
@@ -65,26 +72,21 @@ async def test_a_cancelled_append_is_written_all_the_same(new_place):
         await task
     await asyncio.sleep(0)
     assert journal.load("r", "q")["", 0].result == "paid"
-    journal.close()
 
 
-async def test_of_two_records_of_one_place_the_later_one_counts(new_place):
-    journal = new_place()()
+async def test_of_two_records_of_one_place_the_later_one_counts(journal):
     await asyncio.gather(*(journal.append("r", "q", Effect("", 0, "f", str(n), 1.0)) for n in range(30)))
     assert journal.load("r", "q")["", 0].result == "29"
     await journal.append("r", "q", Effect("", 0, "f", "last", 1.0))
     assert journal.load("r", "q")["", 0].result == "last"
-    journal.close()
 
 
-async def test_one_run_can_be_forgotten(new_place):
-    journal = new_place()()
+async def test_one_run_can_be_forgotten(journal):
     for run in ("old", "new"):
         await journal.append(run, "q", Effect("", 0, "f", run, 1.0))
     journal.forget("old")
     assert journal.load("old", "q") == {}
     assert journal.load("new", "q")["", 0].result == "new"
-    journal.close()
 
 
 async def test_two_processes_may_write_one_journal(new_place):
@@ -99,31 +101,23 @@ async def test_two_processes_may_write_one_journal(new_place):
         journal.close()
 
 
-async def test_a_write_that_fails_is_told_to_everyone_who_waits(tmp_path):
-    path = tmp_path / "j.db"
-    journal = SqliteJournal(path)
-    other = sqlite3.connect(path)
-    other.execute("CREATE TRIGGER full BEFORE INSERT ON effects BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-    other.close()
+async def test_a_write_that_fails_is_told_to_everyone_who_waits(journal):
+    with contextlib.closing(sqlite3.connect(journal.path)) as db:
+        db.execute("CREATE TRIGGER full BEFORE INSERT ON effects BEGIN SELECT RAISE(ABORT, 'disk full'); END")
     results = await asyncio.gather(
         *(journal.append("r", "q", Effect("", n, "f", "", 0.0)) for n in range(3)), return_exceptions=True
     )
     assert [type(each) for each in results] == [JournalError] * 3
     assert "disk full" in str(results[0])
-    journal.close()
 
 
-def test_a_file_that_is_no_journal_is_refused(tmp_path):
+@pytest.mark.parametrize("version", [1, 99, None])
+def test_a_file_of_another_format_or_that_is_no_journal_is_refused(tmp_path, version):
     path = tmp_path / "j.db"
-    path.write_bytes(b"not a database but long enough to be taken for one" * 100)
-    with pytest.raises(JournalError, match="cannot open the journal"):
+    if version is None:
+        path.write_bytes(b"not a database but long enough to be taken for one" * 100)
+    else:
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute(f"PRAGMA user_version={version}")
+    with pytest.raises(JournalError, match="cannot open the journal" if version is None else f"format {version}"):
         SqliteJournal(path)
-
-
-@pytest.mark.parametrize("version", [1, 99])
-def test_a_journal_of_another_format_is_refused(tmp_path, version):
-    db = sqlite3.connect(tmp_path / "j.db")
-    db.execute(f"PRAGMA user_version={version}")
-    db.close()
-    with pytest.raises(JournalError, match=f"format {version}"):
-        SqliteJournal(tmp_path / "j.db")

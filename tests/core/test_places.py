@@ -5,19 +5,15 @@ import pytest
 from reground.core import paths
 from reground.core.errors import ConfigurationError
 
-PLACES = {
-    "models": paths.models_dir,
-    "indexes": paths.indexes_dir,
-    "cache": paths.cache_dir,
-    "runs": paths.runs_dir,
-}
 
-
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", ["models", "indexes", "cache", "runs"])
 def test_one_variable_moves_everything(name, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
-    assert PLACES[name]() == tmp_path / name
+    assert getattr(paths, f"{name}_dir")() == tmp_path / name
+    monkeypatch.setenv("REGROUND_HOME", "~nobody-of-that-name/x")
+    with pytest.raises(ConfigurationError, match="~nobody-of-that-name/x begins with the home"):
+        paths.runs_dir()
 
 
 @pytest.mark.parametrize("given", ["", "relative/path"])
@@ -27,11 +23,3 @@ def test_an_empty_or_relative_xdg_folder_is_ignored(given, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", given)
     assert paths.cache_dir() == Path.home() / ".cache" / "reground" / "cache"
     assert paths.runs_dir() == Path.home() / ".local" / "state" / "reground" / "runs"
-
-
-def test_a_tilde_of_nobody_is_said_to_be_one(monkeypatch):
-    monkeypatch.setenv("REGROUND_HOME", "~nobody-of-that-name/x")
-    with pytest.raises(
-        ConfigurationError, match="~nobody-of-that-name/x begins with the home of a user who is not known"
-    ):
-        paths.runs_dir()

@@ -104,11 +104,22 @@ def test_a_text_that_speaks_of_such_tags_stays_whole(said: str) -> None:
     assert separate(Reply(text=said)) == Reply(text=said)
 
 
-def test_log_probabilities_are_those_of_the_answers_tokens() -> None:
-    said = tokens(("<think>", 0.0), ("hm", -5.0), ("</think>", 0.0), ("\n\n", -0.5), ("Four", -1.0), (".", -2.0))
-    reply = separate(Reply(text="<think>hm</think>\n\nFour.", token_logprobs=said))
-    assert reply.token_logprobs == said[4:]
-    assert reply.mean_logprob == -1.5
+CHANNEL = [*re.findall(r"<\|\w+\|>|\w+", HARMONY.format("hm", "Four")), "<|return|>"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "kept"),
+    [
+        (["<think>", "hm", "</think>", "\n\n", "Four", "."], "Four.", slice(4, 6)),
+        (["<think>", "4", "</think>", "<answer>", "4", "</answer>"], "4", slice(4, 5)),
+        (CHANNEL, "Four", slice(-2, -1)),
+    ],
+    ids=["tags", "tags around the answer", "channels"],
+)
+def test_log_probabilities_are_those_of_the_answers_tokens(pieces: list[str], text: str, kept: slice) -> None:
+    said = tokens(*((piece, -float(i)) for i, piece in enumerate(pieces)))
+    reply = separate(Reply(text="".join(pieces), token_logprobs=said))
+    assert (reply.text, reply.token_logprobs) == (text, said[kept])
 
 
 def test_a_token_that_ends_the_thought_and_begins_the_answer_is_cut() -> None:
@@ -119,20 +130,5 @@ def test_a_token_that_ends_the_thought_and_begins_the_answer_is_cut() -> None:
 
 def test_a_server_that_names_the_thought_apart_but_not_its_log_probabilities() -> None:
     said = tokens(("hm", -5.0), ("</think>", 0.0), ("\n", 0.0), ("Four", -1.0), ("<eos>", -9.0))
-    reply = separate(Reply(text="Four", reasoning="hm", token_logprobs=said))
-    assert reply.token_logprobs == said[3:4]
-    assert separate(Reply(text="Four", reasoning="hm", token_logprobs=said[3:4])).token_logprobs == said[3:4]
-    assert separate(Reply(text="Four", reasoning="hm", token_logprobs=said[:1])).token_logprobs is None
-
-
-def test_log_probabilities_are_those_of_what_the_tags_of_an_answer_enclose() -> None:
-    said = tokens(("<think>", 0.0), ("4", -5.0), ("</think>", 0.0), ("<answer>", 0.0), ("4", -1.0), ("</answer>", 0.0))
-    reply = separate(Reply(text="".join(token.token for token in said), token_logprobs=said))
-    assert (reply.text, reply.token_logprobs) == ("4", said[4:5])
-
-
-def test_log_probabilities_of_a_channel_end_before_its_last_token() -> None:
-    pieces = [*re.findall(r"<\|\w+\|>|\w+", HARMONY.format("hm", "Four"))]
-    said = tokens(*((piece, -float(i)) for i, piece in enumerate([*pieces, "<|return|>"])))
-    reply = separate(Reply(text="".join(pieces), token_logprobs=said))
-    assert (reply.text, reply.token_logprobs) == ("Four", said[-2:-1])
+    for given, kept in ((said, said[3:4]), (said[3:4], said[3:4]), (said[:1], None)):
+        assert separate(Reply(text="Four", reasoning="hm", token_logprobs=given)).token_logprobs == kept

@@ -110,11 +110,9 @@ async def test_a_call_that_is_ended_is_counted_with_its_prompt_and_its_room_is_g
 
 async def test_what_had_ended_before_is_recorded_and_not_asked_again():
     journal = MemoryJournal()
-    await solve(
-        Method(Slow(quick=2), [EFFECTS["retrieve"]] * 2), "why", Run(journal=journal, budget=BUDGET), id="1", name="m"
-    )
-    slow = Slow(quick=1)
-    again = await solve(Method(slow, [EFFECTS["retrieve"]] * 2), "why", Run(journal=journal), id="1", name="m")
+    for slow, budget in ((Slow(quick=2), BUDGET), (Slow(quick=1), None)):
+        run = Run(journal=journal, budget=budget)
+        again = await solve(Method(slow, [EFFECTS["retrieve"]] * 2), "why", run, id="1", name="m")
     assert (again.error, slow.quick) == (None, 0)
 
 

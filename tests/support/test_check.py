@@ -22,10 +22,6 @@ FOUND = [
 ]
 
 
-def replace_text(passage: Passage, text: str) -> Passage:
-    return passage.model_copy(update={"text": text})
-
-
 async def answered(reply: str, form: AnswerForm = TEXT) -> tuple[Answer, Run]:
     run = Run()
     method = RAG(model=ScriptedModel([reply]), retriever=ScriptedRetriever(FOUND), form=form)
@@ -41,18 +37,15 @@ async def test_every_sentence_is_tied_to_one_of_a_passage_or_to_none() -> None:
     assert second.supported is False and second.score is not None and second.score < 0.5
     assert said.faithfulness == 0.5
     assert not any(isinstance(step, ScoreStep) for step in run.steps), "words are compared without a record"
-
-
-async def test_a_wrong_citation_does_not_make_a_quote() -> None:
     answer, run = await answered("The Danube is 2850 km long [2].")
-    said = await checked(answer, "How long is the Danube?", run.steps, run)
-    (only,) = said.sentences
+    (only,) = (await checked(answer, "How long is the Danube?", run.steps, run)).sentences
     assert [each.marker for each in only.supports] == [1], "the passage that says so, whatever was cited"
 
 
 @pytest.mark.parametrize("read", [0, 1])
 async def test_of_a_page_with_two_excerpts_the_one_that_was_read_counts(read: int) -> None:
-    excerpts = [replace_text(FOUND[0], text) for text in ("The Danube flows through Vienna.", "It is 2850 km long.")]
+    texts = ("The Danube flows through Vienna.", "It is 2850 km long.")
+    excerpts = [FOUND[0].model_copy(update={"text": text}) for text in texts]
     run = Run()
     for excerpt in excerpts:
         await run.retrieve(ScriptedRetriever([excerpt]), "danube", k=1)
@@ -69,12 +62,10 @@ async def test_an_answer_that_was_shown_nothing_is_not_checked() -> None:
     assert answer.faithfulness is None
 
 
-async def test_a_phrase_is_checked_with_its_question() -> None:
-    answer, run = await answered("Answer: 2850 km", PHRASE)
-    said = await checked(answer, "How long is the Danube?", run.steps, run)
-    assert said.faithfulness == 1.0
-    wrong, run = await answered("Answer: 3000 km", PHRASE)
-    assert (await checked(wrong, "How long is the Danube?", run.steps, run)).faithfulness == 0.0
+@pytest.mark.parametrize(("reply", "share"), [("Answer: 2850 km", 1.0), ("Answer: 3000 km", 0.0)])
+async def test_a_phrase_is_checked_with_its_question(reply: str, share: float) -> None:
+    answer, run = await answered(reply, PHRASE)
+    assert (await checked(answer, "How long is the Danube?", run.steps, run)).faithfulness == share
 
 
 class Paris:

@@ -26,6 +26,10 @@ def best(said: str, asked: str = "", check: Lexical = CHECK) -> tuple[float, str
     return scores[at], check.found[at].sentence
 
 
+def made(text: str, title: str = "", language: str = "en") -> Lexical:
+    return Lexical(evidence([Passage(id="p", title=title, text=text)]), language=language)
+
+
 def test_a_sentence_supports_itself_and_what_says_the_same() -> None:
     assert best("The Eiffel Tower was completed in 1889.") == (1.0, "It was completed in 1889.")
     assert best("Completion of the Eiffel Tower: 1889")[1] == "It was completed in 1889."
@@ -34,16 +38,18 @@ def test_a_sentence_supports_itself_and_what_says_the_same() -> None:
     assert sentence == "The Brooklyn Bridge spans the East River."
 
 
-def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it() -> None:
-    right = best("The Eiffel Tower was completed in 1889.")[0]
-    for wrong in (
+@pytest.mark.parametrize(
+    "wrong",
+    [
         "The Eiffel Tower was completed in 1887.",
         "The Eiffel Tower was completed in 1883.",
         "The Chrysler Tower was completed in 1889.",
         "The Eiffel Tower was not completed in 1889.",
         "It was built of wood.",
-    ):
-        assert best(wrong)[0] < 0.5 < right, wrong
+    ],
+)
+def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it(wrong: str) -> None:
+    assert best(wrong)[0] < 0.5
 
 
 @pytest.mark.parametrize(
@@ -63,20 +69,20 @@ def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it() -> None:
 def test_a_negation_in_the_language_of_the_documents_speaks_against_it(
     language: str, text: str, same: str, denied: str
 ) -> None:
-    check = Lexical(evidence([Passage(id="p", text=text)]), language=language)
+    check = made(text, language=language)
     assert best(same, check=check)[0] > 0.5
     assert best(denied, check=check)[0] < 0.5
 
 
 def test_what_a_passage_says_of_something_else_supports_nothing() -> None:
     text = "The Vltava is the longest river, at about 430 kilometres. It flows into the Elbe."
-    check = Lexical(evidence([Passage(id="v", title="Vltava", text=text)]))
+    check = made(text, "Vltava")
     assert best("The Elbe is approximately 430 kilometres long.", check=check)[0] < 0.5
     assert best("The Vltava is approximately 430 kilometres long.", check=check)[0] > 0.5
 
 
 def test_one_word_in_common_is_not_enough() -> None:
-    piers = Lexical(evidence([Passage(id="p", title="Bridge", text="The bridge rests on two piers.")]))
+    piers = made("The bridge rests on two piers.", "Bridge")
     assert best("I made up the rest.", check=piers)[0] < 0.5, "the stem of one word of two"
     assert best("That is all that rests there.", check=piers)[0] > 0.5, "the only word that says something"
     assert best("The bridge stands on piers.", check=piers)[0] > 0.5
@@ -97,9 +103,8 @@ def test_a_short_answer_is_supported_where_it_stands_among_words_of_the_question
 
 
 def test_what_only_repeats_the_question_has_to_stand_there_whole() -> None:
-    passage = Passage(id="a", title="First days", text="You see a project called “Welcome, [your name]!”. Bring a pen.")
+    check = made("You see a project called “Welcome, [your name]!”. Bring a pen.", "First days")
     said, asked = "The name of the office dog is.", "What is the name of the office dog?"
-    check = Lexical(evidence([passage]))
     assert max(check.scores(Claim(said, said, asked, alone=False))) < 0.5
     said, asked = "The Brooklyn Bridge spans the East River.", "Does the Brooklyn Bridge span the East River?"
     assert max(CHECK.scores(Claim(said, said, asked, alone=False))) == 1.0
@@ -127,13 +132,11 @@ def test_two_sentences_of_linked_passages_support_what_neither_says_alone() -> N
 
 
 def test_other_languages() -> None:
-    found = evidence([Passage(id="f", text="富士山は日本で一番高い山です。琵琶湖は日本で一番大きい湖です。")])
-    score, sentence = best("日本で一番高い山は富士山です。", check=Lexical(found, language="ja"))
+    japanese = made("富士山は日本で一番高い山です。琵琶湖は日本で一番大きい湖です。", language="ja")
+    score, sentence = best("日本で一番高い山は富士山です。", check=japanese)
     assert score > 0.5
     assert sentence.startswith("富士山")
-    german = Lexical(
-        evidence([Passage(id="h", text="Die Häuser der Stadt sind alt. Der Fluss ist breit.")]), language="de"
-    )
+    german = made("Die Häuser der Stadt sind alt. Der Fluss ist breit.", language="de")
     assert best("Das Haus in der Stadt ist alt.", check=german)[1].startswith("Die Häuser")
 
 
@@ -146,8 +149,7 @@ def test_scores_are_shares(said: str, asked: str, texts: list[str]) -> None:
 
 
 def test_grouped_digits_are_one_number() -> None:
-    plain = Lexical(evidence([Passage(id="d", title="Danube", text="The Danube is 2850 km long.")]))
-    grouped = Lexical(evidence([Passage(id="d", title="Danube", text="The Danube is 2,850 km long.")]))
+    plain, grouped = (made(f"The Danube is {number} km long.", "Danube") for number in ("2850", "2,850"))
     for number in ("2850", "2,850", "2’850", "2\u202f850"):
         assert min(best(f"The Danube is {number} km long.", check=check)[0] for check in (plain, grouped)) > 0.9
         assert best(f"{number} km", "How long is the Danube?", plain)[0] > 0.5

@@ -54,27 +54,20 @@ def ask(docs: Path, model: ScriptedModel, **more: Any) -> Result:
     return reground.ask(QUESTION, method="rag", model=model, corpus=docs, home=docs.parent / "home", **more)
 
 
-def test_the_answering_model_is_asked_through_the_run_and_a_second_run_asks_nothing(docs: Path) -> None:
+def test_the_answering_model_is_asked_through_the_run_and_a_second_run_asks_what_is_new(docs: Path) -> None:
+    ask(docs, judging())
     model = judging()
     result = ask(docs, model, support="model")
     assert [each.supported for each in result.sentences] == [True, False]
     assert [quote.quote for quote in result.sentences[0].supports] == ["It is 2850 km long."]
     verdicts = [step for step in result.trajectory.steps if isinstance(step, GenerateStep) and "judge" in step.name]
-    assert len(verdicts) == len(model.calls) - 1 == 4, "two sentences for each claim"
+    assert len(verdicts) == len(model.calls) == 4, "two sentences for each claim; the answer is replayed"
     assert result.usage.calls == 5, "paid from the same budget"
-    assert all('<passage number="1"' in prompt for prompt in model.prompts[1:]), "the passage is fenced"
+    assert all('<passage number="1"' in prompt for prompt in model.prompts), "the passage is fenced"
     again = ask(docs, fresh := judging(), support="model")
-    assert not fresh.calls
     assert again.sentences == result.sentences and again.usage == result.usage
-
-
-def test_a_check_after_another_one_asks_only_what_is_new(docs: Path) -> None:
-    ask(docs, judging())
-    model = judging()
-    ask(docs, model, support="model")
-    assert len(model.calls) == 4, "the answer is replayed"
-    ask(docs, other := judging(), support="model", support_threshold=0.99)
-    assert not other.calls, "verdicts are read again, not asked for again"
+    ask(docs, fresh, support="model", support_threshold=0.99)
+    assert not fresh.calls, "verdicts are read again, not asked for again"
 
 
 def test_when_the_budget_ends_the_answer_stands_unchecked(docs: Path) -> None:
@@ -151,17 +144,16 @@ def test_a_claim_that_an_answer_repeats_is_judged_once(docs: Path) -> None:
 
 async def test_a_model_decides_only_among_the_sentences_that_words_found_near() -> None:
     answer, run = await answered(SAID)
-    asked: list[Pair] = []
 
     class Yes:
-        name = "yes"
+        name, asked = "yes", 0
 
         async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-            asked.extend(pairs)
+            self.asked += len(pairs)
             return [1.0] * len(pairs)
 
-    await checked(answer, QUESTION, run.steps, run, check=Yes(), candidates=1)
-    assert len(asked) == 2
+    await checked(answer, QUESTION, run.steps, run, check=(check := Yes()), candidates=1)
+    assert check.asked == 2
 
 
 @pytest.mark.parametrize(
@@ -185,28 +177,23 @@ def test_what_cannot_be_opened_is_refused_before_anything_is_paid(
     assert not model.calls
 
 
-def test_a_model_of_entailment_gives_its_log_odds(tmp_path: Path) -> None:
+async def test_a_model_of_entailment_gives_its_log_odds(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    import asyncio
-
     import torch
     from sentence_transformers import CrossEncoder
 
     from reground.retrieval.judges import cross_encoder
     from tests.training.tiny_encoder import small_encoder
 
-    base = small_encoder(tmp_path / "base")
-    model = CrossEncoder(str(base), num_labels=3)
-    model.config.id2label = {0: "contradiction", 1: "Entailment", 2: "neutral"}
-    model.save_pretrained(str(tmp_path / "nli"))
+    model = CrossEncoder(str(small_encoder(tmp_path / "base")), num_labels=3)
     pair = Pair(context="wool is soft", candidate="sheep\nwool is very soft")
-    (found,) = asyncio.run(cross_encoder(str(tmp_path / "nli"), entailment=True).judged([pair]))
+    for name, labels in (("nli", ("contradiction", "Entailment", "neutral")), ("other", ("a", "b", "c"))):
+        model.config.id2label = dict(enumerate(labels))
+        model.save_pretrained(str(tmp_path / name))
+    (found,) = await cross_encoder(str(tmp_path / "nli"), entailment=True).judged([pair])
     logits = torch.tensor(model.predict([(pair.candidate, pair.context)], show_progress_bar=False)[0])
     wanted = torch.softmax(logits, 0)[1]
     assert torch.sigmoid(torch.tensor(found)) == pytest.approx(float(wanted), abs=0.01)
-    with pytest.raises(ConfigurationError, match="several numbers"):
-        asyncio.run(cross_encoder(str(tmp_path / "nli")).judged([pair]))
-    model.config.id2label = {0: "a", 1: "b", 2: "c"}
-    model.save_pretrained(str(tmp_path / "other"))
-    with pytest.raises(ConfigurationError, match="no label entailment"):
-        asyncio.run(cross_encoder(str(tmp_path / "other"), entailment=True).judged([pair]))
+    for name, entailment, why in (("nli", False, "several numbers"), ("other", True, "no label entailment")):
+        with pytest.raises(ConfigurationError, match=why):
+            await cross_encoder(str(tmp_path / name), entailment=entailment).judged([pair])

@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.text.sentences import names_in, sentences
+from reground.text.sentences import likely_language, names_in, sentences
 
 CASES = [
     # initials and titles
@@ -132,17 +132,13 @@ def joined(case: list[str]) -> str:
     return text
 
 
-def found(case: list[str]) -> list[str]:
-    return [" ".join(sentence.split()) for sentence in sentences(joined(case))]
-
-
 def plain(case: list[str]) -> list[str]:
     return [" ".join(sentence.split()) for sentence in case]
 
 
 @pytest.mark.parametrize("case", CASES + OTHERS, ids=lambda case: case[0][:30])
 def test_hard_cases_are_right(case: list[str]) -> None:
-    assert found(case) == plain(case)
+    assert plain(sentences(joined(case))) == plain(case)
 
 
 PARTS = ["A", "b", ". ", ".", "! ", "1.", "\n", " ", "。", '"', "(", "Dr. ", "\r", "\u2028", "é", "der ", "г. ", "ç."]
@@ -156,7 +152,7 @@ def test_the_sentences_together_are_the_text(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["I\u00a0.", "Vitamin C\u3000.", "Napoleon I\u00a0. Er starb."])
-def test_a_space_that_is_none_before_a_full_stop_ends_no_process(text):
+def test_a_space_that_is_none_before_a_full_stop_ends_no_process(text: str) -> None:
     assert "".join(sentences(text)) == text
 
 
@@ -178,3 +174,40 @@ def test_no_name_comes_twice() -> None:
     assert names_in(["維也納是首都。"]) == []
     many = " and ".join(f"x Town{number}a" for number in range(200))
     assert len(names_in([many])) == 64
+
+
+TEXTS = {
+    "cs": "Praha je hlavní město, které se nachází na řece Vltavě.",
+    "da": "København er hovedstaden i Danmark, og den ligger på Sjælland ved Øresund.",
+    "de": "Die Donau fließt durch Wien und mündet in das Schwarze Meer.",
+    "el": "Η Αθήνα είναι η πρωτεύουσα της Ελλάδας.",
+    "es": "El río pasa por la ciudad y desemboca en el mar.",
+    "fi": "Helsinki on Suomen pääkaupunki, ja se perustettiin vuonna 1550.",
+    "fr": "Le fleuve traverse la ville et se jette dans la mer.",
+    "hu": "Budapest a magyar főváros, és az egy nagy város.",
+    "it": "Il fiume che attraversa la città è uno dei più lunghi.",
+    "nl": "De rivier stroomt door het land en mondt uit in zee.",
+    "pl": "Warszawa jest stolicą i leży nad Wisłą, a nie nad Odrą.",
+    "pt": "O rio não passa pela cidade, mas desagua em um lago.",
+    "ro": "Dunărea este un fluviu care se varsă în Marea Neagră și trece prin Viena.",
+    "ru": "Москва является столицей России (Moscow).",
+    "sv": "Stockholm är huvudstaden i Sverige och det ligger på öar.",
+    "tr": "İstanbul büyük bir şehir ve çok kalabalık.",
+    "uk": "Київ є столицею України.",
+}
+
+
+@pytest.mark.parametrize(("language", "text"), TEXTS.items())
+def test_a_sentence_tells_its_language(language: str, text: str) -> None:
+    assert likely_language(text) == language
+
+
+NONE = (
+    "", "Paris", "42", "Der Spiegel is a German magazine.", "Die Hard is a film.", "I do not know.", "El Niño",
+    "Leo Tolstoy wrote War and Peace (Война и мир).", "北京是中国的首都。",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_english_or_tells_nothing_is_taken_for_english(text: str) -> None:
+    assert likely_language(text) == "en"

@@ -152,7 +152,14 @@ class Meter:
         self.check_time()
         price, samples = getattr(model, "price", None), getattr(model, "samples", None) or sampling.n
         n = self._within_calls(sampling.n, samples)
-        self._check_usd()
+        if self.budget.usd is not None:
+            if self.usage.usd is None:
+                raise ConfigurationError(
+                    "a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION"
+                )
+            # Calls in flight count with what they cost at most, so that only the last one can go over the limit.
+            if self.usage.usd + sum(each.usd for each in self._in_flight) >= self.budget.usd:
+                raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")
         n, longest = self._within_completion(n, sampling.max_tokens, least)
         estimated = estimate_tokens(messages)
         prompt = 0
@@ -173,15 +180,6 @@ class Meter:
         self._in_flight.append(reserved)
         is_whole = (n, longest) == (sampling.n, sampling.max_tokens)
         return sampling if is_whole else sampling.model_copy(update={"n": n, "max_tokens": longest}), reserved
-
-    def _check_usd(self) -> None:
-        """Calls in flight count with what they cost at most, so that only the last one can go over the limit."""
-        if self.budget.usd is None:
-            return
-        if self.usage.usd is None:
-            raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
-        if self.usage.usd + sum(each.usd for each in self._in_flight) >= self.budget.usd:
-            raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")
 
     def _within_calls(self, n: int, samples: int) -> int:
         """As many samples as the calls that are left give."""

@@ -25,12 +25,9 @@ _LISTS = re.compile(
     r"|interval|range|list|array|set|vector|tuple)[ \t]+$",
     re.IGNORECASE,
 )
-_USUAL = 99
-"""A larger number in brackets is no marker (it may be a year), unless there are more passages."""
-_NEAR = 80
-"""Characters to look at on either side of a marker."""
-_PASSES = 8
-"""Maximum passes over a text. A text that still changes after that is only nested brackets."""
+_USUAL = 99  # a larger number in brackets is no marker (it may be a year), unless there are more passages
+_NEAR = 80  # characters to look at on either side of a marker
+_PASSES = 8  # maximum passes over a text. A text that still changes after that is only nested brackets.
 
 
 def cited_markers(text: str, *, most: int) -> list[int]:
@@ -69,8 +66,13 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
     unknown: list[int] = []
 
     def keep(run: str) -> str:
-        unknown.extend(number for number in _numbers(run) if number not in known)
-        return _rebuilt(run, known)
+        strange = [number for number in _numbers(run) if number not in known]
+        if not strange:
+            return run
+        unknown.extend(strange)
+        groups = [[number for number in _numbers(group) if number in known] for group in re.findall(_BRACKET, run)]
+        join = next(iter(re.split(_BRACKET, run)[1:-1]), "")  # as the first two are joined
+        return join.join(f"[{', '.join(map(str, group))}]" for group in groups if group)
 
     most = max(known, default=0)
     for _ in range(_PASSES):  # a removal may create another marker
@@ -111,15 +113,6 @@ def _closed(before: str, text: str, end: int) -> tuple[str, int]:
             end += 1
         return opened, end
     return (before if text[end : end + 1].isalnum() else opened), end
-
-
-def _rebuilt(run: str, known: Collection[int]) -> str:
-    """The run with only its known markers, joined like the first two."""
-    if all(number in known for number in _numbers(run)):
-        return run
-    groups = [[number for number in _numbers(group) if number in known] for group in re.findall(_BRACKET, run)]
-    joins = re.split(_BRACKET, run)[1:-1]
-    return (joins or [""])[0].join(f"[{', '.join(map(str, group))}]" for group in groups if group)
 
 
 def _numbers(run: str) -> list[int]:

@@ -97,10 +97,8 @@ _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 _DEFINITION = re.compile(r"^([ \t]*+)(?:async[ \t]++)?(?:def|class)[ \t]++(\w+)", re.MULTILINE)
 _START = re.compile(r"^[ \t]*+(?:@|(?:async|class|def|for|from|if|import|try|while|with)\b|[\w.]++(?:\(|[ \t]*+=[^=]))")
 _INPUT = re.compile(r"\b(?:input|stdin|open)\b")
-_ATTEMPTS = 200
-"""Maximum lines of a text without fences at which a program is looked for."""
-_CUTS = 10
-"""Maximum places at which a program may end that goes over into prose."""
+_ATTEMPTS = 200  # maximum lines of a text without fences at which a program is looked for
+_CUTS = 10  # maximum places at which a program may end that goes over into prose
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 

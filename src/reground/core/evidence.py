@@ -59,11 +59,9 @@ class Retriever(Protocol):
     @property
     def name(self) -> str:
         """Names the index and the kind of search. Part of a run's identity."""
-        ...
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """Return at most `k` passages, best first."""
-        ...
 
 
 @runtime_checkable
@@ -76,4 +74,3 @@ class Pages(Retriever, Protocol):
 
         Raises `RetrievalError`.
         """
-        ...

@@ -79,23 +79,16 @@ def marked_answer(text: str) -> str | None:
     if tagged and (inner := tagged[-1].partition("</")[0].strip()):
         return marked_answer(inner) or inner.rpartition("\n")[2]
     for field in _ANSWER_FIELD.findall(text)[-1:]:
-        return _decoded(field)
+        try:
+            value = json.loads(field)
+        except ValueError:
+            return str(field).strip("'")
+        return ", ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else field
     for pattern in (_ANSWER_LINE, _ANSWER_INLINE, _ANSWER_UNSPACED, _BOXED):
         found = [phrase for phrase in map(str.strip, pattern.findall(text)) if phrase]
         if found:
             return found[-1]
     return None
-
-
-def _decoded(field: str) -> str:
-    """A value of JSON as text, and a list with commas."""
-    try:
-        value = json.loads(field)
-    except ValueError:
-        return field.strip("'")
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else field
 
 
 def _sentence_answer(text: str) -> str | None:
@@ -183,8 +176,7 @@ _BESIDE = re.compile(
     r"\b(?:in|on|at|of|per|from|than|over|after|since|until|before|within|during|around|every|each)(?: [a-z]++){0,2} $"
 )
 _NEAR_NUMBER = 40
-_REMARK = re.compile(r"(?<=\S) ?\([^()]*+\)$")
-"""How a number was found, behind it: "42 (6 * 7)"."""
+_REMARK = re.compile(r"(?<=\S) ?\([^()]*+\)$")  # how a number was found, behind it: "42 (6 * 7)"
 
 
 def extract_number(text: str) -> str:
@@ -299,15 +291,13 @@ def extract_letters(text: str) -> str:
 def _letters(phrase: str) -> list[str]:
     """The groups of letters in the first part of a phrase that names some and does not deny them."""
     for part in _REASON.split(phrase):
-        found = [group for group in _LETTERS.finditer(part) if not _denied(group)]
+        found = [
+            group
+            for group in _LETTERS.finditer(part)
+            if not _DENIED_BEFORE.search(part[max(0, group.start() - _NEAR_LETTER) : group.start()])
+            and not _DENIED_AFTER.match(part[group.end() : group.end() + _NEAR_LETTER])
+        ]
         articles = [group for group in found if group[0] == "A" and _ARTICLE.match(part, group.end())]
         if found:
             return [group[0] for group in found if group not in articles or len(found) == 1]
     return _SMALL_LETTERS.findall(phrase)
-
-
-def _denied(group: re.Match[str]) -> bool:
-    """Whether letters are told to be wrong."""
-    before = group.string[max(0, group.start() - _NEAR_LETTER) : group.start()]
-    after = group.string[group.end() : group.end() + _NEAR_LETTER]
-    return bool(_DENIED_BEFORE.search(before) or _DENIED_AFTER.match(after))

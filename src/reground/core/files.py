@@ -179,8 +179,7 @@ def function_fingerprint(function: object) -> str:
     return hashlib.blake2b(text.encode(errors="backslashreplace"), digest_size=4).hexdigest()
 
 
-_DEEPEST = 6
-"""Objects within objects that a fingerprint of a function looks into."""
+_DEEPEST = 6  # objects within objects that a fingerprint of a function looks into
 
 
 def _nested(value: object, depth: int) -> object:
@@ -214,8 +213,7 @@ def _nested(value: object, depth: int) -> object:
     return tuple(sorted(nested, key=repr) if isinstance(value, (Mapping, AbstractSet)) else nested)
 
 
-_LONGEST = 300
-"""The most characters of another library's message."""
+_LONGEST = 300  # the most characters of another library's message
 
 
 def trouble(error: Exception, *places: str | Path | None) -> str:

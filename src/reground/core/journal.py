@@ -60,11 +60,9 @@ class Journal(Protocol):
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
         """Everything recorded for one question."""
-        ...
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect would survive the process."""
-        ...
 
 
 class MemoryJournal:

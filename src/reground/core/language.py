@@ -230,11 +230,9 @@ class LanguageModel(Protocol):
     @property
     def name(self) -> str:
         """`provider/model`, as the user wrote it."""
-        ...
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
-        ...
 
 
 Prompt: TypeAlias = str | Sequence[Message]

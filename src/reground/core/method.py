@@ -26,7 +26,6 @@ class Method(Protocol):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        ...
 
 
 @runtime_checkable
@@ -39,7 +38,6 @@ class Sizable(Method, Protocol):
 
     def sizes(self) -> Sequence[Method]:
         """The method in all useful sizes, cheapest first."""
-        ...
 
 
 @dataclass(frozen=True)

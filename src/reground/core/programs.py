@@ -75,8 +75,6 @@ class Sandbox(Protocol):
     @property
     def name(self) -> str:
         """The kind of isolation."""
-        ...
 
     async def execute(self, program: Program, /) -> Execution:
         """Run the program within its limits."""
-        ...

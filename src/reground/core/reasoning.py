@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 
 from reground.core.code_blocks import code_blocks
-from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob, tokens_of, tokens_within
+from reground.core.language import LanguageModel, Reply, Sampling, tokens_of, tokens_within
 
 _THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?)"
 _NAME = rf"(?:[a-z]{{1,20}}[_:.-]){{0,3}}?{_THINKING}(?:[_:.-][a-z]{{1,20}}){{0,2}}"
@@ -62,13 +62,15 @@ def separate(reply: Reply) -> Reply:
     if not thoughts:
         return reply
     text, tokens = reply.text[begin:end], reply.token_logprobs
-    return reply.model_copy(
-        update={
-            "text": text,
-            "reasoning": "\n\n".join(filter(None, (thought.strip() for thought in thoughts))),
-            "token_logprobs": None if tokens is None else _tokens_of(text, tokens, is_cut=is_cut),
-        }
-    )
+    if tokens is not None:  # those that spell the text; None if they cannot be told from those of the thought
+        spelled = "".join(token.token for token in tokens)
+        begin = len(spelled) - len(text)
+        if not spelled.endswith(text):  # a tag or an end token may follow
+            _, begin, _ = _split(spelled, is_cut=is_cut, alone=True)
+        is_found = spelled.startswith(text, begin)
+        tokens = tokens_within(tokens, [(begin, begin + len(text))]) if is_found else None
+    reasoning = "\n\n".join(filter(None, (thought.strip() for thought in thoughts)))
+    return reply.model_copy(update={"text": text, "reasoning": reasoning, "token_logprobs": tokens})
 
 
 def _split(text: str, *, is_cut: bool, alone: bool) -> tuple[list[str], int, int]:
@@ -152,19 +154,6 @@ def _answer(text: str, at: int) -> tuple[int, int]:
         return at + len(text[at:]) - len(text[at:].lstrip()), end
     end = end if closing is None else closing.start()
     return begin, begin + len(text[begin:end].rstrip())
-
-
-def _tokens_of(text: str, tokens: tuple[TokenLogprob, ...], *, is_cut: bool) -> tuple[TokenLogprob, ...] | None:
-    """The tokens that spell the text; None if they cannot be told from those of the thought."""
-    if not text:
-        return ()
-    spelled = "".join(token.token for token in tokens)
-    begin = len(spelled) - len(text)
-    if not spelled.endswith(text):  # a tag or an end token may follow
-        _, begin, _ = _split(spelled, is_cut=is_cut, alone=True)
-        if not spelled.startswith(text, begin):
-            return None
-    return tokens_within(tokens, [(begin, begin + len(text))])
 
 
 LEAST, MOST = 256, 16384

@@ -9,14 +9,14 @@ recorded too, and be asked once more with room for a thought.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
-from reground.core import reasoning
+from reground.core import reasoning, trajectory
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
 from reground.core.errors import (
@@ -43,19 +43,7 @@ from reground.core.language import (
     tokens_of,
 )
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.reasoning import ended_at, is_all_thought, lacks_room, learn, room_of, separate
-from reground.core.trajectory import (
-    Candidate,
-    ChooseStep,
-    ExecuteStep,
-    GenerateStep,
-    NoteStep,
-    Pair,
-    RetrieveStep,
-    ScoreStep,
-    Step,
-    comparable,
-)
+from reground.core.trajectory import Candidate, Pair, Step, comparable
 from reground.core.untrusted import neutralise, unfence
 
 
@@ -70,11 +58,9 @@ class Critic(Protocol):
     @property
     def name(self) -> str:
         """The critic and its version: part of the identity of a run and of a recorded score."""
-        ...
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """One score per pair, higher is better. Model calls go through `run`."""
-        ...
 
 
 @runtime_checkable
@@ -83,7 +69,6 @@ class AskingCritic(Critic, Protocol):
 
     def calls_for(self, candidates: int) -> int:
         """The number of calls that a choice between this number of candidates takes; each reads the context once."""
-        ...
 
 
 T = TypeVar("T")
@@ -93,11 +78,9 @@ _REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
 _RESULTS = TypeAdapter(tuple[Passage | Skipped, ...])
 _EXECUTION = TypeAdapter(Execution)
 _SCORES = TypeAdapter(tuple[float, ...])
-_REFUSAL = TypeAdapter(tuple[str, str])
-"""How a refusal is written: the limit, and why."""
+_REFUSAL = TypeAdapter(tuple[str, str])  # how a refusal is written: the limit, and why
 
-_REFUSING = frozenset({"tokens", "calls"})
-"""The limits that refuse one call and may still admit a smaller one."""
+_REFUSING = frozenset({"tokens", "calls"})  # the limits that refuse one call and may still admit a smaller one
 _COUNTING = _REFUSING | {"completion", "usd"}
 """The limits that count the calls in flight with what they cost at most, so that timing decides whom they refuse."""
 _PLAIN: dict[str, object] = {"logprobs": False, "grammar": None}
@@ -257,16 +240,14 @@ class Run:
 
     def note(self, name: str, **data: JsonValue) -> None:
         """Record a note, which is not an effect."""
-        self._record(NoteStep, self._ordinal, name, data=data)
+        self._record(trajectory.NoteStep, self._ordinal, name, {"data": data})
 
     def choose(
         self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
     ) -> None:
         """Record the method's choice between candidates, with its context."""
-        offered = tuple(candidates)
-        self._record(
-            ChooseStep, self._ordinal, name, by=by, context=context, candidates=offered, chosen=chosen, why=why
-        )
+        parts = {"by": by, "context": context, "candidates": tuple(candidates), "chosen": chosen, "why": why}
+        self._record(trajectory.ChooseStep, self._ordinal, name, parts)
 
     def optional(self) -> AbstractContextManager[None, bool]:
         """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
@@ -331,11 +312,11 @@ class Run:
             place = fingerprint("seed", str(seed), self._question.id, self._path, str(ordinal))
             seeded = wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
         welcome = frozenset(wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome")
-        call = _Call(model, messages, seeded, name, least, welcome, room_of(model))
+        call = _Call(model, messages, seeded, name, least, welcome, reasoning.room_of(model))
         replies = await self._replies(call, ordinal, mark)
-        if replies and all(lacks_room(reply, wanted) for reply in replies):
+        if replies and all(reasoning.lacks_room(reply, wanted) for reply in replies):
             replies = await self._with_room(call, mark, replies)
-        usable = [reply for reply in replies if not is_all_thought(reply)] or list(replies)
+        usable = [reply for reply in replies if not reasoning.is_all_thought(reply)] or list(replies)
         result = usable[: wanted.n]  # a server or a damaged record may have more
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in result):
             raise CapabilityError(
@@ -366,11 +347,11 @@ class Run:
             replies, is_cut = await self._made(call, ordinal, refused)
             await self._write(ordinal, cut if is_cut else mark, _REPLIES, replies)
         replies = unfence(replies, call.messages)  # the journal keeps the originals
-        asked = {"model": call.model.name, "messages": call.messages, "sampling": call.sampling}
-        self._record(GenerateStep, ordinal, call.name, replayed=recorded is not None, **asked, replies=replies)
+        parts = {"model": call.model.name, "messages": call.messages, "sampling": call.sampling, "replies": replies}
+        self._record(trajectory.GenerateStep, ordinal, call.name, parts, replayed=recorded is not None)
         if is_cut:
             meter.see(replies)
-        learn(call.model, replies)
+        reasoning.learn(call.model, replies)
         if room := max((reply.room for reply in replies), default=0):
             rooms, limit = self._question.rooms, call.sampling.max_tokens
             if call.model.name not in rooms:
@@ -411,7 +392,7 @@ class Run:
         self._begin(call.name)
         usage: Usage | None = None
         try:
-            replies = tuple(separate(reply) for reply in await meter.within(model.generate(call.messages, sampling)))
+            replies = tuple(map(reasoning.separate, await meter.within(model.generate(call.messages, sampling))))
             usage = _usage_of(replies)
         except BudgetExceeded:  # a call that the time budget cancelled: the server may charge its prompt
             usage = _cost(model, Usage(calls=1, prompt=estimate_tokens(call.messages), usd=None))
@@ -449,7 +430,7 @@ class Run:
                 raise
             except ModelError as error:
                 self.note("no room for a thought", why=str(error))
-        return tuple(ended_at(reply, stop) for reply in replies)
+        return tuple(reasoning.ended_at(reply, stop) for reply in replies)
 
     async def ask(
         self,
@@ -506,22 +487,23 @@ class Run:
             plain = (p.model_copy(update=texts) for p, texts in zip(visible, safe, strict=False))
             return (*plain, *getattr(results, "skipped", ()))
 
-        def step(results: tuple[Passage | Skipped, ...]) -> dict[str, object]:
+        def parts(results: tuple[Passage | Skipped, ...]) -> dict[str, object]:
             passages = tuple(each for each in results if isinstance(each, Passage))
             skipped = tuple(each for each in results if isinstance(each, Skipped))
             return {"retriever": retriever.name, "query": query, "k": k, "passages": passages, "skipped": skipped}
 
-        results = await self._effect(RetrieveStep, name, mark, _RESULTS, search, step)
+        results = await self._effect(trajectory.RetrieveStep, name, mark, _RESULTS, search, parts)
         return [each for each in results if isinstance(each, Passage)]
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
         """Run a generated program in isolation."""
         mark = fingerprint("execute", sandbox.name, program.model_dump_json())
 
-        def step(execution: Execution) -> dict[str, object]:
+        def parts(execution: Execution) -> dict[str, object]:
             return {"sandbox": sandbox.name, "program": program, "execution": execution}
 
-        return await self._effect(ExecuteStep, name, mark, _EXECUTION, lambda: sandbox.execute(program), step)
+        kind = trajectory.ExecuteStep
+        return await self._effect(kind, name, mark, _EXECUTION, lambda: sandbox.execute(program), parts)
 
     async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Let a critic score candidates. Raises ModelError unless it gives one score per pair.
@@ -537,7 +519,7 @@ class Run:
                 raise ModelError(f"the critic {critic.name} gave {len(scores)} scores for {len(pairs)} candidates")
             return scores
 
-        def step(scores: tuple[float, ...]) -> dict[str, object]:
+        def parts(scores: tuple[float, ...]) -> dict[str, object]:
             return {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
 
         own = (self._ordinal + 1, dict(self._children))
@@ -545,7 +527,7 @@ class Run:
         def is_own() -> bool:
             return own == (self._ordinal, self._children)
 
-        scores = await self._effect(ScoreStep, name, mark, _SCORES, judge, step, is_own=is_own)
+        scores = await self._effect(trajectory.ScoreStep, name, mark, _SCORES, judge, parts, is_own=is_own)
         return list(scores)
 
     async def _effect(
@@ -555,13 +537,13 @@ class Run:
         mark: str,
         adapter: TypeAdapter[T],
         effect: Callable[[], Awaitable[T]],
-        step: Callable[[T], dict[str, object]],
+        parts: Callable[[T], dict[str, object]],
         *,
         is_own: Callable[[], bool] = lambda: True,
     ) -> T:
         """An effect without tokens: replayed, or made within the time and written.
 
-        mark: the request's fingerprint. step: a result's parts in the trajectory. is_own: whether the effect has made
+        mark: the request's fingerprint. parts: of the step, from the result. is_own: whether the effect has made
         no others in this span, which would be the record in its place.
         """
         ordinal = self._next()
@@ -576,7 +558,7 @@ class Run:
             if is_own():
                 await self._write(ordinal, mark, adapter, result)
         if is_own():
-            self._record(kind, ordinal, name, replayed=recorded is not None, **step(result))
+            self._record(kind, ordinal, name, parts(result), replayed=recorded is not None)
         return result
 
     def _next(self) -> int:
@@ -608,7 +590,7 @@ class Run:
             self._question.observer(Event("begin", self._path, name, self.usage))
 
     def _record(
-        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **parts: object
+        self, kind: Callable[..., Step], ordinal: int, name: str, parts: Mapping[str, object], *, replayed: bool = False
     ) -> None:
         """Add a step to the trajectory, and show it to the observer."""
         place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": self.meter.elapsed}

@@ -143,7 +143,7 @@ def unfence(replies: Sequence[Reply], messages: Sequence[Message]) -> tuple[Repl
     tagged = any("<" in reply.text for reply in replies)
     if not (tagged and any(_OPENED.search(message.content) for message in messages)):
         return tuple(replies)
-    return tuple(_unfenced(reply) for reply in replies)
+    return tuple(map(_unfenced, replies))
 
 
 def _unfenced(reply: Reply) -> Reply:

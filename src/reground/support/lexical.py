@@ -37,8 +37,7 @@ _RULE = re.compile(r"[\s|:-]*+")
 _UNSPACED = re.compile(r"[\u3005-\u3007\u3041-\u3096\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 """Chinese characters and hiragana, which no spaces divide into words: about two make one."""
 _RUN = re.compile(r"\w++")
-_SHORT_WORDS, _SHORT_LETTERS = 5, 40
-"""A sentence below both is an answer without its statement, such as "In 1889."."""
+_SHORT_WORDS, _SHORT_LETTERS = 5, 40  # a sentence below both is an answer without its statement, such as "In 1889."
 
 
 @dataclass(frozen=True)
@@ -113,10 +112,8 @@ _NOT = {
     }.items()
 }
 """What denies, in the languages where it is a word of its own. In others English words are looked for."""
-_NUMBER = 3.0
-"""What a number counts; a word counts 1."""
-_ELSEWHERE = 0.3
-"""What a word counts that stands in the passage, but in another sentence."""
+_NUMBER = 3.0  # what a number counts; a word counts 1
+_ELSEWHERE = 0.3  # what a word counts that stands in the passage, but in another sentence
 _NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.7, 0.6, 0.4
 """What is left of the score for a number or a name that the passage lacks, or that only another sentence of it has, and
 for a negation on one side only."""

@@ -85,10 +85,8 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) 
 
 
 _WORDS = re.compile(r"\s*\S+|\s+")
-_FEW = 3
-"""Words between two changes from which on they are shown as unchanged."""
-_MOST = 20_000_000
-"""Pairs of words that are compared; the time grows with their number in the worst case."""
+_FEW = 3  # words between two changes from which on they are shown as unchanged
+_MOST = 20_000_000  # pairs of words that are compared; the time grows with their number in the worst case
 
 
 def changes(before: str, after: str) -> Iterator[tuple[str, str, str]]:

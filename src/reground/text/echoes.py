@@ -10,8 +10,7 @@ from reground.text.sentences import sentences
 
 _NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
 _LOOP = 3
-_TASK = 20
-"""Minimum length in characters of a template's first or last line for recognising it in a reply."""
+_TASK = 20  # minimum length in characters of a template's first or last line for recognising it in a reply
 
 
 def unlooped(text: str) -> str:

@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 PIECE = 60
@@ -76,11 +76,19 @@ def cut(page: str, query: str, *, words: int) -> str:
 
 def pieces(text: str, *, words: int) -> list[str]:
     """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are split."""
+
+    def sentences(paragraph: str) -> Iterator[str]:
+        for match in _SENTENCE.finditer(paragraph):
+            sentence = " ".join(match.group().split())
+            places = [word.span() for word in _WORD.finditer(sentence)]
+            for first in range(0, len(places), words):
+                yield sentence[places[first][0] : places[min(first + words, len(places)) - 1][1]]
+
     pieces: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
         held = 0
-        for sentence in _sentences(paragraph, words):
+        for sentence in sentences(paragraph):
             size = count_words(sentence)
             if current and held + size > words:
                 pieces.append(" ".join(current))
@@ -90,17 +98,6 @@ def pieces(text: str, *, words: int) -> list[str]:
         if current:
             pieces.append(" ".join(current))
     return pieces
-
-
-def _sentences(paragraph: str, words: int) -> list[str]:
-    sentences = []
-    for match in _SENTENCE.finditer(paragraph):
-        sentence = " ".join(match.group().split())
-        places = [word.span() for word in _WORD.finditer(sentence)]
-        for first in range(0, len(places), words):
-            last = min(first + words, len(places)) - 1
-            sentences.append(sentence[places[first][0] : places[last][1]])
-    return sentences
 
 
 def first_words(text: str, words: int) -> str:

@@ -31,8 +31,7 @@ _MOST_MARKS = 30
 """Marks and signs in a row that are looked at (UAX 15, section 13): to put them in order takes the square of their
 number."""
 _LONG_RUN = re.compile(rf"([^\w\s\x00-\x7f]{{{_MOST_MARKS}}})[^\w\s\x00-\x7f]+")
-_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u2060\ufeff"))
-"""Soft hyphens and the like, which stand inside of words."""
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u2060\ufeff"))  # soft hyphens and the like, which stand inside of words
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
 UNSPACED_LETTER = (
@@ -93,12 +92,11 @@ def _usual(text: str) -> str:
 
 
 def _in_pairs(text: str) -> str:
-    return text if text.isascii() else _UNSPACED.sub(_pairs, _usual(text))
+    def pairs(run: re.Match[str]) -> str:
+        letters = [character for character in run.group() if character.isalpha()]  # no tone marks and the like
+        return f" {' '.join([*letters, *map(''.join, pairwise(letters))])} "
 
-
-def _pairs(run: re.Match[str]) -> str:
-    letters = [character for character in run.group() if character.isalpha()]  # tone marks and the like are left out
-    return f" {' '.join([*letters, *map(''.join, pairwise(letters))])} "
+    return text if text.isascii() else _UNSPACED.sub(pairs, _usual(text))
 
 
 def _segment_chinese() -> Segmenter:

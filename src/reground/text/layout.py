@@ -13,8 +13,7 @@ from reground.text.excerpts import FUNCTION_WORDS, terms
 from reground.text.sentences import sentences
 
 _FENCE = re.compile(r"\A\s*+(```|~~~)\s*+(\S*)")
-_PLAIN = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
-"""Languages of a fence whose content is text."""
+_PLAIN = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})  # languages of a fence whose content is text
 _RULE = re.compile(r"\A\s*+(?:[-*_=]\s*+){3,}+\Z")
 _TITLE = re.compile(r"\A\s*+(?:#{1,6}\s|\*\*[^*]++\*\*[:：]?\s*+\Z)")
 _NUMERALS = "一二三四五六七八九十"
@@ -39,10 +38,8 @@ _HEAD = re.compile(r"\A(?:(?:(?:async )?def|class|import|from)\b|@|#|[rbu]?[\"']
 _CODE = re.compile(r"^(?:(?:async )?def|class|import|from|return)\b|^[ \t]*+\w++ = ", re.MULTILINE)
 _QUOTES = re.compile(r"\"\"\"|'''")
 
-_PARAGRAPH = 150
-"""Characters from which on a line is a paragraph, where no blank line divides a text."""
-_CHEER = 5
-"""Maximum words of an exclamation that is no step: "Good luck, and happy mining!" """
+_PARAGRAPH = 150  # characters from which on a line is a paragraph, where no blank line divides a text
+_CHEER = 5  # maximum words of an exclamation that is no step: "Good luck, and happy mining!"
 TEXT_WORDS = frozenset(
     {"text", "step", "steps", "plan", "answer", "passage", "passages", "program", "code", "response", "statement"}
     | {"claim", "information", "facts", "Text", "Schritt", "Schritte", "Schritten", "Plan", "Antwort", "Passage"}

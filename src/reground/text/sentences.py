@@ -26,7 +26,9 @@ def sentences(text: str) -> list[str]:
     """The sentences with the white space around them; together they are the text. A new line ends a sentence too."""
     ends = [0]
     for end in _ends(text, likely_language(text)):
-        if _closes(text, ends[-1], end):
+        start = ends[-1]
+        is_inside = end == len(text) or (text[end - 1] in ".!?" and not text[end].isspace())  # of a word or an address
+        if not (is_inside or text[start:end].isspace() or _LABEL.fullmatch(text, start, min(end, start + 40))):
             ends.append(end)
     return [text[start:end] for start, end in pairwise([*ends, len(text)]) if start < end]
 
@@ -54,22 +56,13 @@ def _agreed(text: str, language: str) -> list[int]:
     return [end for end in ends if end in own]
 
 
-def _closes(text: str, start: int, end: int) -> bool:
-    """Whether the text between is a sentence and not white space, a list item's number or a part of a word."""
-    if end == len(text) or (text[end - 1] in ".!?" and not text[end].isspace()):
-        return False
-    return not (text[start:end].isspace() or _LABEL.fullmatch(text, start, min(end, start + 40)))
-
-
 _CAPITALISED = r"[^\W\d_a-z][\w'’.&-]*"
 _LINK = r"(?:of|the|de|del|della|la|le|du|des|van|von|der|den|di|da|al|el|bin)"
 _NAME = re.compile(rf"{_CAPITALISED}(?:(?:\s{_LINK}){{0,2}}\s(?:{_CAPITALISED}|\d+))*")
 _OWNER = re.compile(r"['’]s\b")
 _LOWER = re.compile(r"\b[a-z][\w'’-]*")
-_MOST = 64
-"""Names that are told."""
-_LONGEST = 8
-"""Words of a name; more are a heading or a list."""
+_MOST = 64  # names that are told
+_LONGEST = 8  # words of a name; more are a heading or a list
 
 
 def names_in(texts: Iterable[str]) -> list[str]:
