@@ -26,18 +26,14 @@ def as_number(value: JsonValue) -> float | None:
 
     None for anything else: booleans, containers, other text, and numbers that are not finite.
     """
-    if isinstance(value, bool):
-        return None
     if isinstance(value, str):
         text = value.strip().lstrip("$€£").strip()
-        if not _WRITTEN.fullmatch(text):
-            return None
-        value = text.replace(",", "")
-    if not isinstance(value, int | float | str):
+        value = text.replace(",", "") if _WRITTEN.fullmatch(text) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
         number = float(value)
-    except (ValueError, OverflowError):
+    except OverflowError:
         return None
     return number if math.isfinite(number) else None
 
@@ -81,16 +77,9 @@ _TOKEN = re.compile(r"(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?|[^\W\d_]++|\S")
 _SEVERAL_POINTS = re.compile(r"\.\d+\.\d")
 _RAISED = re.compile("[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _LOWER = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
-_FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "ln": math.log,
-    "log": math.log,
-}
+_FUNCTIONS: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "exp": math.exp, "ln": math.log, "log": math.log}
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _OPEN = {"(": ")", "{": "}", "[": "]"}
-
-
 _FACTORS = {"(", "{", "frac", *_CONSTANTS, *_FUNCTIONS}
 """What may follow a factor without a sign: 2 pi, 3(4), 2 sqrt 2."""
 
@@ -100,7 +89,11 @@ def read_quantity(text: str) -> float | None:
 
     Of an equation ("=" or "≈") the last side counts. Units are ignored, and "%" divides by 100.
     """
-    plain = "" if len(text) > _LONGEST else _plain(text).rpartition("=")[2]
+    plain = "" if len(text) > _LONGEST else text
+    plain = _DROPPED.sub(" ", _RAISED.sub(lambda found: "^" + found[0].translate(_LOWER), plain))
+    for pattern, replacement in _REWRITTEN:
+        plain = re.sub(pattern, replacement, plain)
+    plain = plain.rpartition("=")[2]
     if _SEVERAL_POINTS.search(plain):
         return None
     parser = _Parser(list(dropwhile(lambda word: not _begins(word), _TOKEN.findall(plain))))
@@ -117,36 +110,20 @@ def read_quantities(text: str) -> list[float] | None:
         return None
     text = re.sub(r"\\(?:begin|end)\{\w+\}", " ", text)
     text = re.sub(r"\\{2}|&|;|\band\b", " , ", text)
-    inner = _unwrapped(re.sub(r"\\(?:left|right)|\\(?=[{}])|\$|\\[()\[\]]", "", text).strip())
-    pieces = [piece for piece in _split(inner) if piece.strip(" []")]
-    values = [read_quantity(piece.strip(" []")) for piece in pieces]
-    known = [value for value in values if value is not None]
-    return known if known and len(known) == len(values) else None
-
-
-def _plain(text: str) -> str:
-    text = _DROPPED.sub(" ", _RAISED.sub(lambda found: "^" + found[0].translate(_LOWER), text))
-    for pattern, replacement in _REWRITTEN:
-        text = re.sub(pattern, replacement, text)
-    return text
-
-
-def _unwrapped(text: str) -> str:
+    text = re.sub(r"\\(?:left|right)|\\(?=[{}])|\$|\\[()\[\]]", "", text).strip()
     text = text.rpartition("=")[2].strip() if text.count("=") == 1 else text
     while len(text) > 1 and _OPEN.get(text[0]) == text[-1]:
         text = text[1:-1].strip()
-    return text
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas outside brackets."""
-    pieces, depth, start = [], 0, 0
-    for place, character in enumerate(text):
+    pieces, depth = [""], 0
+    for character in text:  # commas within brackets do not part
         depth += (character in "({") - (character in ")}")
         if character == "," and depth <= 0:
-            pieces.append(text[start:place])
-            start = place + 1
-    return [*pieces, text[start:]]
+            pieces.append("")
+        else:
+            pieces[-1] += character
+    values = [read_quantity(piece.strip(" []")) for piece in pieces if piece.strip(" []")]
+    known = [value for value in values if value is not None]
+    return known if known and len(known) == len(values) else None
 
 
 def _is_number(word: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
@@ -39,29 +39,24 @@ def ranked(scores: Mapping[str, float]) -> list[str]:
 
 def ndcg(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
     """Normalised discounted cumulative gain of the first `k`; 0 without a relevant document."""
-    ideal = sorted((each for each in relevance.values() if each > 0), reverse=True)[:k]
-    best = _dcg(ideal)
-    return _dcg([max(0, relevance.get(document, 0)) for document in ranking[:k]]) / best if best else 0.0
 
+    def discounted(gains: Iterable[int]) -> float:
+        return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
 
-def _dcg(gains: Sequence[int]) -> float:
-    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+    best = discounted(sorted((each for each in relevance.values() if each > 0), reverse=True)[:k])
+    return discounted(max(0, relevance.get(document, 0)) for document in ranking[:k]) / best if best else 0.0
 
 
 def recall(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
     """The share of the relevant documents among the first `k`; 0 without a relevant document."""
-    relevant = _relevant(relevance)
+    relevant = {document for document, grade in relevance.items() if grade > 0}
     return len(relevant & set(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(ranking: Sequence[str], relevance: Mapping[str, int], k: int | None = None) -> float:
     """One over the rank of the first relevant document, 0 without one. Its mean over queries is MRR."""
-    relevant = _relevant(relevance)
-    return next((1 / rank for rank, document in enumerate(ranking[:k], start=1) if document in relevant), 0.0)
-
-
-def _relevant(relevance: Mapping[str, int]) -> set[str]:
-    return {document for document, grade in relevance.items() if grade > 0}
+    ranks = (rank for rank, document in enumerate(ranking[:k], start=1) if relevance.get(document, 0) > 0)
+    return 1 / next(ranks, math.inf)
 
 
 def ranking_metric(name: str) -> Metric:
@@ -116,8 +111,7 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
     As in trec_eval, the score decides, not the rank column. Raises DataError naming the line.
     """
     run: dict[str, dict[str, float]] = {}
-    for number, columns in _rows(path, 6):
-        query, _, document, _, text, _ = columns
+    for number, (query, _, document, _, text, _) in _rows(path, 6):
         try:
             score = float(text)
         except ValueError:
