@@ -17,7 +17,7 @@ from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.method import solve
 from reground.core.run import Run
-from reground.evaluation.compare import CHOICES, Candidate, Cell, Configured, Tuning, planned, read_tuning, tune
+from reground.evaluation.compare import CHOICES, Cell, Configured, Tuning, planned, read_tuning, tune
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
 from reground.methods.baselines import DOCUMENTS, RAG, Direct
@@ -133,17 +133,16 @@ class Unable(Reader):
         raise CapabilityError("the model gives no log-probabilities")
 
 
-def candidates(method: Reader) -> list[Candidate]:
-    """The default and the other sizes."""
-    return [
-        Candidate(
-            Configured(
-                one, EvalSettings("reader", "scripted", method_settings={"k": one.k}, budget=Budget(tokens=500))
-            ),
-            cost(one),
+def candidates(method: Reader) -> dict[int, Configured]:
+    """The default and the other sizes, the smallest first."""
+    several = sizes(method)
+    return {
+        index: Configured(
+            several[index],
+            EvalSettings("reader", "scripted", method_settings={"k": several[index].k}, budget=Budget(tokens=500)),
         )
-        for one in sizes(method)
-    ]
+        for index in planned([cost(one) for one in several], CELL.tokens)
+    }
 
 
 async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: Path) -> None:
@@ -159,13 +158,11 @@ async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: P
 
 
 def test_sizes_beyond_the_limit_are_not_tried_but_the_smallest_and_the_methods_own() -> None:
-    several = candidates(Reader(ScriptedModel([])))
-    prices = [each.expected for each in several]
-    assert planned(CELL, several) == [1, 2, 0, 3, 4]
-    assert planned(Cell(method="reader", tokens=prices[2]), several) == [1, 2, 0]
-    assert planned(Cell(method="reader", tokens=1), several) == [1, 0]
-    assert planned(Cell(method="reader", tokens=None), several) == [1, 2, 0, 3, 4]
-    assert planned(CELL, several[:1]) == []
+    costs = [30, 10, 20, 40]
+    assert planned(costs, 40) == planned(costs, None) == [1, 2, 0, 3]
+    assert planned(costs, 20) == [1, 2, 0]
+    assert planned(costs, 1) == [1, 0]
+    assert planned(costs[:1], 1) == []
 
 
 async def test_a_method_that_cannot_run_keeps_its_own_size(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.evaluation.compare import Candidate, Cell, Configured
+from reground.evaluation.compare import Cell, Configured, planned
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import cost, scaled, sizes
@@ -114,11 +114,13 @@ class Bench:
             return sizes(built, keep=keep)[self.tuned[cell]]
         return scaled(built, cell.tokens, keep=keep)
 
-    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Candidate]:
-        """Every size of a cell's method, as candidates for tuning; without a limit its own alone."""
+    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> dict[int, Configured]:
+        """The sizes of a cell's method that tuning tries, by their index."""
         built, keep = self._built(cell)
         several = [built] if cell.tokens is None else sizes(built, keep=keep)
-        return [Candidate(self._configured(cell, size, base, budget), cost(size)) for size in several]
+        costs = [cost(size) for size in several]
+        ready = {index: self._configured(cell, several[index], base, budget) for index in planned(costs, cell.tokens)}
+        return {index: replace(each, expected=costs[index]) for index, each in ready.items()}
 
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
         """A cell's method with the settings of its run; these record the value of every setting."""

@@ -7,7 +7,6 @@ questions that are not measured.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,11 +43,15 @@ class Cell(Value):
 
 @dataclass(frozen=True)
 class Configured:
-    """A cell's method, ready to run, and the run's settings for it. elsewhere: where it runs, if not here."""
+    """A cell's method, ready to run, and the run's settings for it. elsewhere: where it runs, if not here.
+
+    expected: the tokens of a question, by a dry run, where its size is one of several to try.
+    """
 
     method: Method
     settings: EvalSettings
     elsewhere: Elsewhere | None = None
+    expected: int = 0
 
 
 class Refusal(Value):
@@ -180,14 +183,6 @@ def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, ref
     write_stored(out / PLAN, plan)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """One size of a cell's method. expected: the tokens of a question, by a dry run."""
-
-    configured: Configured
-    expected: int
-
-
 class Trial(Value):
     """One configuration's score on the tuning questions. tokens: the mean per question."""
 
@@ -230,19 +225,20 @@ class Tuning(Value):
     choices: tuple[Choice, ...]
 
 
-def planned(cell: Cell, several: Sequence[Candidate]) -> list[int]:
-    """The sizes to try, smallest first: those that are expected to stay under the cell's limit, and always the smallest
-    and the method's own. A method without other sizes is not tried.
+def planned(costs: Sequence[int], limit: int | None) -> list[int]:
+    """Which of a method's sizes to try, smallest first: those that are expected to stay under the limit, and always the
+    smallest and the method's own. A method without other sizes is not tried.
+
+    costs: the tokens of a question in each size, the method's own first.
     """
-    limit = math.inf if cell.tokens is None else cell.tokens
-    order = sorted(range(len(several)), key=lambda index: several[index].expected)
-    fit = [index for index in order if index in (OWN, order[0]) or several[index].expected <= limit]
-    return fit if len(several) > 1 else []
+    order = sorted(range(len(costs)), key=lambda index: costs[index])
+    fit = [index for index in order if index in (OWN, order[0]) or limit is None or costs[index] <= limit]
+    return fit if len(costs) > 1 else []
 
 
 async def tune(
     task: Task,
-    candidates: Mapping[Cell, Sequence[Candidate]],
+    candidates: Mapping[Cell, Mapping[int, Configured]],
     out: Path,
     *,
     questions: int,
@@ -251,17 +247,16 @@ async def tune(
 ) -> dict[Cell, int]:
     """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
-    Candidates: the method's own size, and then the others. The best has the highest mean of the primary metric, and
-    among equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written to
-    tuning.json.
+    Candidates: the sizes to try of each cell's method, by their index. The best has the highest mean of the primary
+    metric, and among equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written
+    to tuning.json.
     """
     best = dict.fromkeys(candidates, OWN)
     choices: list[Choice] = []
     for cell, several in candidates.items():
-        trials, order = [], planned(cell, several)
+        trials = []
         try:
-            for index in order:
-                ready = several[index].configured
+            for index, ready in several.items():
                 ready = replace(ready, settings=replace(ready.settings, ids="", limit=questions, repeats=1))
                 told = None if observer is None else partial(observer, cell, index)
                 run = await _run(task, ready, out / FOLDER / cell.label / str(index), sandbox, told)
@@ -272,7 +267,7 @@ async def tune(
             continue  # the comparison refuses the cell with the reason
         if trials:
             chosen = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
-            best[cell] = order[chosen]
+            best[cell] = list(several)[chosen]
             choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=chosen))
     if choices:
         before = read_tuning(out)

@@ -26,7 +26,7 @@ from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.language import Usage
 from reground.core.programs import Sandbox
-from reground.evaluation.compare import Cell, CellObserver, CompareResult, cells_of, compare, planned, tune
+from reground.evaluation.compare import Cell, CellObserver, CompareResult, cells_of, compare, tune
 from reground.evaluation.questions import SUFFIX, Questions, without
 from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, choose
@@ -161,17 +161,17 @@ async def run_job(tasks: Sequence[Task], job: Job, observer: CellObserver | None
 async def _tune(bench: Bench, job: Job, pool: Pool | None) -> dict[Cell, int]:
     """Find the size of each method that does best on the tuning questions, and show progress."""
     candidates = {
-        cell: [
-            replace(each, configured=placed(each.configured, pool, job.training_task, cell, {cell: index}))
-            for index, each in enumerate(bench.candidates(cell, job.base, job.options.budget))
-        ]
+        cell: {
+            index: placed(each, pool, job.training_task, cell, {cell: index})
+            for index, each in bench.candidates(cell, job.base, job.options.budget).items()
+        }
         for cell in job.cells
     }
     questions = min(job.tune, len(bench.task.examples()))
     works = {
-        (cell, index): Work(cell, questions, several[index].expected)
+        (cell, index): Work(cell, questions, each.expected)
         for cell, several in candidates.items()
-        for index in planned(cell, several)
+        for index, each in several.items()
     }
     with Progress(shown=not job.quiet) as progress:
         progress.plan(works)
