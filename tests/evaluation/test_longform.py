@@ -43,16 +43,10 @@ def test_a_verdict_is_read(reply: str, verdict: bool) -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        "",
-        "True",
-        "either `implied = True` or `implied = False`",
-        "implied = yes",
-        "implied = 1",
-        "implied = __import__('os')",
-        "implied =",
-        "implied = " + "(" * 500,
+        "", "True", "either `implied = True` or `implied = False`", "implied = yes", "implied = 1",
+        "implied = __import__('os')", "implied =", "implied = " + "(" * 500,
     ],
-)
+)  # fmt: skip
 def test_anything_else_is_refused_and_never_run(reply: str) -> None:
     with pytest.raises(ParseError):
         parse_verdict(reply)

@@ -133,14 +133,10 @@ def test_bracketed_alternatives_become_aliases(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "value", "why"),
     [
-        ("Answer: Yes, it could.", 1.0, ""),
-        ("Answer: **no**", 0.0, ""),
-        ("Answer: true", 1.0, ""),
-        ("Answer: perhaps", 0.0, "neither yes nor no"),
-        ("", 0.0, "neither yes nor no"),
-        (None, None, "no answer"),
+        ("Answer: Yes, it could.", 1.0, ""), ("Answer: **no**", 0.0, ""), ("Answer: true", 1.0, ""),
+        ("Answer: perhaps", 0.0, "neither yes nor no"), ("", 0.0, "neither yes nor no"), (None, None, "no answer"),
     ],
-)
+)  # fmt: skip
 async def test_strategyqa_is_yes_or_no(tmp_path: Path, said: str | None, value: float | None, why: str) -> None:
     write_jsonl(tmp_path / "strategyqa" / "dev.jsonl", [{"id": "1", "question": "Q?", "golden_answers": [True]}])
     task = TASKS["strategyqa"](tmp_path)

@@ -40,14 +40,10 @@ def ids(wanted: str, task: str = "t") -> list[str]:
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        ("T/7", ["T/7"]),
-        ("T/7, T/2,T/7", ["T/2", "T/7"]),
-        ("3-7", ["T/3", "T/4", "T/7"]),
-        ("1:2", ["T/2", "T/3"]),
-        ("5:5,T/2", ["T/2", "T/11"]),
-        ("11-11,2-3", ["T/2", "T/3", "T/11"]),
+        ("T/7", ["T/7"]), ("T/7, T/2,T/7", ["T/2", "T/7"]), ("3-7", ["T/3", "T/4", "T/7"]), ("1:2", ["T/2", "T/3"]),
+        ("5:5,T/2", ["T/2", "T/11"]), ("11-11,2-3", ["T/2", "T/3", "T/11"]),
     ],
-)
+)  # fmt: skip
 def test_a_selection_is_ids_numbers_and_positions(wanted: str, found: list[str]) -> None:
     assert ids(wanted) == found
 
