@@ -13,6 +13,7 @@ import random
 from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -26,9 +27,10 @@ from pydantic import Field, ValidationError
 
 from reground.core.errors import DataError, ParseError
 from reground.core.journal import Journal, fingerprint
-from reground.core.language import LanguageModel, Text, Value
+from reground.core.language import LanguageModel, Text
 from reground.core.run import Run
 from reground.core.untrusted import neutralise
+from reground.evaluation.data import fields
 from reground.evaluation.judging import Answer, ask_each
 from reground.evaluation.metrics.agreement import krippendorff_alpha
 from reground.evaluation.report import Table, interval, number
@@ -70,18 +72,9 @@ class Vote:
     verdict: Verdict
 
 
-class _Ballot(Value):
-    """A vote in a file. pair: the pair's key."""
-
-    pair: Text
-    verdict: Verdict
-
-
-class _Ballots(Value):
-    """A file of votes, as the page saves it. judge: the name that a person gave."""
-
-    judge: Annotated[Text, Field(min_length=1, max_length=60)]
-    votes: list[_Ballot]
+_BALLOT = fields(pair=Text, verdict=Verdict)
+_BALLOTS = fields(judge=Annotated[Text, Field(min_length=1, max_length=60)], votes=list[_BALLOT])  # type: ignore[valid-type]
+"""A file of votes, as the page saves it: the name that a person gave, and verdicts on pairs by their keys."""
 
 
 def pairs_of(answers: Iterable[Answer]) -> list[Pair]:
@@ -134,7 +127,7 @@ def read_votes(paths: Iterable[Path], pairs: Iterable[Pair]) -> list[Vote]:
     votes: dict[tuple[str, str], Vote] = {}
     for path in paths:
         try:
-            ballots = _Ballots.model_validate_json(path.read_bytes())
+            ballots = _BALLOTS.model_validate_json(path.read_bytes())
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror}", path=path) from None
         except ValidationError as error:
@@ -228,25 +221,24 @@ def _agreements(votes: Iterable[Vote]) -> list[list[str]]:
     verdicts: dict[bool, dict[str, dict[Pair, str]]] = {True: defaultdict(dict), False: defaultdict(dict)}
     for vote in votes:
         verdicts[vote.person][vote.judge][vote.pair] = "tie" if vote.verdict == "bad" else vote.verdict
+
+    def together(judges: Iterable[dict[Pair, str]]) -> list[list[str]]:
+        """The verdicts on each pair that several of these judges saw."""
+        by_pair: dict[Pair, list[str]] = defaultdict(list)
+        for pair, verdict in (each for own in judges for each in own.items()):
+            by_pair[pair].append(verdict)
+        return [values for values in by_pair.values() if len(values) > 1]
+
     people, models = verdicts[True], verdicts[False]
-    units = {"people": _together(people.values()), "models": _together(models.values())}
+    units = {"people": together(people.values()), "models": together(models.values())}
     for model, own in models.items():
-        units[f"{model} and people"] = [each for other in people.values() for each in _together([own, other])]
+        units[f"{model} and people"] = [each for other in people.values() for each in together([own, other])]
     rows = []
     for between, compared in units.items():
         equal = [one == other for values in compared for one, other in combinations(values, 2)]
         if equal:
             rows.append([between, str(len(compared)), number(fmean(equal)), number(krippendorff_alpha(compared))])
     return rows
-
-
-def _together(judges: Iterable[dict[Pair, str]]) -> list[list[str]]:
-    """The verdicts on each pair that several of these judges saw."""
-    by_pair: dict[Pair, list[str]] = defaultdict(list)
-    for verdicts in judges:
-        for pair, verdict in verdicts.items():
-            by_pair[pair].append(verdict)
-    return [values for values in by_pair.values() if len(values) > 1]
 
 
 _INSTRUCTION = '''"""Compare two answers to a question.
@@ -309,16 +301,11 @@ async def model_votes(
 
     async def vote(pair: Pair) -> None:
         run = Run(run_id=f"pairs {model.name}", question_id=pair.key, journal=journal)
-        try:
-            straight = await _verdict(run, model, pair.text, pair.first, pair.second)
-            turned = _TURNED[await _verdict(run, model, pair.text, pair.second, pair.first)]
-        except ParseError:
-            return
-        votes[pair] = Vote(model.name, False, pair, straight if straight == turned else "tie")
+        straight, turned = prompt(pair.text, pair.first, pair.second), prompt(pair.text, pair.second, pair.first)
+        with suppress(ParseError):
+            one = await asked_again(run, model, straight, read_verdict, tokens=200)
+            other = _TURNED[await asked_again(run, model, turned, read_verdict, tokens=200)]
+            votes[pair] = Vote(model.name, False, pair, one if one == other else "tie")
 
     await ask_each(pairs, vote, concurrency=concurrency, on_item=on_pair)
     return [votes[pair] for pair in pairs if pair in votes], len(pairs) - len(votes)
-
-
-async def _verdict(run: Run, model: LanguageModel, question: str, a: str, b: str) -> Verdict:
-    return await asked_again(run, model, prompt(question, a, b), read_verdict, tokens=200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
@@ -133,11 +134,8 @@ def _each_judge(
 
     out = _out(options)
     out.mkdir(parents=True, exist_ok=True)
-    journal = SqliteJournal(out / "judges.sqlite")
-    try:
+    with closing(SqliteJournal(out / "judges.sqlite")) as journal:
         return asyncio.run(work(journal))
-    finally:
-        journal.close()
 
 
 def _out(options: Judging) -> Path:

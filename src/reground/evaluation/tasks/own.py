@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,23 +170,22 @@ class OwnQuestions(Loaded):
 
 def read_own(path: Path) -> Task:
     """The questions of a file: one a line, or JSONL objects with `question` and perhaps `id`. Raises DataError."""
+    records: Iterable[tuple[int, Record]]
+    if path.name.endswith(_OBJECTS):
+        records = numbered_records(path, ("question",))
+    else:
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot be read as questions, one a line: {error}", path=path) from None
+        records = [(number, {"question": line.strip()}) for number, line in enumerate(lines, start=1) if line.strip()]
     questions = tuple(
         value_of({"id": record.get("id", str(line)), "question": record["question"]}, Example, path, line)
-        for line, record in (numbered_records(path, ("question",)) if path.name.endswith(_OBJECTS) else _lines(path))
+        for line, record in records
     )
     if not questions:
         raise DataError("has no questions", path=path)
     return OwnQuestions(NAME, ANSWERED, questions, secret=())
-
-
-def _lines(path: Path) -> Iterator[tuple[int, Record]]:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"cannot be read as questions, one a line: {error}", path=path) from None
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            yield number, {"question": line.strip()}
 
 
 def read_measured(path: Path) -> Task:

@@ -100,14 +100,11 @@ def merge_wordings(examples: list[Example]) -> list[Example]:
 FLASHRAG = "RUC-NLPIR/FlashRAG_datasets"
 
 
-def hub_file(file: str, dataset: str = FLASHRAG) -> Path:
-    """The local copy of a JSONL file of a hub data set, downloaded on first use.
-
-    Raises DataError if the hub cannot be reached or has no such file.
-    """
-    path = cache_dir() / "data" / dataset / file
+def hub_file(file: str) -> Path:
+    """The local copy of a file of FlashRAG's collection, downloaded on first use. Raises DataError if it cannot be."""
+    path = cache_dir() / "data" / FLASHRAG / file
     try:
-        download(f"datasets/{dataset}", file, path, begins=b"{")
+        download(f"datasets/{FLASHRAG}", file, path, begins=b"{")
     except PullError as error:
         raise DataError(f"{error}; {WHERE}, or try again later") from error
     return path

@@ -151,8 +151,7 @@ _MEASURED = ("qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt")
 
 def load_beir(folder: Path) -> Task:
     """A BEIR folder: queries.jsonl (`_id`, `text`), corpus.jsonl, and qrels/test.tsv, else dev.tsv."""
-    qrels = read_qrels(_existing(folder, *_MEASURED))
-    return _beir(folder.name, folder, qrels)
+    return _beir(folder.name, folder, read_qrels(_existing(folder, *_MEASURED)))
 
 
 def load_beir_train(folder: Path) -> Task:
@@ -169,11 +168,9 @@ def _beir(name: str, folder: Path, qrels: Qrels) -> Retrieval:
     A query does not find the document with its id, as in BEIR's own evaluation (`ignore_identical_ids`): ArguAna's and
     Quora's queries are documents of their corpus, where each would find itself first.
     """
-    queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
-    corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
+    queries, corpus = (_existing(folder, f"{file}.jsonl", f"{file}.jsonl.gz") for file in ("queries", "corpus"))
     themselves = {query: frozenset({query}) for query in qrels}
-    loaded = _queries(queries, "_id", qrels)
-    return Retrieval(name, PRIMARY, loaded, corpus=corpus, qrels=qrels, hides=themselves)
+    return Retrieval(name, PRIMARY, _queries(queries, "_id", qrels), corpus=corpus, qrels=qrels, hides=themselves)
 
 
 def load_bright(folder: Path) -> Task:
