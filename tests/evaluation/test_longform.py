@@ -1,4 +1,5 @@
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,30 +27,36 @@ YES, NO = "# it says so\nimplied = True", "# it does not\nimplied = False"
 
 
 @pytest.mark.parametrize(
-    ("reply", "verdict"),
+    ("parse", "reply", "value"),
     [
-        (YES, True),
-        (NO, False),
-        ("```python\n# so\nimplied = True  # surely\n```", True),
-        ("implied: bool = False", False),
-        ("It names another river. Therefore, `implied = False`.", False),
-        ("implied = True\n\nquestion = 'Another?'\nimplied = False", True),
+        (parse_verdict, YES, True),
+        (parse_verdict, NO, False),
+        (parse_verdict, "```python\n# so\nimplied = True  # surely\n```", True),
+        (parse_verdict, "implied: bool = False", False),
+        (parse_verdict, "It names another river. Therefore, `implied = False`.", False),
+        (parse_verdict, "implied = True\n\nquestion = 'Another?'\nimplied = False", True),
+        (parse_mark, "# good\nmark = 5", 1.0),
+        (parse_mark, "```python\n# so\nmark: int = 3  # fair\n```", 0.5),
+        (parse_mark, "mark = 1\nmark = 5", 0.0),
     ],
 )
-def test_a_verdict_is_read(reply: str, verdict: bool) -> None:
-    assert parse_verdict(reply) is verdict
+def test_a_judgement_is_read(parse: Callable[[str], float], reply: str, value: float) -> None:
+    assert parse(reply) == value
+
+
+VERDICTS = (
+    "", "True", "either `implied = True` or `implied = False`", "implied = yes", "implied = 1", "implied =",
+    "implied = __import__('os')", "implied = " + "(" * 500,
+)  # fmt: skip
+MARKS = ("", "5", "mark = 6", "mark = 0", "mark = 4.5", "mark = five", "mark = 1 + 1")
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        "", "True", "either `implied = True` or `implied = False`", "implied = yes", "implied = 1",
-        "implied = __import__('os')", "implied =", "implied = " + "(" * 500,
-    ],
-)  # fmt: skip
-def test_anything_else_is_refused_and_never_run(reply: str) -> None:
+    ("parse", "reply"), [*((parse_verdict, each) for each in VERDICTS), *((parse_mark, each) for each in MARKS)]
+)
+def test_anything_else_is_refused_and_never_run(parse: Callable[[str], float], reply: str) -> None:
     with pytest.raises(ParseError):
-        parse_verdict(reply)
+        parse(reply)
 
 
 @given(st.text(max_size=80), st.text(max_size=80))
@@ -112,20 +119,6 @@ async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
     unread = await task.score(example, answered("It is Ghent."), None)
     assert (unread["auto-eval"].value, unread["auto-eval"].why) == (None, "no rating of the judge could be read")
     assert (await task.score(example, answered("  "), None))["auto-eval"].why == "there is no answer"
-
-
-@pytest.mark.parametrize(
-    ("reply", "mark"),
-    [("# good\nmark = 5", 1.0), ("```python\n# so\nmark: int = 3  # fair\n```", 0.5), ("mark = 1\nmark = 5", 0.0)],
-)
-def test_a_mark_is_read(reply: str, mark: float) -> None:
-    assert parse_mark(reply) == mark
-
-
-@pytest.mark.parametrize("reply", ["", "5", "mark = 6", "mark = 0", "mark = 4.5", "mark = five", "mark = 1 + 1"])
-def test_anything_else_is_no_mark(reply: str) -> None:
-    with pytest.raises(ParseError):
-        parse_mark(reply)
 
 
 async def test_criteria_stand_in_for_a_reference() -> None:

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import Answer
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
-from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.evaluation.tasks.own import read_answered
+from tests.evaluation.trajectories import answered, retrieval
 
 
 def read(tmp_path: Path, name: str, content: str | bytes) -> tuple[Example, ...]:
@@ -127,19 +126,12 @@ async def test_scored_as_the_benchmarks_with_recall_of_ones_own_passages(tmp_pat
     (example,) = task.examples()
     assert task.demonstrations()
 
-    def scored(*found: str) -> Trajectory:
-        passages = tuple(Passage(id=each, text="Ada") for each in found)
-        step = RetrieveStep(
-            ordinal=0, span="", name="retrieve", retriever="r", query="Who?", k=2, passages=passages, elapsed=0.1
-        )
-        answer = Answer(text="Answer: Ada Lovelace")
-        return Trajectory(id="1", question="Who?", method="m", steps=(step,) if found else (), answer=answer)
-
-    both = await task.score(example, scored("best-guide.md#2", "other.md#7"), None)
-    assert (both["token F1"].value, both["gold recall"].value) == (1.0, 1.0)
-    assert (await task.score(example, scored("best-guide.md#1"), None))["gold recall"].value == 0.0
-    assert (await task.score(example, scored("other.md"), None))["gold recall"].value == 0.5
-    assert (await task.score(example, scored(), None))["gold recall"].value is None
+    for found, recall in (
+        (["best-guide.md#2", "other.md#7"], 1.0), (["best-guide.md#1"], 0.0), (["other.md"], 0.5), ([], None),
+    ):  # fmt: skip
+        steps = [retrieval(*(Passage(id=each, text="Ada") for each in found))] if found else []
+        scores = await task.score(example, answered("Answer: Ada Lovelace", *steps), None)
+        assert (scores["token F1"].value, scores["gold recall"].value) == (1.0, recall)
 
 
 def test_numbers_and_gaps_are_read_as_tables_in_python_write_them(tmp_path: Path) -> None:
@@ -182,7 +174,5 @@ def test_a_bad_file_is_named(tmp_path: Path, name: str, content: bytes | None, w
 async def test_scored_is_whether_there_is_an_answer(tmp_path: Path) -> None:
     (tmp_path / "q.txt").write_text("Who?")
     task = load_training_task(f"questions_train:{tmp_path / 'q.txt'}", tmp_path)
-    (example,) = task.examples()
     for text, value in (("Kirk.", 1.0), (" ", 0.0)):
-        told = Trajectory(id="1", question="Who?", method="m", steps=(), answer=Answer(text=text))
-        assert (await task.score(example, told, None))["answered"].value == value
+        assert (await task.score(task.examples()[0], answered(text), None))["answered"].value == value

@@ -17,7 +17,6 @@ from reground.evaluation.results import (
     Record,
     RunConfig,
     Stage,
-    add_stages,
     check_run,
     find_runs,
     open_run,
@@ -134,15 +133,6 @@ def test_another_configuration_is_refused_with_the_difference(
     assert len(read_run(path).records()) == 3
 
 
-def test_limit_and_repeats_may_grow(tmp_path: Path) -> None:
-    path = filled(tmp_path / "run")
-    for change in ({"limit": 9}, {"limit": None, "repeats": 2}):
-        with open_run(path, CONFIG.model_copy(update=change)) as folder:
-            assert len(folder.records()) == 3
-    with pytest.raises(ConfigurationError, match="limit was null, now 9"):
-        check_run(path, CONFIG.model_copy(update={"limit": 9, "repeats": 2}))
-
-
 def test_a_foreign_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(ConfigurationError, match=r"thesis\.txt"), open_run(tmp_path, CONFIG):
@@ -253,15 +243,6 @@ def test_the_time_between_two_ends_counts_for_the_later_step() -> None:
         "draft": Stage(calls=1, prompt=10, completion=2, seconds=2.0),
         "retrieve": Stage(calls=2, seconds=1.0),
         "revise": Stage(calls=1, prompt=10, completion=2, seconds=1.5),
-    }
-
-
-def test_questions_are_summed_by_name() -> None:
-    one = stages_of(staged(call("draft", 1.0)))
-    two = stages_of(staged(call("draft", 2.0), search(2.5)))
-    assert add_stages([one, two]) == {
-        "draft": Stage(calls=2, prompt=20, completion=4, seconds=3.0),
-        "retrieve": Stage(calls=1, seconds=0.5),
     }
 
 
