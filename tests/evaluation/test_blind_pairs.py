@@ -26,8 +26,7 @@ from reground.evaluation.blind_pairs import (
     read_votes,
     skills_after,
 )
-from reground.evaluation.judging import Answer
-from reground.evaluation.metrics.agreement import krippendorff_alpha
+from reground.evaluation.judging import Answer, krippendorff_alpha
 from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.browser import browser_page

@@ -17,8 +17,7 @@ from scipy.stats import pearsonr
 from reground.app.cli import run
 from reground.core.errors import ContextLengthExceeded, ModelError, TransientModelError
 from reground.core.journal import MemoryJournal
-from reground.evaluation.judging import Answer, Rater, agreement_table, mean_table, rate
-from reground.evaluation.metrics.agreement import correlation_p
+from reground.evaluation.judging import Answer, Rater, agreement_table, correlation_p, mean_table, rate
 from reground.evaluation.tasks.longform import Judge
 from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.evaluation.metrics.agreement import Agreement, agreement, mean_ranks, pearson, spearman
+from reground.evaluation.judging import Agreement, agreement, mean_ranks, pearson, spearman
 from reground.evaluation.metrics.text import (
     cover_exact_match,
     exact_match,

@@ -31,8 +31,7 @@ from reground.core.language import LanguageModel, Text
 from reground.core.run import Run
 from reground.core.untrusted import neutralise
 from reground.evaluation.data import fields
-from reground.evaluation.judging import Answer, ask_each
-from reground.evaluation.metrics.agreement import krippendorff_alpha
+from reground.evaluation.judging import Answer, ask_each, krippendorff_alpha
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.tasks.longform import asked_again, assigned
