@@ -10,11 +10,7 @@ import argparse
 import subprocess
 import sys
 
-QUICK = {
-    "overhead": ["--flights", "1,200,1000"],
-    "retrieval": [],
-    "bm25": ["--sizes", "5000,300000"],
-}
+QUICK = {"overhead": ["--flights", "1,200,1000"], "retrieval": [], "bm25": ["--sizes", "5000,300000"]}
 FULL = QUICK | {"bm25": ["--sizes", "5000,300000,3000000"]}
 
 

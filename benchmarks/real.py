@@ -117,18 +117,9 @@ def methods(retriever: Retriever) -> dict[str, Make]:
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way of answering all questions. in_flight: None is the naive port."""
-
-    in_flight: int | None
-
-    def __str__(self) -> str:
-        return "naive port" if self.in_flight is None else "reground"
-
-
-@dataclass(frozen=True)
 class Row:
-    """One method in one way. Seconds are a question's; shares are of the prompts' tokens."""
+    """One method in one way: by the naive port, or many questions at once. Seconds are a question's; shares are of the
+    prompts' tokens."""
 
     method: str
     way: str
@@ -219,11 +210,11 @@ async def naive(make: Make, questions: Questions, url: str) -> tuple[list[str], 
         return [(await make(model).solve(text, Run())).text for _, text in questions.asked], model
 
 
-async def earnest(make: Make, questions: Questions, url: str, way: Way) -> tuple[list[str], Watched]:
+async def earnest(make: Make, questions: Questions, url: str, in_flight: int) -> tuple[list[str], Watched]:
     """Many questions at once, with everything on."""
     options = ModelOptions(base_url=url, timeout=SECONDS)
     client = wrap(LLAMACPP.create(questions.model, options), options)
-    model, turns = Watched(client), asyncio.Semaphore(way.in_flight or 1)
+    model, turns = Watched(client), asyncio.Semaphore(in_flight)
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(SqliteJournal(Path(folder, "journal"))) as journal:
 
         async def answer(id_: str, text: str) -> str:
@@ -260,13 +251,15 @@ async def as_read(watched: Watched, url: str) -> list[Read]:
     return calls
 
 
-async def measure(name: str, make: Make, questions: Questions, served: Served, way: Way) -> tuple[Row, list[str]]:
-    """One method in one way; the comparison with the naive port is left open."""
+async def measure(
+    name: str, make: Make, questions: Questions, served: Served, in_flight: int | None
+) -> tuple[Row, list[str]]:
+    """One method in one way, None for the naive port; the comparison with the naive port is left open."""
     cpu, began = served.cpu_s(), time.perf_counter()
-    if way.in_flight is None:
+    if in_flight is None:
         answers, watched = await naive(make, questions, served.url)
     else:
-        answers, watched = await earnest(make, questions, served.url, way)
+        answers, watched = await earnest(make, questions, served.url, in_flight)
     wall, after = time.perf_counter() - began, served.cpu_s()
     calls, count = await as_read(watched, served.url), len(questions.asked)
     usages = [reply.usage for _, _, _, reply in watched.calls]
@@ -279,8 +272,8 @@ async def measure(name: str, make: Make, questions: Questions, served: Served, w
 
     row = Row(
         method=name,
-        way=str(way),
-        in_flight=way.in_flight or 1,
+        way="naive port" if in_flight is None else "reground",
+        in_flight=in_flight or 1,
         questions=count,
         calls=len(calls),
         wall_s=wall / count,
@@ -307,10 +300,10 @@ async def compare(
         retriever = open_index(Path(folder, "index"))
         for name in chosen:
             first: tuple[Row, list[str]] | None = None
-            for way in (Way(None), *map(Way, flights)):
+            for in_flight in (None, *flights):
                 with server() as served:
                     questions = Questions(demo_questions(count), await _served_model(served.url))
-                    row, answers = await measure(name, methods(retriever)[name], questions, served, way)
+                    row, answers = await measure(name, methods(retriever)[name], questions, served, in_flight)
                 first = first or (row, answers)
                 equal = sum(one == other for one, other in zip(answers, first[1], strict=True))
                 yield Row(**asdict(row) | {"over_naive": row.wall_s / first[0].wall_s, "equal": equal})

@@ -28,7 +28,7 @@ async def test_the_naive_port_sends_the_same_prompts_one_after_the_other(tmp_pat
             assert server.most_at_once == 1
             sent = [body["messages"] for body in server.received]
             server.received.clear()
-            answers, watched = await real.earnest(make[name], questions, server.url, real.Way(2))
+            answers, watched = await real.earnest(make[name], questions, server.url, 2)
             assert answers == said
             assert server.most_at_once >= 2  # RaR writes its queries at once
             assert sorted(map(str, sent)) == sorted(str(body["messages"]) for body in server.received)

@@ -260,23 +260,7 @@ class Decoder:
                 generation_config=self._config(sampling, min(sampling.max_tokens, room)),
                 stopping_criteria=StoppingCriteriaList([_Watch(self._tokenizer, jobs, start)]),
             )
-        rows: list[list[int]] = out.sequences[:, start:].tolist()
-        scores: Sequence[list[float] | None] = [None] * len(rows)
-        if sampling.logprobs:  # of the generated tokens
-            steps = [torch.log_softmax(logits.float(), dim=-1) for logits in out.logits]
-            written = out.sequences[:, start : start + len(steps)]
-            chosen = [step.gather(1, written[:, at, None])[:, 0] for at, step in enumerate(steps)]
-            scores = torch.stack(chosen, dim=1).tolist()
-        replies = [self._reply(row, score, sampling) for row, score in zip(rows, scores, strict=True)]
-        each = len(rows) // len(jobs)
-        answers = []
-        for number, prompt in enumerate(lengths):
-            # Greedy replies are all the same and decoded once.
-            mine = replies[number * each : (number + 1) * each] * (sampling.n // each)
-            usage = Usage(calls=1, prompt=prompt, completion=sum(count for _, count in mine))
-            first, *others = [reply for reply, _ in mine]
-            answers.append([first.model_copy(update={"usage": usage}), *others])
-        return answers
+        return self._replies(jobs, lengths, out, start)
 
     def _config(self, sampling: Sampling, length: int) -> Any:
         """Every setting is given, because the model's own defaults replace any that is missing."""
@@ -299,6 +283,28 @@ class Decoder:
             return_dict_in_generate=True,
             output_logits=sampling.logprobs,
         )
+
+    def _replies(self, jobs: Sequence[Decoding], lengths: list[int], out: Any, start: int) -> list[list[Reply]]:
+        import torch
+
+        sampling = jobs[0].call.sampling
+        rows: list[list[int]] = out.sequences[:, start:].tolist()
+        scores: Sequence[list[float] | None] = [None] * len(rows)
+        if sampling.logprobs:  # of the generated tokens
+            steps = [torch.log_softmax(logits.float(), dim=-1) for logits in out.logits]
+            written = out.sequences[:, start : start + len(steps)]
+            chosen = [step.gather(1, written[:, at, None])[:, 0] for at, step in enumerate(steps)]
+            scores = torch.stack(chosen, dim=1).tolist()
+        replies = [self._reply(row, score, sampling) for row, score in zip(rows, scores, strict=True)]
+        each = len(rows) // len(jobs)
+        answers = []
+        for number, prompt in enumerate(lengths):
+            # Greedy replies are all the same and decoded once.
+            mine = replies[number * each : (number + 1) * each] * (sampling.n // each)
+            usage = Usage(calls=1, prompt=prompt, completion=sum(count for _, count in mine))
+            first, *others = [reply for reply, _ in mine]
+            answers.append([first.model_copy(update={"usage": usage}), *others])
+        return answers
 
     def _reply(self, row: list[int], scores: list[float] | None, sampling: Sampling) -> tuple[Reply, int]:
         """One reply and its number of tokens, including the end token."""
