@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,12 +34,12 @@ def test_ask_gives_the_answer_its_citations_and_a_readable_trajectory(tmp_path: 
 
 
 def test_the_same_question_again_is_replayed_and_paid_for_once(tmp_path: Path) -> None:
-    first = reground.ask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
+    question = {"method": "direct", "home": tmp_path}
+    first = reground.ask("Why?", model=ScriptedModel(["Because."]), **question)
     silent = ScriptedModel([])
-    second = reground.ask("Why?", method="direct", model=silent, home=tmp_path)
-    assert second.text == first.text
-    assert silent.calls == []
-    assert second.usage == first.usage
+    second = reground.ask("Why?", model=silent, **question)
+    assert (second.text, second.usage, silent.calls) == (first.text, first.usage, [])
+    assert reground.ask("Why?", model=ScriptedModel(["So."]), **question, fresh=True).text == "So."
 
 
 def test_a_seed_makes_samples_the_same_everywhere_and_another_one_makes_another_run(tmp_path: Path) -> None:
@@ -56,29 +57,16 @@ def test_a_seed_makes_samples_the_same_everywhere_and_another_one_makes_another_
     assert seeds("here", None) == [None]
 
 
-def test_fresh_asks_anew(tmp_path: Path) -> None:
-    reground.ask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
-    again = reground.ask("Why?", method="direct", model=ScriptedModel(["So."]), home=tmp_path, fresh=True)
-    assert again.text == "So."
-
-
 def test_after_a_failure_the_same_call_goes_on_where_it_was(tmp_path: Path) -> None:
     question = {"method": "cot_rag", "corpus": RETRIEVER, "form": "phrase", "home": tmp_path}
     with pytest.raises(ModelError):
         reground.ask("Which river?", model=ScriptedModel(["Thinking.", ModelError("down")]), **question)
-    model = ScriptedModel(["Answer: the Danube"])
-    result = reground.ask("Which river?", model=model, **question)
-    assert result.text == "Answer: the Danube"
-    assert len(model.calls) == 1
-
-
-def test_a_failed_question_leaves_its_trajectory(tmp_path: Path) -> None:
-    with pytest.raises(ModelError):
-        reground.ask("Why?", method="direct", model=ScriptedModel([ModelError("down")]), home=tmp_path)
     (path,) = tmp_path.glob("ask-*/trajectory.jsonl")
     (trajectory,) = read_trajectories(path)
-    assert trajectory.failure is not None
-    assert trajectory.failure.message == "down"
+    assert trajectory.failure is not None and trajectory.failure.message == "down"
+    model = ScriptedModel(["Answer: the Danube"])
+    assert reground.ask("Which river?", model=model, **question).text == "Answer: the Danube"
+    assert len(model.calls) == 1
 
 
 def test_a_trace_file_collects_trajectories(tmp_path: Path) -> None:
@@ -123,20 +111,20 @@ def test_a_token_budget_is_a_limit_and_leaves_the_method_as_it_is(tokens: int, t
     assert [step.k for step in result.trajectory.steps if isinstance(step, RetrieveStep)] == [5]
 
 
-def test_a_budget_too_small_for_any_answer_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BudgetExceeded):
-        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), home=tmp_path, budget=Budget(tokens=5))
-
-
-@pytest.mark.parametrize("question", ["", "  \n"])
-def test_an_empty_question_is_refused(question: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="empty"):
-        reground.ask(question, model=ScriptedModel([]), home=tmp_path)
-
-
-def test_a_missing_corpus_is_refused_with_its_path(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere"):
-        reground.ask("Why?", corpus=tmp_path / "nowhere", model=ScriptedModel([]), home=tmp_path)
+@pytest.mark.parametrize(
+    ("question", "options", "error", "says"),
+    [
+        ("Why?", {"method": "direct", "budget": Budget(tokens=5)}, BudgetExceeded, "of 5 tokens"),
+        ("", {}, ConfigurationError, "empty"),
+        ("  \n", {}, ConfigurationError, "empty"),
+        ("Why?", {"corpus": "nowhere"}, DataError, "nowhere"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    question: str, options: dict[str, Any], error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=says):
+        reground.ask(question, model=ScriptedModel(["x"]), home=tmp_path, **options)
 
 
 async def test_a_question_that_is_asked_several_times_at_once_is_paid_for_once(tmp_path: Path) -> None:

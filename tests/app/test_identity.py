@@ -69,11 +69,14 @@ def test_a_question_and_an_evaluation_are_named_alike(home: Path, bamboogle: lis
     assert [evaluated[name] for name in same] in [[config[name] for name in same] for config in asked]
 
 
-def test_what_changes_replies_is_another_run_and_a_default_is_not() -> None:
+def test_what_changes_replies_is_another_run_and_a_default_is_not(home: Path) -> None:
     assert ask(said="One.") == "One."
     assert ask(said="Two.", options=ModelOptions(dtype="bfloat16")) == "Two."
     assert ask(said="Three.", options=ModelOptions(context=1024)) == "Three."
     assert ask(said="never", options=ModelOptions(dtype="auto")) == "One."
+    for said in ("Four.", "Five."):
+        (home / "adapter_model.safetensors").write_text(said)
+        assert ask(said=said, options=ModelOptions(adapter=home)) == said, "the content of an adapter's folder"
 
 
 def test_another_server_is_another_run_also_where_the_environment_names_it(monkeypatch) -> None:
@@ -95,14 +98,6 @@ def test_sets_and_functions_among_settings_are_told_apart() -> None:
     found = [json.dumps(resolved(Own(allowed=value))) for value in values]
     assert len(set(found)) == 4
     assert resolved(Own(allowed=frozenset({"en", "de"}))) == resolved(Own(allowed=frozenset({"de", "en"})))
-
-
-def test_another_content_of_an_adapters_folder_is_another_run(tmp_path: Path) -> None:
-    adapter = tmp_path / "adapter"
-    adapter.mkdir()
-    for said in ("One.", "Two."):
-        (adapter / "adapter_model.safetensors").write_text(said)
-        assert ask(said=said, options=ModelOptions(adapter=adapter)) == said
 
 
 @pytest.mark.parametrize("secret", ["http://user:hunter2@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=hunter2"])

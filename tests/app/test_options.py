@@ -30,7 +30,6 @@ class Oven:
 
     degrees: int = 180
     """How hot, in Celsius."""
-
     fan: bool = False
     """Whether the air moves."""
 
@@ -52,27 +51,19 @@ class Toy(Kitchen):
 
     cake: str = field(kw_only=False, metadata={"argument": True})
     """Which cake."""
-
     sugar: float = 0.5
-
     eggs: int = field(default=2, metadata={"short": "-e", "min": 1})
     """How many eggs."""
-
     shape: Literal["round", "square"] = "round"
     """Its shape."""
-
     price: Price | None = None
     """What it costs."""
-
     book: Path | str | Callable[[], str] | None = None
     """Where the recipe is."""
-
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set"})
     """More, by name."""
-
     salt: float = field(default=1.5, metadata={"file": True})
     """Grams of it; nobody sets this by hand."""
-
     taster: Callable[[str], None] | None = None
     """Only Python can give it."""
 
@@ -216,19 +207,15 @@ def test_a_misspelt_option_is_answered_with_the_nearest(arguments: list[str], ne
     assert near in capsys.readouterr().err
 
 
-def test_every_setting_of_every_method_has_a_meaning() -> None:
+def test_every_setting_of_every_method_has_a_meaning_and_is_listed_with_it(capsys) -> None:
     without = {
         (name, key)
         for name in catalogue.methods()
         for key in catalogue.method(name).defaults.keys() - catalogue.method(name).meanings.keys()
     }
     assert without <= {("rewrite_retrieve_read", "page_words")}, "its docstring names it under `content`"
-
-
-def test_a_methods_settings_are_listed_with_their_meanings(capsys) -> None:
     assert run(["methods", "rat"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"--set k=1 {catalogue.method('rat').meanings['k']}" in said
+    assert f"--set k=1 {catalogue.method('rat').meanings['k']}" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("page", "made"), [("options.md", options_page), ("settings.md", methods_page)])

@@ -95,6 +95,5 @@ def test_nothing_is_shown_quietly_but_notes() -> None:
     assert screen.getvalue() == "note: two rows were cut\n"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (120, "2 min"), (9000, "2.5 h")])
-def test_times_are_told_as_people_do(seconds: float, text: str) -> None:
-    assert human_time(seconds) == text
+def test_times_are_told_as_people_do() -> None:
+    assert [human_time(seconds) for seconds in (5, 120, 9000)] == ["5 s", "2 min", "2.5 h"]

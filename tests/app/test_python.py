@@ -103,12 +103,6 @@ def test_a_number_is_a_budget_of_tokens(budget: object) -> None:
         reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)
 
 
-@pytest.mark.parametrize("budget", ["1000", True, 0.5, {"token": 5}, {"tokens": "many"}])
-def test_what_is_no_budget_is_said(budget: object) -> None:
-    with pytest.raises(ConfigurationError, match="budget"):
-        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)
-
-
 def plain(prompt: str) -> str:
     return f"I heard: {prompt[:4]}"
 
@@ -146,10 +140,23 @@ def test_a_changed_function_is_another_model() -> None:
     assert FunctionModel(plain).name == FunctionModel(plain).name
 
 
-@pytest.mark.parametrize("model", [5, None, ScriptedModel])
-def test_what_is_no_model_is_said(model: object) -> None:
-    with pytest.raises(ConfigurationError, match="a model is"):
-        reground.ask("Why?", method="direct", model=model)
+WRONG = [
+    *(("budget", value, "budget") for value in ("1000", True, 0.5, {"token": 5}, {"tokens": "many"})),
+    *(("model", value, "a model is") for value in (5, None, ScriptedModel)),
+    *(("corpus", value, "corpus") for value in ([], [5], 5)),
+    ("corpus", ["docs/absent.md", "A text of its own."], "absent"),
+    *(
+        ("model_options", value, "price|timeout|tiemout|model_options")
+        for value in ({"price": 5}, {"timeout": float("inf")}, {"timeout": "x"}, {"tiemout": 1}, 5)
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "says"), WRONG)
+def test_a_keyword_of_another_type_is_said(name: str, value: object, says: str) -> None:
+    with pytest.raises((ConfigurationError, DataError), match=says):
+        reground.ask("Why?", **{"method": "rag", "corpus": ["A text."], "model": ScriptedModel(["x"]), name: value})
+    assert ModelOptions(timeout=5).timeout == 5
 
 
 def test_a_function_that_returns_no_text_is_named() -> None:
@@ -165,24 +172,6 @@ def test_a_list_of_texts_passages_and_paths_is_a_corpus(home: Path) -> None:
         model = ScriptedModel(["There [1]."])
         result = reground.ask(question, method="rag", model=model, corpus=corpus, settings={"k": 1})
         assert result.citations[0].passage_id.startswith(source)
-
-
-@pytest.mark.parametrize(("corpus", "error"), [([], DataError), ([5], ConfigurationError), (5, ConfigurationError)])
-def test_what_is_no_corpus_is_said(corpus: object, error: type[Exception]) -> None:
-    with pytest.raises(error, match="corpus"):
-        reground.ask("Why?", method="rag", model=ScriptedModel([]), corpus=corpus)
-
-
-def test_a_path_in_a_list_that_leads_nowhere_is_said() -> None:
-    with pytest.raises(DataError, match="absent"):
-        reground.ask("Why?", method="rag", model=ScriptedModel([]), corpus=["docs/absent.md", "A text of its own."])
-
-
-@pytest.mark.parametrize("options", [{"price": 5}, {"timeout": float("inf")}, {"timeout": "x"}, {"tiemout": 1}, 5])
-def test_what_is_no_model_option_is_said(options: object) -> None:
-    with pytest.raises(ConfigurationError, match=r"price|timeout|tiemout|model_options"):
-        reground.ask("Why?", method="direct", model="openai/x", model_options=options)
-    assert ModelOptions(timeout=5).timeout == 5
 
 
 def test_an_embedders_connections_are_closed(home: Path, monkeypatch) -> None:

@@ -21,10 +21,13 @@ def test_what_acts_on_a_terminal_is_taken_out_and_the_rest_stays() -> None:
     assert harmless("line\n\ttab é 中 😀") == "line\n\ttab é 中 😀"
 
 
-def test_a_console_prints_nothing_else_whatever_it_is_given() -> None:
+def test_nothing_else_is_printed_whatever_is_given(capsys) -> None:
     written = io.StringIO()
     HarmlessConsole(file=written, width=200).print(ACTING, markup=False, highlight=False)
     assert written.getvalue().strip() == LEFT
+    note("a\x1b[2Jb\u202e")
+    say("c\x07")
+    assert capsys.readouterr() == ("c\n", "a[2Jb\n")
 
 
 def test_json_keeps_every_character_as_an_escape() -> None:
@@ -57,9 +60,3 @@ def test_nothing_in_the_package_prints_past_the_one_place() -> None:
         "app/cli/console.py: print(harmless(text), flush=True)",
         "app/cli/console.py: print(harmless(text), file=sys.stderr, flush=True)",
     }
-
-
-def test_a_line_that_no_console_prints_is_harmless_too(capsys) -> None:
-    note("a\x1b[2Jb\u202e")
-    say("c\x07")
-    assert capsys.readouterr() == ("c\n", "a[2Jb\n")
