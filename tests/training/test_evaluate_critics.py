@@ -50,7 +50,6 @@ def test_rates_are_means_of_questions_and_shares_of_pairs() -> None:
     assert found.critic.by_question.mean == pytest.approx((2 / 3 + 1) / 2)
     assert found.critic.by_question.low == pytest.approx(2 / 3)
     assert found.critic.by_question.high == 1.0
-    assert found.swapped == 1.0
     assert found.baselines["random"].pairs == 0.5
     assert found.baselines["random"].behind.mean == pytest.approx(1 / 3)
 
@@ -102,7 +101,7 @@ def test_a_folder_is_measured_and_reported(tmp_path: Path) -> None:
     report = evaluate(out)
     assert list(report.kinds) == ["rationale"]
     measured = report.kinds["rationale"]
-    assert (measured.pairs, measured.questions, measured.swapped) == (10, 10, 1.0)
+    assert (measured.pairs, measured.questions) == (10, 10)
     assert measured.baselines["first"].pairs == 1.0
     assert measured.baselines["log-probability"].pairs == 0.0
     written = json.loads((out / "eval.json").read_text())

@@ -26,16 +26,8 @@ from reground.evaluation.tasks.qa import gold_ids
 from reground.evaluation.tasks.retrieval import document_id
 from reground.methods.grounded import Grounded, Prompts
 from reground.methods.search_agent import FINISH, SearchAgent
-from reground.methods.search_agent.actions import (
-    Action,
-    GivenAnswer,
-    LinkSelection,
-    ResultItem,
-    Search,
-    Terminate,
-    literal,
-    reply,
-)
+from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, ResultItem, Search, Terminate, literal
+from reground.methods.search_agent.actions import reply as code
 from reground.methods.search_agent.prompts import Prompts as AgentPrompts
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.text.echoes import task_of
@@ -46,7 +38,7 @@ from reground.training.settings import AgentLessons, ReaderLessons
 _KIND = re.compile(r"\([^()]*\)\Z")
 
 
-async def gold_passages(task: Task, example: Example, pages: Pages) -> list[Passage] | str:
+async def gold_passages(example: Example, pages: Pages) -> list[Passage] | str:
     """The gold passages, or why the question cannot be used."""
     gold = gold_ids(example)
     if isinstance(gold, str):
@@ -129,41 +121,35 @@ def mentions(text: str, title: str) -> bool:
     return _KIND.sub("", title).strip().casefold() in text.casefold()
 
 
-@dataclass(frozen=True)
-class Lesson:
-    """A prompt and the reply to learn. kind: what is asked for, and how it is answered."""
-
-    kind: str
-    messages: tuple[Message, ...]
-
-
-def by_kind(lessons: Iterable[Lesson]) -> dict[str, list[Lesson]]:
-    """The lessons of each kind, in order."""
-    kinds: dict[str, list[Lesson]] = {}
-    for lesson in lessons:
-        kinds.setdefault(lesson.kind, []).append(lesson)
-    return kinds
-
-
 @dataclass
 class Lessons:
-    """Rows, how many there are of each kind, and why questions gave none."""
+    """Rows, and why questions gave none."""
 
     rows: list[Demonstration] = field(default_factory=list)
-    kinds: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def add(self, example: Example, lessons: Iterable[Lesson]) -> None:
-        """Add what one question teaches."""
-        for lesson in lessons:
-            self.rows.append(Demonstration(question=example.id, messages=lesson.messages, extra={"kind": lesson.kind}))
-            self.kinds[lesson.kind] += 1
+    @property
+    def kinds(self) -> Counter[str]:
+        """The number of rows of each kind."""
+        return Counter(_kind(row) for row in self.rows)
 
     def describe(self) -> str:
         """One line with the numbers."""
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kinds.items()))
         left = ", ".join(f"{number} {why}" for why, number in sorted(self.left_out.items()))
         return f"{len(self.rows)} demonstrations ({kinds})" + (f"; left out: {left}" if left else "")
+
+
+def _kind(row: Demonstration) -> str:
+    return str(row.extra["kind"])
+
+
+def _one_of_each(rows: Iterable[Demonstration], draw: random.Random) -> list[Demonstration]:
+    """One row of each kind, in order: the second of a kind teaches little and is twice as long."""
+    kinds: dict[str, list[Demonstration]] = {}
+    for row in rows:
+        kinds.setdefault(_kind(row), []).append(row)
+    return [draw.choice(same) for same in kinds.values()]
 
 
 @dataclass(frozen=True)
@@ -212,62 +198,66 @@ async def demonstrations(
     """
     made = Lessons()
     for done, example in enumerate(examples, start=1):
-        gold = await gold_passages(task, example, pages)
+        gold = await gold_passages(example, pages)
         if isinstance(gold, str):
             made.left_out[gold] += 1
         elif isinstance(settings, AgentLessons):
-            made.add(example, await _agent_lessons(task, example, gold, retriever, settings))
+            made.rows += await _agent_lessons(task, example, gold, retriever, settings)
         else:
-            lessons: dict[tuple[Message, ...], Lesson] = {}
+            drawn: dict[tuple[Message, ...], Demonstration] = {}
             for repeat in range(settings.repeats):
-                drawn = await _reader_lessons(task, example, gold, retriever, settings, repeat)
-                lessons |= {lesson.messages: lesson for lesson in drawn}
-            made.add(example, lessons.values())
+                rows = await _reader_lessons(task, example, gold, retriever, settings, repeat)
+                drawn |= {row.messages: row for row in rows}
+            made.rows += drawn.values()
         on_question(done)
     return made
+
+
+class Oracle:
+    """The model of one question. rows: what it was asked and said, each with its kind."""
+
+    name = "oracle"
+
+    def __init__(self, example: Example, gold: Sequence[Passage]) -> None:
+        self.rows: list[Demonstration] = []
+        self._example, self._gold = example, Gold.of(example, gold)
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """The one right reply. What no model could know is said, and is no row."""
+        kind, text, learnable = self.reply(messages)
+        if learnable:
+            taught = (*messages, Message(role="assistant", content=text))
+            self.rows.append(Demonstration(question=self._example.id, messages=taught, extra={"kind": kind}))
+        return [Reply(text=text, usage=Usage(calls=1))]
+
+    def reply(self, messages: Sequence[Message]) -> tuple[str, str, bool]:
+        """The kind of a reply, its text, and whether it can be learnt."""
+        raise NotImplementedError
 
 
 _NUMBER = re.compile(r'<passage number="(\d+)"')
 _ASKS_NAMES = task_of(Prompts().names)
 
 
-class ReaderOracle:
-    """The model of one question. `lessons` holds what it was asked and said.
+class ReaderOracle(Oracle):
+    """Answers in `grounded`.
 
-    kind of a lesson: `answer`, `abstain` or `names`. What to read next is the title of a gold passage that the prompt
-    does not show. Where neither the question nor a passage mentions the title, no model could know it, and nothing is
-    to be learnt.
+    Kinds: `answer`, `abstain` or `names`. What to read next is the title of a gold passage that the prompt does not
+    show. Where neither the question nor a passage mentions the title, no model could know it.
     """
 
-    name = "oracle"
-    price = None
-
-    def __init__(self, gold: Gold) -> None:
-        self.lessons: list[Lesson] = []
-        self._gold = gold
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """The one right reply."""
+    def reply(self, messages: Sequence[Message]) -> tuple[str, str, bool]:
+        """Names to read, where they are asked for; else the answer with its passages."""
         prompt = messages[-1].content
-        kind, said, learnable = self._named(prompt) if _ASKS_NAMES in prompt else self._answered(prompt)
-        if learnable:
-            self.lessons.append(Lesson(kind, (*messages, Message(role="assistant", content=said))))
-        return [Reply(text=said, usage=Usage(calls=1))]
-
-    def _answered(self, prompt: str) -> tuple[str, str, bool]:
         shown = {each: said for each in self._gold.supports if (said := each.shown(prompt)) is not None}
+        if _ASKS_NAMES in prompt:
+            missing = [each.title for each in self._gold.supports if each not in shown]
+            return "names", "; ".join(missing), bool(missing) and all(mentions(prompt, title) for title in missing)
         if not self._gold.enough(shown):
             return "abstain", ABSTENTION, True
         first = sorted(shown, key=lambda each: not each.decides)
         markers = dict.fromkeys(f"[{_marker(prompt, shown[each])}]" for each in first)
         return "answer", f"{self._gold.answer} {''.join(markers)}", True
-
-    def _named(self, prompt: str) -> tuple[str, str, bool]:
-        missing = [each.title for each in self._gold.supports if each.shown(prompt) is None]
-        return "names", "; ".join(missing), bool(missing) and all(mentions(prompt, title) for title in missing)
-
-    async def aclose(self) -> None:
-        """Nothing is open."""
 
 
 def _marker(prompt: str, sentence: str) -> str:
@@ -283,11 +273,10 @@ async def _reader_lessons(
     retriever: Retriever,
     settings: ReaderLessons,
     repeat: int,
-) -> list[Lesson]:
+) -> list[Demonstration]:
     """What is to be learnt from one question, in the size and with the gaps that chance draws.
 
-    Of two prompts of one kind one is drawn: the second teaches little and is twice as long. Where the gold
-    passages are put among those found, there is no second round.
+    Where the gold passages are put among those found, there is no second round.
     """
     draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
     hidden = hidden_documents(task, example)
@@ -296,13 +285,13 @@ async def _reader_lessons(
         hidden |= frozenset(gold_ids(example))
     elif chance < settings.unanswerable + settings.complete:
         retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
-    oracle = ReaderOracle(Gold.of(example, gold))
+    oracle = ReaderOracle(example, gold)
     reader = Grounded(
         model=oracle, retriever=retriever, form=task.form, k=k, max_rounds=rounds,
         passage_tokens=settings.passage_tokens, brief=True, abstain=True,
     )  # fmt: skip
     await reader.solve(example.question, Run(hidden=hidden))
-    return [draw.choice(same) for same in by_kind(oracle.lessons).values()]
+    return _one_of_each(oracle.rows, draw)
 
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
@@ -317,49 +306,34 @@ def items(prompt: str) -> list[ResultItem]:
     ]
 
 
-class AgentOracle:
-    """The model of one question. `lessons` holds what it was asked and said.
+class AgentOracle(Oracle):
+    """Acts in the Search Agent.
 
-    kind of a lesson: the step's name, or `finish`. It searches for the question first, and then for the title of a
-    gold passage that it has not seen, if the question or a result mentions it: no model could know another one. Of a
-    search it selects the results with the sentences that count, and copies these. It answers where the selected
-    results hold the answer; else it says nothing, and nothing is to be learnt.
+    Kinds: the step's name, or `finish`. It searches for the question first, and then for the title of a gold passage
+    that it has not seen, if the question or a result mentions it: no model could know another one. Of a search it
+    selects the results with the sentences that count, and copies these. It answers where the selected results hold the
+    answer; else it says nothing, and nothing is to be learnt.
     """
 
-    name = "oracle"
-    price = None
-
-    def __init__(self, question: str, gold: Gold) -> None:
-        self.lessons: list[Lesson] = []
-        self._question, self._gold = question, gold
-        prompts = AgentPrompts()
-        self._steps = {
-            prompts.system(DECIDE.name): (DECIDE.name, self._decide),
-            prompts.system(SUMMARISE.name): (SUMMARISE.name, self._summarise),
-            prompts.system(ANSWER.name): (ANSWER.name, self._answer),
-        }
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """The one right reply; an empty one where the answer has not been found."""
-        name, take = self._steps.get(messages[0].content, (FINISH, None))
-        said = self._gold.answer if take is None else take(messages[-1].content)
-        if said:
-            self.lessons.append(Lesson(name, (*messages, Message(role="assistant", content=said))))
-        return [Reply(text=said, usage=Usage(calls=1))]
+    def reply(self, messages: Sequence[Message]) -> tuple[str, str, bool]:
+        """What the step asks for; nothing where the answer has not been found."""
+        prompts, prompt = AgentPrompts(), messages[-1].content
+        for step, take in ((DECIDE, self._decide), (SUMMARISE, self._summarise), (ANSWER, self._answer)):
+            if messages[0].content == prompts.system(step.name):
+                text = take(prompt)
+                return step.name, text, bool(text)
+        return FINISH, self._gold.answer, True
 
     def _decide(self, prompt: str) -> str:
         if "Search(query=" not in prompt:
-            return reply(Search(" ".join(self._question.split()), "Nothing is known yet."))
-        return reply(self._next(prompt))
-
-    def _next(self, prompt: str) -> Action:
+            return code(Search(" ".join(self._example.question.split()), "Nothing is known yet."))
         seen = self._shown(items(prompt))
         if self._gold.enough(seen):
-            return Terminate("The results say what the answer needs.")
+            return code(Terminate("The results say what the answer needs."))
         for title in (each.title for each in self._gold.supports if each not in seen):
             if mentions(prompt, title) and f"Search(query={literal(title)}," not in prompt:
-                return Search(title, f"It is not known yet what is said of {title}.")
-        return Terminate("Nothing further is named that could be searched.")
+                return code(Search(title, f"It is not known yet what is said of {title}."))
+        return code(Terminate("Nothing further is named that could be searched."))
 
     def _summarise(self, prompt: str) -> str:
         past, _, results = prompt.partition("CURRENT_SEARCH_RESULTS")
@@ -368,7 +342,9 @@ class AgentOracle:
         links = tuple(sorted(link for link, _ in found.values()))
         enough = self._gold.enough({**self._shown(items(past)), **found})
         thoughts = "That is enough to answer." if enough else "Something is still missing."
-        return reply(LinkSelection(facts or "Nothing here helps.", links, thoughts), [_helping(links)])
+        named = ", ".join(f"[link_id={link}]" for link in links)
+        helping = f"Helpful: {named}." if links else "None of these results helps."
+        return code(LinkSelection(facts or "Nothing here helps.", links, thoughts), [helping])
 
     def _answer(self, prompt: str) -> str:
         found = self._shown(items(prompt))
@@ -376,47 +352,32 @@ class AgentOracle:
             return ""
         ordered = sorted(found, key=lambda each: not each.decides)
         links = "".join(f"[link_id={link}]" for link in dict.fromkeys(found[each][0] for each in ordered))
-        return reply(GivenAnswer(f"The answer is {self._gold.answer} {links}.", f"It stands in {links}."))
+        return code(GivenAnswer(f"The answer is {self._gold.answer} {links}.", f"It stands in {links}."))
 
     def _shown(self, results: Sequence[ResultItem]) -> dict[Support, tuple[int, str]]:
         """Of each gold passage whose sentence is among these results, the link and the sentence."""
         found: dict[Support, tuple[int, str]] = {}
         for each in self._gold.supports:
             for item in results:
-                said = next((s for s in map(_as_shown, each.sentences) if s in item.snippet), None)
+                shown = (unbracketed(" ".join(sentence.split())) for sentence in each.sentences)
+                said = next((sentence for sentence in shown if sentence in item.snippet), None)
                 if said is not None and each not in found:
                     found[each] = item.link_id, said
         return found
 
-    async def aclose(self) -> None:
-        """Nothing is open."""
-
-
-def _as_shown(sentence: str) -> str:
-    return unbracketed(" ".join(sentence.split()))
-
-
-def _helping(links: Sequence[int]) -> str:
-    return f"Helpful: {', '.join(f'[link_id={link}]' for link in links)}." if links else "None of these results helps."
-
 
 async def _agent_lessons(
     task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: AgentLessons
-) -> list[Lesson]:
-    """What is to be learnt from one question. The short answer is taught only where the long one was found.
-
-    Of several steps of one kind one is drawn: the first decision is nearly always the same.
-    """
+) -> list[Demonstration]:
+    """What is to be learnt from one question. The short answer is taught only where the long one was found."""
     draw, k = random.Random(f"{settings.seed}/{example.id}"), settings.k
     if draw.random() < settings.complete:
         retriever, k = Completed(retriever, gold, draw), max(k, len(gold))
-    oracle = AgentOracle(example.question, Gold.of(example, gold))
+    oracle = AgentOracle(example, gold)
     agent = SearchAgent(
         model=oracle, retriever=retriever, form=task.form, k=k, max_searches=settings.max_searches,
         snippet_tokens=settings.snippet_tokens, samples=1, temperature=0, shots=0, checks=False,
     )  # fmt: skip
     await agent.solve(example.question, Run(hidden=hidden_documents(task, example)))
-    kinds = by_kind(oracle.lessons)
-    if ANSWER.name not in kinds:
-        kinds.pop(FINISH, None)
-    return [draw.choice(same) for same in kinds.values()]
+    answered = any(_kind(row) == ANSWER.name for row in oracle.rows)
+    return _one_of_each((row for row in oracle.rows if answered or _kind(row) != FINISH), draw)

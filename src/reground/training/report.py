@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from reground.core.errors import MissingExtra
 from reground.evaluation.report import COLOURS
@@ -14,6 +12,7 @@ from reground.training.fitting import METRICS, read_metrics
 
 SECTIONS = "sections"
 """The folder of the stages' own parts of the page, one Markdown file each."""
+_ORDER = ("collect", "warmup", "data", "fit", "ppo", "eval")
 _NOT_PLOTTED = frozenset({"step", "epoch", "num_tokens", "total_flos"})
 
 
@@ -23,17 +22,27 @@ def write_section(out: Path, stage: str, text: str) -> None:
     write_report(out)
 
 
-def write_report(out: Path) -> Path:
+def write_report(out: Path) -> None:
     """Write report.md: every stage's section in the order of the stages, then the fits."""
-    stages = sorted((out / SECTIONS).glob("*.md"), key=_place)
-    fits = sorted((out / "fit").glob(f"**/{METRICS}"))
-    parts = [
-        f"# Training in {out.name}",
-        *(f"## {file.stem.capitalize()}\n\n{file.read_text(encoding='utf-8').strip()}" for file in stages),
-        *(_fit(out, file.parent, rows) for file in fits if (rows := read_metrics(file))),
-    ]
+    stages = {file.stem: file.read_text(encoding="utf-8").strip() for file in sorted((out / SECTIONS).glob("*.md"))}
+    ordered = sorted(stages, key=lambda stage: _ORDER.index(stage) if stage in _ORDER else len(_ORDER))
+    parts = [f"# Training in {out.name}", *(f"## {stage.capitalize()}\n\n{stages[stage]}" for stage in ordered)]
+    for file in sorted((out / "fit").glob(f"**/{METRICS}")):
+        if rows := read_metrics(file):
+            parts += _fit(file.parent.relative_to(out), file.parent, rows)
     write_text(out / "report.md", "\n\n".join(parts) + "\n")
-    return out / "report.md"
+
+
+def _fit(name: Path, folder: Path, rows: Sequence[Mapping[str, float]]) -> list[str]:
+    goal = "reward" if any("reward" in row for row in rows) else "loss"
+    curve = smoothed([row[goal] for row in rows if goal in row])
+    about = f"{len(rows)} steps; smoothed {goal} {curve[0]:.4f} at first, {curve[-1]:.4f} at last."
+    try:
+        plot_metrics(rows, folder / "metrics", title=str(name))
+        plot = f"![metrics of {name}]({name}/metrics.svg)"
+    except MissingExtra as error:
+        plot = f"(No plot: {error})"
+    return [f"## {name}", about, plot]
 
 
 def smoothed(values: Sequence[float], share: float = 0.1) -> list[float]:
@@ -45,56 +54,29 @@ def smoothed(values: Sequence[float], share: float = 0.1) -> list[float]:
     return [(sums[end] - sums[max(0, end - width)]) / min(width, end) for end in range(1, len(sums))]
 
 
-def _place(file: Path) -> tuple[int, str]:
-    order = ("collect", "warmup", "data", "fit", "ppo", "eval")
-    return (order.index(file.stem) if file.stem in order else len(order), file.stem)
-
-
-def _fit(out: Path, folder: Path, rows: Sequence[Mapping[str, float]]) -> str:
-    told = "reward" if any("reward" in row for row in rows) else "loss"
-    curve = smoothed([row[told] for row in rows if told in row])
-    name = folder.relative_to(out)
-    lines = [f"## {name}", f"{len(rows)} steps; smoothed {told} {curve[0]:.4f} at first, {curve[-1]:.4f} at last."]
-    try:
-        plot_metrics(rows, folder / "metrics", title=str(name))
-        lines.append(f"![metrics of {name}]({name}/metrics.svg)")
-    except MissingExtra as error:
-        lines.append(f"(No plot: {error})")
-    return "\n\n".join(lines)
-
-
-@contextmanager
-def drawing(stem: Path, width: float, height: float) -> Iterator[Any]:
-    """A figure of matplotlib, in inches, written as SVG and PNG when the block ends. Raises MissingExtra."""
+def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str) -> None:
+    """Draw every recorded metric over the steps, raw and smoothed, as SVG and PNG. Raises MissingExtra."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtra("plots", "eval") from error
-    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
-        for axes in figure.axes:
-            axes.grid(True, linewidth=0.4, alpha=0.5)
-            axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-        figure.savefig(stem.with_suffix(".png"), dpi=140, metadata={"Software": None})
-
-
-def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str) -> None:
-    """Draw every recorded metric over the steps, raw and smoothed. Raises MissingExtra."""
     names = sorted({key for row in rows for key in row} - _NOT_PLOTTED)
     columns = min(3, len(names))
     height = -(-len(names) // columns)
-    with drawing(stem, 3.6 * columns, 2.4 * height) as figure:
+    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(3.6 * columns, 2.4 * height), layout="constrained")
+        FigureCanvasAgg(figure)
         for place, name in enumerate(names, start=1):
             axes = figure.add_subplot(height, columns, place)
-            steps = [row["step"] for row in rows if name in row]
-            values = [row[name] for row in rows if name in row]
+            steps, values = zip(*((row["step"], row[name]) for row in rows if name in row), strict=True)
             axes.plot(steps, values, color=COLOURS[0], alpha=0.35, linewidth=0.8)
             axes.plot(steps, smoothed(values), color=COLOURS[1], linewidth=1.6)
             axes.set_title(name.replace("_", " "), fontsize=9)
             axes.tick_params(labelsize=7)
+            axes.grid(True, linewidth=0.4, alpha=0.5)
+            axes.spines[["top", "right"]].set_visible(False)
         figure.suptitle(title, fontsize=11)
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(stem.with_suffix(".png"), dpi=140, metadata={"Software": None})

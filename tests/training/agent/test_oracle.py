@@ -22,7 +22,7 @@ from reground.methods.search_agent.actions import (
 )
 from reground.methods.search_agent.prompts import Prompts
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.oracles import AgentOracle, Gold, Lessons, demonstrations, items
+from reground.training.oracles import AgentOracle, Lessons, demonstrations, items
 from reground.training.settings import AgentLessons
 from tests.training.reader.test_demonstrations import BRIDGE, COMPARISON, PASSAGES
 
@@ -32,20 +32,20 @@ APART = [CURIE, ZOO, MEITNER, WARSAW]
 TASK = QuestionAnswering(name="made", primary="token F1", loaded=(BRIDGE, COMPARISON))
 
 
-def gold(example: Example, passages: list[Passage] = PASSAGES) -> Gold:
-    return Gold.of(example, [each for each in passages if each.id in example.metadata["gold_ids"]])
+def gold(example: Example, passages: list[Passage] = PASSAGES) -> list[Passage]:
+    return [each for each in passages if each.id in example.metadata["gold_ids"]]
 
 
 async def actions(example: Example, passages: list[Passage], **settings: int) -> tuple[list[Action], str]:
     """What the oracle does in the agent's place, and the agent's answer."""
-    oracle = AgentOracle(example.question, gold(example))
+    oracle = AgentOracle(example, gold(example))
     agent = SearchAgent(
         model=oracle, retriever=ScriptedRetriever(passages), form=TASK.form, samples=1, temperature=0, shots=0,
         checks=False, **{"k": 2, "max_searches": 3, **settings},
     )  # fmt: skip
     answer = await agent.solve(example.question, Run())
-    said = [lesson for lesson in oracle.lessons if lesson.kind != "finish"]
-    return [parse_action(lesson.messages[-1].content) for lesson in said], TASK.form.extract(answer.text)
+    said = [row for row in oracle.rows if row.extra["kind"] != "finish"]
+    return [parse_action(row.messages[-1].content) for row in said], TASK.form.extract(answer.text)
 
 
 async def test_a_bridge_is_followed_to_the_page_that_a_result_names() -> None:
@@ -76,15 +76,15 @@ async def test_a_comparison_is_answered_only_from_both_sides() -> None:
 async def test_a_page_that_nothing_names_is_not_searched_and_nothing_is_answered() -> None:
     unnamed = CURIE.model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
     example = BRIDGE.model_copy(update={"golden_answers": ("the Vistula",)})
-    oracle = AgentOracle(example.question, gold(example, [unnamed, WARSAW]))
+    oracle = AgentOracle(example, gold(example, [unnamed, WARSAW]))
     agent = SearchAgent(
         model=oracle, retriever=ScriptedRetriever([unnamed, ZOO, MEITNER, WARSAW]), form=TASK.form, samples=1,
         temperature=0, shots=0, checks=False, k=2,
     )  # fmt: skip
     await agent.solve(example.question, Run())
-    kinds = [lesson.kind for lesson in oracle.lessons]
+    kinds = [row.extra["kind"] for row in oracle.rows]
     assert kinds == ["decide", "summarise", "decide", "finish"]
-    assert isinstance(parse_action(oracle.lessons[2].messages[-1].content), Terminate)
+    assert isinstance(parse_action(oracle.rows[2].messages[-1].content), Terminate)
 
 
 async def taught(settings: AgentLessons, passages: list[Passage] = APART) -> Lessons:

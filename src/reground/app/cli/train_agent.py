@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,7 @@ from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import end_if_failed, listed, say
 from reground.app.cli.progress import opened_model
 from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName
-from reground.core.errors import ConfigurationError, MissingExtra
+from reground.core.errors import ConfigurationError
 from reground.evaluation.compare import Cell
 from reground.evaluation.questions import without
 from reground.evaluation.results import Summary, read_run
@@ -28,7 +27,7 @@ from reground.evaluation.tasks import load_task, load_training_task
 from reground.models.options import ModelOptions
 from reground.training.agent import loop as loops
 from reground.training.agent import rank as ranking
-from reground.training.agent.loop import UNRANKED, Agent, Measure, Measured, Split, size_of
+from reground.training.agent.loop import UNRANKED, Agent, Measured, Split, size_of
 from reground.training.agent.mixture import By, Mixture, mixture
 from reground.training.agent.rank import GROWN, MIXTURE, RANKING, Style, usable
 from reground.training.fitting import begin
@@ -346,15 +345,11 @@ class Loop:
 
     def run(self) -> None:
         """All stages, in order."""
-        options, teacher = self.options, Agent(self.options.model)
-        untrained = [] if options.no_untrained else self.bases
-        for measure in self._measures(0, "prompted", "teacher", teacher):
-            self.measure(measure)
-        for base in untrained:
+        options, grower = self.options, Agent(self.options.model)
+        self.measure(grower, *self.splits)
+        for base in () if options.no_untrained else self.bases:
             for shots, data in ((0, "untrained"), (1, "untrained, one example")):
-                for measure in self._measures(0, data, size_of(base), Agent(f"hf/{base}", shots)):
-                    self.measure(measure)
-        grower = teacher
+                self.measure(Agent(f"hf/{base}", data, size_of(base), shots=shots), *self.splits)
         for generation in range(1, options.generations + 1):
             grower = self._generation(generation, grower)
 
@@ -369,15 +364,15 @@ class Loop:
         if not options.no_control:
             self.mix(folder, UNRANKED, "chance", like=MIXTURE)
             learners.append((self.bases[-1], UNRANKED, f"{size_of(self.bases[-1])}-{UNRANKED}"))
+        agents = []
         for base, rows, name in learners:
             self.fit(folder, rows, base, name)
             data = f"generation {number}" + (f", {UNRANKED}" if rows == UNRANKED else "")
-            for measure in self._measures(number, data, size_of(base), Agent(f"hf/{folder / name}", 0)):
-                if measure.split == "validation":
-                    self.choose(folder / name, measure)
-                else:
-                    self.measure(measure)
-        return Agent(f"hf/{folder / size_of(self.bases[0])}", 0)
+            agents.append(Agent(f"hf/{folder / name}", data, size_of(base), number, 0))
+            if "validation" in self.splits:
+                self.choose(folder / name, agents[-1])
+            self.measure(agents[-1], *(split for split in self.splits if split == "test"))
+        return agents[0]
 
     def grow(self, folder: Path, agent: Agent, repeats: int) -> None:
         """Collect trajectories, `repeats` a question."""
@@ -414,40 +409,42 @@ class Loop:
                 self.options, _rows(folder, mixture), out=folder, name=name, base=base, keep_epochs=keeps, cut=False
             )  # fmt: skip
 
-    def choose(self, place: Path, measure: Measure) -> None:
+    def choose(self, place: Path, agent: Agent) -> None:
         """Measure a fit's model after each pass over the data, and keep the best of them in its place."""
         if not self._begins(f"{place.parent.name}: choose the pass of {place.name} on the validation questions"):
             return
         if (epoch := loops.kept(place)) is None:
             scores = []
             for number, each in enumerate(epochs_of(place), start=1):
-                mean = self.results_of(measure.at_epoch(each), f"{measure.run}-epoch{number}").metric.mean
+                own = replace(agent, model=f"hf/{each}", data=f"{agent.data}, epoch{number}")
+                mean = self.results_of(own, "validation", number).metric.mean
                 scores.append(float("-inf") if mean is None else mean)  # no score counts as the worst
             epoch = loops.keep(scores, place)
-        self.passes[measure.agent] = epoch
-        best = self.results_of(measure, f"{measure.run}-epoch{epoch}", chosen=True)
-        self._report(best, f"pass {epoch}; ")
+        self.passes[agent] = epoch
+        self._report(self.results_of(agent, "validation", epoch, chosen=True), f"pass {epoch}; ")
 
-    def measure(self, measure: Measure) -> None:
+    def measure(self, agent: Agent, *splits: Split) -> None:
         """Measure an agent."""
-        if self._begins(f"measure {measure.size} ({measure.data}) on the {measure.split} questions"):
-            self._report(self.results_of(measure, measure.run))
+        for split in splits:
+            if self._begins(f"measure {agent.size} ({agent.data}) on the {split} questions"):
+                self._report(self.results_of(agent, split))
 
-    def results_of(self, measure: Measure, name: str, *, chosen: bool = False) -> Measured:
-        """The results of a run, made if need be.
+    def results_of(self, agent: Agent, split: Split, epoch: int | None = None, *, chosen: bool = False) -> Measured:
+        """The results of a run, made if need be. epoch: the pass that is measured.
 
         chosen: what was measured decided which model is kept, so failed questions are not tried again.
         """
-        run = self.options.out / "runs" / re.sub(r"[^\w.-]+", "-", name)
+        data = agent.data.removesuffix(f", epoch{epoch}") + ("" if epoch is None else f" epoch{epoch}")
+        run = self.options.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{split} {agent.size} {data}")
         summary = _ended(run)
         if summary is None or (summary.failed and not chosen):
-            summary = answered_by(self.measuring(measure, run), self.tasks[measure.split], run)
-        results = Measured(measure, summary, usable(run).share, epoch=self.passes.get(measure.agent))
-        if not measure.generation:
+            summary = answered_by(self.measuring(agent, split, run), self.tasks[split], run)
+        results = Measured(agent, split, summary, usable(run).share, epoch=self.passes.get(agent))
+        if not agent.generation:
             return results
-        folder = self.options.out / f"gen{measure.generation}"
+        folder = self.options.out / f"gen{agent.generation}"
         grown = _ended(folder / GROWN)
-        rows = _rows(folder, UNRANKED if measure.data.endswith(UNRANKED) else MIXTURE)
+        rows = _rows(folder, UNRANKED if UNRANKED in agent.data else MIXTURE)
         return replace(results, trajectories=grown.runs - grown.failed if grown else 0, rows=len(rows))
 
     def using(self, agent: Agent, out: Path, repeats: int) -> AgentLoop:
@@ -455,16 +452,16 @@ class Loop:
         own = {} if agent.shots is None else {"shots": agent.shots}
         judge = None if out.name == GROWN else self.options.judge
         return replace(
-            self.options, model=agent.model, model_options=self._model_options(agent == Agent(self.options.model)),
-            out=out, repeats=repeats, judge=judge, settings={**self.options.settings, **own},
+            self.options, model=agent.model, model_options=self._model_options(agent.shots is None), out=out,
+            repeats=repeats, judge=judge, settings={**self.options.settings, **own},
         )  # fmt: skip
 
-    def measuring(self, measure: Measure, run: Path) -> AgentLoop:
+    def measuring(self, agent: Agent, split: Split, run: Path) -> AgentLoop:
         """The options of a measurement. Workers elsewhere open the task by its name, so it is that of the split."""
-        options = self.using(measure.agent, run, self.options.measure_repeats)
-        if measure.split == "validation":
-            return replace(options, task=str(options.validation), limit=options.validation_limit)
-        return replace(options, task=str(options.test_task), limit=options.test_limit)
+        options = self.using(agent, run, self.options.measure_repeats)
+        test = (options.test_task, options.test_limit)
+        name, limit = (options.validation, options.validation_limit) if split == "validation" else test
+        return replace(options, task=str(name), limit=limit)
 
     def ranking(self, folder: Path) -> AgentRank:
         """The options of a ranking."""
@@ -480,9 +477,6 @@ class Loop:
         options = self.options.model_options
         return options if prompted else replace(options, adapter=None, price=None)
 
-    def _measures(self, generation: int, data: str, size: str, agent: Agent) -> Iterator[Measure]:
-        return (Measure(generation, data, size, agent, split) for split in self.splits)
-
     def _begins(self, text: str) -> bool:
         """Say what a stage does. Returns whether to do it."""
         say(text)
@@ -492,14 +486,7 @@ class Loop:
         """Add a measurement to the tables and the page."""
         self.measured.append(results)
         self.failed += results.summary.failed
-        page = [loops.tables(self.measured)]
-        for split in dict.fromkeys(each.stage.split for each in self.measured):
-            try:
-                loops.plot_generations(self.measured, self.options.out / f"generations-{split}", split)
-                page.append(f"![score by generation on the {split} questions](generations-{split}.svg)")
-            except MissingExtra as error:
-                page.append(f"(No plot: {error})")
-        write_section(self.options.out, "loop", "\n\n".join(page))
+        write_section(self.options.out, "loop", loops.tables(self.measured))
         mean = results.metric.mean
         score = "no score" if mean is None else f"{results.summary.primary} {mean:.3f}"
         say(f"  {prefix}{score}; {results.usable:.0%} of the steps usable; {results.summary.failed} failed")

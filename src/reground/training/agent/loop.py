@@ -9,7 +9,7 @@ its students. Gold answers are used to measure, never to choose a step. `app.cli
     OUT/gen2/...                                                             the second
     OUT/runs/...                                                             the runs that measure
 
-The tables and the plot are after the paper's tables 1 to 4 and figure 4.
+The tables are after the paper's tables 1 to 4.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from reground.evaluation.report import COLOURS, MARKERS, NOTHING, Table, interval, number
+from reground.evaluation.report import NOTHING, Table, interval, number
 from reground.evaluation.results import MetricSummary, Summary, write_text
 from reground.evaluation.runner import EARLIER
 from reground.training.fitting import result
-from reground.training.report import drawing
 from reground.training.sft import drop_epochs, epochs_of
 
 UNRANKED = "unranked"
@@ -36,31 +35,16 @@ Split = Literal["validation", "test"]
 
 @dataclass(frozen=True)
 class Agent:
-    """A model, and how the agent uses it. model: provider/model. shots: exemplars in its prompt; None leaves all."""
+    """An agent that is measured. model: provider/model. data: what it learnt from. size: its base's short name.
+
+    generation: 0 is untrained. shots: exemplars in its prompt; None, for the prompted agent, leaves all.
+    """
 
     model: str
+    data: str = "prompted"
+    size: str = "teacher"
+    generation: int = 0
     shots: int | None = None
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A measurement. data: what the agent learnt from. size: its column in the tables. generation: 0 is untrained."""
-
-    generation: int
-    data: str
-    size: str
-    agent: Agent
-    split: Split
-
-    @property
-    def run(self) -> str:
-        """The name of its run."""
-        return "-".join(f"{self.split} {self.size} {self.data}".replace(",", "").split())
-
-    def at_epoch(self, place: Path) -> Measure:
-        """The measurement of the model after one pass."""
-        epoch = place.name.rpartition("-")[2]
-        return replace(self, data=f"{self.data}, {epoch}", agent=replace(self.agent, model=f"hf/{place}"))
 
 
 @dataclass(frozen=True)
@@ -70,7 +54,8 @@ class Measured:
     trajectories, rows: what it was trained on; None for one that was not.
     """
 
-    stage: Measure
+    agent: Agent
+    split: Split
     summary: Summary
     usable: float
     trajectories: int | None = None
@@ -123,8 +108,8 @@ def _choice(place: Path) -> Path:
 def tables(results: Sequence[Measured]) -> str:
     """A table for each split, as Markdown: an agent a line, with what it was trained on and what it scores."""
     parts = []
-    for split in dict.fromkeys(each.stage.split for each in results):
-        here = [each for each in results if each.stage.split == split]
+    for split in dict.fromkeys(each.split for each in results):
+        here = [each for each in results if each.split == split]
         metric = here[0].summary.primary
         headers = ["model", "trajectories", "steps", "passes", metric, "before the checks", "usable steps"]
         chosen = "; each fit's best pass, chosen on these questions" if split == "validation" else ""
@@ -140,7 +125,7 @@ def tables(results: Sequence[Measured]) -> str:
 def _line(measured: Measured) -> list[str]:
     counts = (measured.trajectories, measured.rows, measured.epoch)
     return [
-        f"{measured.stage.size}, {measured.stage.data}",
+        f"{measured.agent.size}, {measured.agent.data}",
         *(NOTHING if count is None else str(count) for count in counts),
         _mean(measured.metric),
         _mean(measured.summary.metrics.get(EARLIER + measured.summary.primary)),
@@ -153,32 +138,3 @@ def _mean(metric: MetricSummary | None) -> str:
         return NOTHING
     spread = f"({interval(metric.low, metric.high)})" if metric.std is None else f"± {number(metric.std)}"
     return f"{number(metric.mean)} {spread}"
-
-
-def plot_generations(results: Sequence[Measured], stem: Path, split: Split) -> None:
-    """Draw each size's score over the generations, ranked data only; the teacher is a line. Raises MissingExtra."""
-    here = [each for each in results if each.stage.split == split]
-    with drawing(stem, 6.0, 3.8) as figure:
-        axes = figure.add_subplot()
-        sizes = dict.fromkeys(each.stage.size for each in here if each.stage.generation)
-        for place, size in enumerate(sizes):
-            points = [
-                (each.stage.generation, metric.mean, metric.mean - metric.low, metric.high - metric.mean)
-                for each in here
-                if each.stage.size == size
-                and each.stage.data in {"untrained", f"generation {each.stage.generation}"}
-                and (metric := each.metric).mean is not None
-                and metric.low is not None
-                and metric.high is not None
-            ]
-            if points:
-                x, y, below, above = zip(*points, strict=True)
-                style = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)]}
-                axes.errorbar(x, y, yerr=[below, above], capsize=3, label=size, **style)
-        teacher = next((each.metric.mean for each in here if each.stage.size not in sizes), None)
-        if teacher is not None:
-            axes.axhline(teacher, color="#555555", linestyle="--", linewidth=1, label="prompted teacher")
-        axes.set_xticks(sorted({each.stage.generation for each in here}))
-        axes.set_xlabel("generation (0: untrained, without an example)")
-        axes.set_ylabel(f"{here[0].summary.primary} (mean, 95 % interval)")
-        axes.legend(frameon=False, fontsize=9)

@@ -22,7 +22,7 @@ from reground.evaluation.report import Table, interval, number
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
 from reground.training.critics.fit import mixed_gaps, pairs_of
-from reground.training.critics.pairs import about, data_fingerprint, gaps, item
+from reground.training.critics.pairs import about, data_fingerprint, gaps
 from reground.training.rows import Preference
 
 BINS = 5
@@ -55,15 +55,16 @@ class Rate(Value):
 
 
 class KindReport(Value):
-    """What was measured of the critic of one kind. mix: what the text's score and other features count in it."""
+    """What was measured of the critic of one kind.
+
+    error: the expected calibration error, the mean distance between what was said and what was won. mix: what the
+    text's score and other features count.
+    """
 
     pairs: int
     questions: int
     critic: Rate
-    swapped: float
-    """The share of pairs whose order is the same when the two are given the other way round."""
     error: float
-    """Expected calibration error: the mean distance between what was said and what was won."""
     bins: tuple[Bin, ...]
     baselines: dict[str, Rate]
     mix: dict[str, float] = Field(default_factory=dict)
@@ -109,7 +110,7 @@ def evaluate(out: Path, *, on_kind: Callable[[Kind, int], None] = lambda kind, p
 def held_out_texts(out: Path) -> dict[Kind, int]:
     """The number of texts that evaluating scores, by kind."""
     _, manifest = read_manifest(out)
-    return {kind: 4 * len(pairs_of(out, kind, held_out=True)) for kind in manifest.kinds}
+    return {kind: 2 * len(pairs_of(out, kind, held_out=True)) for kind in manifest.kinds}
 
 
 def measure(
@@ -121,25 +122,18 @@ def measure(
     that were fitted to the others.
     """
     text = gaps(rows, scorer)
-    turned = scorer.scores([item(row, text) for row in reversed(rows) for text in (row.rejected, row.chosen)])
-    same = [
-        _won(gap, 0.0) == _won(after, before)
-        for gap, before, after in zip(text, turned[-2::-2], turned[::-2], strict=True)
-    ]
     gap = mixed_gaps(rows, text) if mix else text
     wins = [_won(each, 0.0) for each in gap]
-    bins = calibration([(_sigmoid(abs(each)), won) for each, won in zip(gap, wins, strict=True)])
+    # the probability that the critic gave to its own order
+    bins = calibration([(1 / (1 + math.exp(-min(abs(each), 700))), won) for each, won in zip(gap, wins, strict=True)])
     others = baselines(rows, table)
     if mix:
-        others |= {
-            UNMIXED: [_won(each, 0.0) for each in text],
-            UNREAD: [_won(each, 0.0) for each in mixed_gaps(rows, [0.0] * len(rows))],
-        }
+        others[UNMIXED] = [_won(each, 0.0) for each in text]
+        others[UNREAD] = [_won(each, 0.0) for each in mixed_gaps(rows, [0.0] * len(rows))]
     return KindReport(
         pairs=len(rows),
         questions=len({row.question for row in rows}),
         critic=_rate(rows, wins),
-        swapped=sum(same) / len(same),
         error=sum(each.pairs * abs(each.said - each.won) for each in bins) / len(rows),
         bins=bins,
         baselines={name: _rate(rows, other, wins) for name, other in others.items()},
@@ -191,27 +185,24 @@ def calibration(sure: Sequence[tuple[float, float]]) -> tuple[Bin, ...]:
     )
 
 
-def _sigmoid(difference: float) -> float:
-    return 1 / (1 + math.exp(-min(difference, 700)))
-
-
 def _won(one: float, other: float) -> float:
     return 1.0 if one > other else 0.0 if one < other else 0.5
 
 
-def _by_question(rows: Sequence[Preference], wins: Wins) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for row, won in zip(rows, wins, strict=True):
-        found.setdefault(row.question, []).append(won)
-    return question_means(found)
-
-
 def _rate(rows: Sequence[Preference], wins: Wins, critic: Wins | None = None) -> Rate:
-    means = _by_question(rows, wins)
+    """How often an order is right; with the critic's, by how much that is better."""
+
+    def by_question(values: Wins) -> dict[str, float]:
+        each: dict[str, list[float]] = {}
+        for row, won in zip(rows, values, strict=True):
+            each.setdefault(row.question, []).append(won)
+        return question_means(each)
+
+    means = by_question(wins)
     rate = Rate(pairs=sum(wins) / len(wins), by_question=bootstrap_interval([*means.values()]))
     if critic is None:
         return rate
-    against = compare(_by_question(rows, critic), means)
+    against = compare(by_question(critic), means)
     return rate.model_copy(update={"behind": against.difference, "p": against.p})
 
 
@@ -229,26 +220,22 @@ def pairs_table(data: Mapping[str, Any]) -> Table:
 
 def report_tables(report: CriticReport) -> list[Table]:
     """How often held-out pairs are ordered right, against the baselines; what each feature counts, where any is
-    weighed; how far to trust the scores; and their calibration.
+    weighed; and the calibration of the scores.
 
-    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs. swapped: the share of
-    pairs whose order is the same when the two are given the other way round. error: the expected calibration error.
+    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs. error: the expected
+    calibration error.
     """
     rates, trust, bins = [], [], []
-    mixes = {kind: measured.mix for kind, measured in report.kinds.items() if measured.mix}
     for kind, measured in report.kinds.items():
         for name, rate in {"critic": measured.critic, **measured.baselines}.items():
-            means = rate.by_question
-            cells = [number(means.mean), interval(means.low, means.high), number(rate.pairs)]
-            behind = ["", "", ""]
-            if rate.behind is not None and rate.p is not None:
-                difference = rate.behind
-                behind = [number(difference.mean, sign=True), interval(difference.low, difference.high)]
-                behind.append(f"{rate.p:.3f}")
-            rates.append([kind, name, *cells, *behind])
-        counts = [str(measured.pairs), str(measured.questions)]
-        trust.append([kind, *counts, number(measured.swapped), number(measured.error)])
+            means, behind, p = rate.by_question, rate.behind, rate.p
+            line = [kind, name, number(means.mean), interval(means.low, means.high), number(rate.pairs), "", "", ""]
+            if behind is not None and p is not None:
+                line[5:] = [number(behind.mean, sign=True), interval(behind.low, behind.high), f"{p:.3f}"]
+            rates.append(line)
+        trust.append([kind, str(measured.pairs), str(measured.questions), number(measured.error)])
         bins += [[kind, f"{each.said:.2f}", f"{each.won:.2f}", str(each.pairs)] for each in measured.bins]
+    mixes = {kind: measured.mix for kind, measured in report.kinds.items() if measured.mix}
     features = list(dict.fromkeys(name for mix in mixes.values() for name in mix))
     counting = [
         [kind, *("" if name not in mix else number(mix[name], sign=True) for name in features)]
@@ -258,6 +245,6 @@ def report_tables(report: CriticReport) -> list[Table]:
     return [
         Table("Held-out pairs that are ordered right", headers, rates, words=2),
         *([Table("What each feature counts", ["Kind", *features], counting, words=1)] if mixes else []),
-        Table("Critics", ["Kind", "pairs", "questions", "swapped", "error"], trust, words=1),
+        Table("Critics", ["Kind", "pairs", "questions", "error"], trust, words=1),
         Table("Calibration", ["Kind", "said", "won", "pairs"], bins, words=1),
     ]

@@ -14,6 +14,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,7 +48,6 @@ from reground.training.weights import adapted, load_base, minilm_folder, save
 
 if TYPE_CHECKING:
     import numpy as np
-    import transformers
 
     Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -160,45 +160,98 @@ def fingerprint(folder: Path) -> str:
     return digest.hexdigest()
 
 
-Trained: TypeAlias = "tuple[transformers.Trainer, Callable[[Path], None]]"
+@dataclass(frozen=True)
+class _Engine:
+    """A model that scores texts. read: a text as it reads it. batch: such texts as its input. scores: one a text.
+
+    store: writes its weights into a folder.
+    """
+
+    model: Any
+    read: Callable[[Kind, Pair], Any]
+    batch: Callable[[list[Any]], dict[str, Any]]
+    scores: Callable[[dict[str, Any]], Any]
+    store: Callable[[Path], None]
 
 
-def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> Trained:
-    """A trainer for some pairs, and what writes its weights into a folder."""
-    from transformers import set_seed
+def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tuple[Any, Callable[[Path], None]]:
+    """A trainer for some pairs, and what writes its weights into a folder.
+
+    The loss is the mean of -log sigmoid(s_chosen - s_rejected - margin).
+    """
+    import torch
+    from torch.nn.functional import logsigmoid
+    from transformers import Trainer, TrainingArguments, set_seed
 
     given = arguments(settings, out)
     set_seed(settings.seed)
-    margins = [row.margin if settings.margin else 0.0 for row in rows]
-    return (_lm if settings.engine == "lm" else _small)(settings, rows, margins, given)
+    engine = {"encoder": _encoder, "embedder": _embedder, "lm": _lm}[settings.engine](settings)
+
+    def collate(batch: Sequence[tuple[Any, Any, float]]) -> dict[str, Any]:
+        better, worse, margins = zip(*batch, strict=True)
+        return {"labels": torch.tensor(margins), "texts": engine.batch([*better, *worse])}
+
+    class Pairwise(Trainer):  # type: ignore[misc]
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            better, worse = engine.scores(inputs["texts"]).float().chunk(2)
+            losses = -logsigmoid(better - worse - inputs["labels"])
+            return losses.mean() if num_items_in_batch is None else losses.sum() / num_items_in_batch
+
+    pairs = [
+        (
+            engine.read(row.kind, Pair(context=row.prompt, candidate=row.chosen)),  # type: ignore[arg-type]
+            engine.read(row.kind, Pair(context=row.prompt, candidate=row.rejected)),  # type: ignore[arg-type]
+            row.margin if settings.margin else 0.0,
+        )
+        for row in rows
+    ]
+    more = checkpointing() if settings.engine == "lm" else {}
+    trainer = Pairwise(
+        model=engine.model,
+        args=TrainingArguments(**given, **more, remove_unused_columns=False),
+        train_dataset=pairs,
+        data_collator=collate,
+    )
+    return trainer, engine.store
 
 
-def _small(settings: CriticFit, rows: Sequence[Preference], margins: list[float], given: dict[str, Any]) -> Trained:
-    """A cross-encoder reads what is known with the candidate, an embedder each by itself."""
-    import sentence_transformers as st
-    from datasets import Dataset
-    from sentence_transformers import cross_encoder as ce
+def _encoder(settings: CriticFit) -> _Engine:
+    """A cross-encoder reads what is known with the candidate."""
+    from sentence_transformers import CrossEncoder
 
-    longest = settings.max_length
-    if crossed := settings.engine == "encoder":
-        model = _opened(settings, partial(ce.CrossEncoder, num_labels=1, max_length=longest))
-        family, arguments_of = ce.CrossEncoderTrainer, ce.CrossEncoderTrainingArguments
-        better, worse = _both(rows, EncoderTexts(model.tokenizer, longest))
-    else:
-        model = _opened(settings, st.SentenceTransformer)
-        model.max_seq_length = longest
-        family, arguments_of = st.SentenceTransformerTrainer, st.SentenceTransformerTrainingArguments
-        better, worse = _both(rows, EmbedderTexts(model.tokenizer, longest))
-    columns = {
-        "known": [known for known, _ in better],
-        "chosen": [candidate for _, candidate in better],
-        **({"also_known": [known for known, _ in worse]} if crossed else {}),
-        "rejected": [candidate for _, candidate in worse],
-        "label": margins,
-    }
-    loss, data = pair_loss(model, crossed=crossed), Dataset.from_dict(columns)
-    trainer = family(model=model, args=arguments_of(**given), train_dataset=data, loss=loss)
-    return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
+    model = _opened(settings, partial(CrossEncoder, num_labels=1, max_length=settings.max_length))
+    return _Engine(
+        model,
+        EncoderTexts(model.tokenizer, settings.max_length),
+        model.preprocess,
+        lambda texts: model(texts)["scores"].view(-1),
+        partial(_store, model),
+    )
+
+
+def _embedder(settings: CriticFit) -> _Engine:
+    """An embedder reads what is known and the candidate each by itself; the score is the scaled cosine."""
+    from sentence_transformers import SentenceTransformer
+    from torch.nn.functional import cosine_similarity
+
+    model = _opened(settings, SentenceTransformer)
+    model.max_seq_length = settings.max_length
+
+    def scores(texts: dict[str, Any]) -> Any:
+        known, candidates = model(texts)["sentence_embedding"].chunk(2)
+        return SCALE * cosine_similarity(known, candidates)
+
+    def batch(texts: list[tuple[str, str]]) -> dict[str, Any]:
+        known, candidates = zip(*texts, strict=True)
+        return dict(model.preprocess([*known, *candidates]))
+
+    return _Engine(model, EmbedderTexts(model.tokenizer, settings.max_length), batch, scores, partial(_store, model))
+
+
+def _store(model: Any, folder: Path) -> None:
+    model.save_pretrained(str(folder), create_model_card=False)
 
 
 def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
@@ -211,7 +264,6 @@ def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
         raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
     if model.tokenizer.pad_token_id is None:
         raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")
-    model.model_card_data.widget = ["no card is written"]  # else examples for one are computed
     return model
 
 
@@ -224,79 +276,24 @@ def minilm() -> str:
     return str(folder)
 
 
-def _lm(settings: CriticFit, rows: Sequence[Preference], margins: list[float], given: dict[str, Any]) -> Trained:
-    """A language model with a score head reads both texts of each pair in one batch."""
-    import torch
-    from torch.nn.functional import logsigmoid
-    from transformers import Trainer, TrainingArguments
-
+def _lm(settings: CriticFit) -> _Engine:
+    """A language model with a score head."""
     rank, base = settings.lora_rank, settings.base
     model, tokenizer = load_base(base, head="score", frozen=rank > 0, bfloat16=settings.bfloat16)
-    pairs = zip(*_both(rows, LmTokens(tokenizer, settings.max_length)), margins, strict=True)
-
-    def collate(batch: Sequence[tuple[list[int], list[int], float]]) -> dict[str, Any]:
-        better, worse, margin = zip(*batch, strict=True)
-        return {**padded([*better, *worse], tokenizer.pad_token_id), "labels": torch.tensor(margin)}
-
-    def loss(outputs: Any, labels: Any, num_items_in_batch: Any) -> Any:
-        better, worse = outputs.logits[:, 0].float().chunk(2)
-        return -logsigmoid(better - worse - labels).sum() / num_items_in_batch
-
-    trainer = Trainer(
-        model=adapted(model, rank, head="score"),
-        args=TrainingArguments(**given, **checkpointing(), remove_unused_columns=False),
-        train_dataset=list(pairs),
-        data_collator=collate,
-        compute_loss_func=loss,
-        processing_class=tokenizer,
-    )
+    model = adapted(model, rank, head="score")
 
     def store(folder: Path) -> None:
-        fitted = trainer.model
-        if rank and (base.lower() in pull.ALIASES or base.endswith(".gguf")):
-            fitted = fitted.merge_and_unload()  # an adapter would need the GGUF file wherever it is used
-        save(fitted, tokenizer, folder, base=base)
+        # an adapter would need the GGUF file wherever it is used
+        merges = rank and (base.lower() in pull.ALIASES or base.endswith(".gguf"))
+        save(model.merge_and_unload() if merges else model, tokenizer, folder, base=base)
 
-    return trainer, store
-
-
-def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple[list[Any], list[Any]]:
-    """The chosen and the rejected texts as the model reads them."""
-    better = [read(row.kind, Pair(context=row.prompt, candidate=row.chosen)) for row in rows]
-    worse = [read(row.kind, Pair(context=row.prompt, candidate=row.rejected)) for row in rows]
-    return better, worse
-
-
-def pair_loss(model: Any, *, crossed: bool) -> Any:
-    """-log sigmoid(s_chosen - s_rejected - margin), as `_lm` has it for decoders.
-
-    crossed: for a cross-encoder; an embedder's score is the scaled cosine.
-    """
-    import torch
-    from sentence_transformers.util import batch_to_device
-    from torch.nn.functional import cosine_similarity, logsigmoid
-
-    class PairLoss(torch.nn.Module):  # type: ignore[misc]
-        """Columns: what is known and the better candidate; then the worse one, for a cross-encoder with what is known
-        again. The label is the margin.
-        """
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, sentence_features: Any, labels: torch.Tensor, **unused: Any) -> torch.Tensor:
-            if crossed:
-                known, chosen, also_known, rejected = sentence_features
-                pairs = [*zip(known, chosen, strict=True), *zip(also_known, rejected, strict=True)]
-                scores = self.model(batch_to_device(self.model.preprocess(pairs), self.model.device))["scores"]
-                better, worse = torch.chunk(scores.view(-1), 2)
-            else:
-                known, chosen, rejected = (self.model(each)["sentence_embedding"] for each in sentence_features)
-                better, worse = (SCALE * cosine_similarity(known, each) for each in (chosen, rejected))
-            return -logsigmoid(better - worse - labels.to(better)).mean()
-
-    return PairLoss()
+    return _Engine(
+        model,
+        LmTokens(tokenizer, settings.max_length),
+        partial(padded, padding=tokenizer.pad_token_id),
+        lambda texts: model(**texts).logits[:, 0],
+        store,
+    )
 
 
 FOLDS = 5

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -120,39 +119,33 @@ def _labels(rewriters: Sequence[Rewriter]) -> dict[str, str]:
 def tables(rewriters: Sequence[Rewriter], metrics: Sequence[str], title: str) -> list[Table]:
     """A rewriter a line, with the mean of each metric and its interval; then each against those before it."""
     labels = _labels(rewriters)
-    pairs = sorted(combinations(rewriters, 2), key=lambda pair: rewriters.index(pair[1]))
-    differences = [
-        [labels[each.name], labels[other.name], *(_difference(each.against(other, metric)) for metric in metrics)]
-        for other, each in pairs
-    ]
+    means, differences = [], []
+    for place, each in enumerate(rewriters):
+        rows = each.rows.values()
+        means.append([
+            labels[each.name], str(len(rows)), *(_mean(each.interval(metric)) for metric in metrics),
+            f"{sum(len(row.queries) for row in rows) / max(1, len(rows)):.2f}",
+            f"{sum(row.text == row.question for row in rows) / max(1, len(rows)):.0%}",
+        ])  # fmt: skip
+        for other in rewriters[:place]:
+            against = (each.against(other, metric) for metric in metrics)
+            differences.append([labels[each.name], labels[other.name], *map(_difference, against)])
+    headers = ["query", "questions", *metrics, "queries", "left as it is"]
     return [
-        Table(
-            title=title,
-            headers=["query", "questions", *metrics, "queries", "left as it is"],
-            rows=[[labels[each.name], *_row(each, metrics)] for each in rewriters],
-            words=1,
-        ),
+        Table(title, headers, means, words=1),
         Table("Paired differences, with 95 % intervals", ["query", "minus", *metrics], differences, words=2),
     ]
 
 
-def _row(rewriter: Rewriter, metrics: Sequence[str]) -> list[str]:
-    rows = rewriter.rows.values()
-    means = [rewriter.interval(metric) for metric in metrics]
-    return [
-        str(len(rows)),
-        *(NOTHING if each.mean is None else f"{each.mean:.3f} [{each.low:.3f}, {each.high:.3f}]" for each in means),
-        f"{sum(len(row.queries) for row in rows) / max(1, len(rows)):.2f}",
-        f"{sum(row.text == row.question for row in rows) / max(1, len(rows)):.0%}",
-    ]
+def _mean(interval: Interval) -> str:
+    return NOTHING if interval.mean is None else f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def _difference(comparison: Comparison) -> str:
-    """A difference as a table shows it: its mean, interval and p."""
-    found = comparison.difference
-    if found.mean is None:
+    difference = comparison.difference
+    if difference.mean is None:
         return ""
-    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}], p {comparison.p:.3f}"
+    return f"{difference.mean:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}], p {comparison.p:.3f}"
 
 
 def rewritings_table(rewriters: Sequence[Rewriter]) -> Table:
@@ -161,9 +154,10 @@ def rewritings_table(rewriters: Sequence[Rewriter]) -> Table:
     headers = [header for each in rewriters for header in (labels[each.name], "place")]
     rows = []
     for name in [*rewriters[0].rows][:SHOWN]:
-        measured = [each.rows[name] for each in rewriters]
-        ranks = [row.values.get(RANK) for row in measured]
-        places = [f"{1 / rank:.0f}" if rank else NOTHING for rank in ranks]
-        rows.append([cell for row, place in zip(measured, places, strict=True) for cell in (row.text, place)])
+        cells = []
+        for row in (each.rows[name] for each in rewriters):
+            rank = row.values.get(RANK)
+            cells += [row.text, f"{1 / rank:.0f}" if rank else NOTHING]
+        rows.append(cells)
     title = "Rewritings, and the place of the first passage with the answer"
     return Table(title, ["question", *headers[1:]], rows, words=2 * len(rewriters))

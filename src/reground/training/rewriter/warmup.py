@@ -8,10 +8,10 @@ leads there by itself is kept as its own rewriting, so that the model also learn
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from reground.core.errors import DataError
 from reground.core.language import Message
@@ -24,22 +24,19 @@ from reground.text.queries import parse_queries
 from reground.training.rows import Demonstration, read_rows, scored
 from reground.training.settings import WarmUp
 
-Why = Literal["wrong", "no query", "failed", "its own question"]
-
 
 @dataclass(frozen=True)
 class Kept:
-    """The rows of a warm-up, and the number of rewritings left out by reason."""
+    """The rows of a warm-up, how many are copies, and the number of rewritings left out by reason."""
 
     rows: list[Demonstration]
-    rewritings: int
     copies: int
-    dropped: Mapping[Why, int]
+    dropped: Counter[str]
 
     def describe(self) -> str:
         """One line with the numbers."""
-        dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.items() if count)
-        rows = f"{self.rewritings} rewritings and {self.copies} copies"
+        dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.items())
+        rows = f"{len(self.rows) - self.copies} rewritings and {self.copies} copies"
         return f"{rows}; left out: {dropped}" if dropped else rows
 
 
@@ -47,26 +44,41 @@ def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
     """The demonstrations of two finished runs on training questions.
 
     rewritten: the run of `rewrite_retrieve_read` with a prompted rewriter. plain: the run with the question as the
-    query, for copies. Raises DataError where no rewriting led to an answer.
+    query, for copies; one that the method would read as other queries, such as one with lines of options, cannot be its
+    own. Raises DataError where no rewriting led to an answer.
     """
-    dropped: dict[Why, int] = {"wrong": 0, "no query": 0, "failed": 0, "its own question": 0}
-    made: list[Demonstration] = []
+    dropped = Counter[str]()
+    made, copies = list[Demonstration](), list[Demonstration]()
     for record, trajectory in scored(rewritten):
-        queries = queries_of(trajectory)
-        why = _fault(record, queries, trajectory.question, settings.proof)
-        if why is None:
-            made.append(demonstration(record.example, trajectory.question, "; ".join(queries)))
+        queries, question = queries_of(trajectory), trajectory.question
+        if record.failure is not None:
+            dropped["failed"] += 1
+        elif not queries:
+            dropped["no query"] += 1
+        elif queries == [question]:
+            dropped["its own question"] += 1
+        elif not _proven(record, settings.proof):
+            dropped["wrong"] += 1
         else:
-            dropped[why] += 1
+            made.append(demonstration(record.example, question, "; ".join(queries)))
     if not made:
         raise DataError("no rewriting here led to the answer: more questions, or a better model", path=rewritten)
-    copies = [] if plain is None else [*_copies(plain, settings)]
+    for record, trajectory in () if plain is None else scored(plain):
+        question = trajectory.question
+        proven = record.failure is None and _proven(record, settings.proof)
+        if proven and parse_queries(question, most=2) == [question]:
+            copies.append(demonstration(record.example, question, question))
     draw = random.Random(settings.seed)
     draw.shuffle(copies)
-    most = round(settings.copies / (1 - settings.copies) * len(made))
-    rows = [*made, *copies[:most]]
+    copies = copies[: round(settings.copies / (1 - settings.copies) * len(made))]
+    rows = [*made, *copies]
     draw.shuffle(rows)
-    return Kept(rows, len(made), len(rows) - len(made), dropped)
+    return Kept(rows, len(copies), dropped)
+
+
+def _proven(record: Record, proof: str) -> bool:
+    right, held = record.value("exact match") == 1, record.value("hit") == 1
+    return right if proof == "answer" else held if proof == "passages" else right or held
 
 
 def demonstration(question_id: str, question: str, queries: str) -> Demonstration:
@@ -83,31 +95,6 @@ def queries_of(trajectory: Trajectory) -> list[str]:
             queries = step.data.get("queries")
             return [str(query) for query in queries] if isinstance(queries, list | tuple) else []
     return []
-
-
-def _copies(plain: Path, settings: WarmUp) -> Iterator[Demonstration]:
-    """Questions that need no rewriting. One that the method would read as other queries, such as one with lines of
-    options, cannot be its own.
-    """
-    for record, trajectory in scored(plain):
-        as_read = parse_queries(trajectory.question, most=2)
-        if record.failure is None and _proven(record, settings.proof) and as_read == [trajectory.question]:
-            yield demonstration(record.example, trajectory.question, trajectory.question)
-
-
-def _fault(record: Record, queries: list[str], question: str, proof: str) -> Why | None:
-    if record.failure is not None:
-        return "failed"
-    if not queries:
-        return "no query"
-    if queries == [question]:
-        return "its own question"
-    return None if _proven(record, proof) else "wrong"
-
-
-def _proven(record: Record, proof: str) -> bool:
-    right, held = record.value("exact match") == 1, record.value("hit") == 1
-    return right if proof == "answer" else held if proof == "passages" else right or held
 
 
 @dataclass(frozen=True)
