@@ -19,7 +19,7 @@ from reground.core.errors import ConfigurationError
 from reground.core.trajectory import Failure
 from reground.evaluation.results import Record, RunConfig, Summary, open_run, summarise
 from reground.models.options import ModelOptions, Price
-from reground.training.agent.loop import Agent
+from reground.training.agent import Agent
 from tests.app.test_eval_cli import QUESTIONS
 from tests.app.test_train_agent_cli import given  # noqa: F401  a fixture
 from tests.training.tiny import tiny_llama

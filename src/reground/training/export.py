@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,23 +39,33 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
     of the matrices; vectors keep 32 bits. Raises ConfigurationError where the two models do not have the same tensors,
     and for a family whose order of numbers is not known here.
     """
-    template = _read(like)
-    shape = _Shape.of(template)
-    model, _ = merged(name)
-    new = dict(_named(model, shape))
-    shapes = _sizes(template)
-    unlike = [key for key, values in new.items() if key in shapes and values.shape != shapes[key]]
-    unlike += [key for key in shapes if key not in new and not key.startswith("rope_")]
+    import numpy as np
+    from gguf import GGMLQuantizationType
+    from gguf.quants import quantize
+
+    template = _Template(like)
+    new = {}
+    for key, value in merged(name)[0].state_dict().items():
+        name_there = template.name_of(key)
+        new[name_there] = template.ordered(name_there, value.float().cpu().numpy())
+    sizes = template.sizes
+    unlike = [key for key, values in new.items() if key in sizes and values.shape != sizes[key]]
+    unlike += [key for key in sizes if key not in new and not key.startswith("rope_")]
     if unlike:
         raise ConfigurationError(f"{like} is not of the same model as {name}: {', '.join(sorted(unlike)[:3])} differ")
-    with _written(out, shape.architecture) as writer:
-        _copy_settings(template, writer, precision)
-        for tensor in template.tensors:
+    with _written(out, template.architecture) as writer:
+        _copy_settings(template.reader, writer, precision)
+        for tensor in template.reader.tensors:
             values = new.get(tensor.name)
             if values is None:
                 writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+            elif values.ndim < 2:
+                writer.add_tensor(tensor.name, values.astype(np.float32))
+            elif precision == "q8_0" and values.shape[-1] % 32 == 0:  # Q8_0 has blocks of 32
+                kind = GGMLQuantizationType.Q8_0
+                writer.add_tensor(tensor.name, quantize(values, kind), raw_dtype=kind)
             else:
-                _add(writer, tensor.name, values, precision)
+                writer.add_tensor(tensor.name, values.astype(np.float16))
 
 
 def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
@@ -67,34 +76,20 @@ def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
     """
     import numpy as np
 
-    base = _read(like)
-    shape, sizes = _Shape.of(base), _sizes(base)
+    base = _Template(like)
     alpha, weights = _lora_of(folder)
-    with _written(out, shape.architecture) as writer:
+    with _written(out, base.architecture) as writer:
         writer.add_type("adapter")
         writer.add_string("adapter.type", "lora")
         writer.add_float32("adapter.lora.alpha", alpha)
         for key, values in weights.items():
             module, _, side = key.removesuffix(".weight").rpartition(".lora_")
-            name = shape.name_of(f"{module}.weight")
+            name = base.name_of(f"{module}.weight")
             inner = side == "A"  # A reads the matrix's inputs, its columns; B writes its outputs, its rows
-            if sizes.get(name, (0, 0))[inner] != values.shape[inner]:
+            if base.sizes.get(name, (0, 0))[inner] != values.shape[inner]:
                 raise ConfigurationError(f"{folder} is not an adapter of {like}: {name} differs")
-            ordered = values if inner else shape.ordered(name, values)
+            ordered = values if inner else base.ordered(name, values)
             writer.add_tensor(f"{name}.lora_{side.lower()}", ordered.astype(np.float16))
-
-
-def _read(file: Path) -> Any:
-    try:
-        from gguf import GGUFReader
-    except ImportError:
-        raise MissingExtra("a GGUF file", "train") from None
-    return GGUFReader(str(file))
-
-
-def _sizes(reader: Any) -> dict[str, tuple[int, ...]]:
-    """The shape of each tensor, rows first."""
-    return {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in reader.tensors}
 
 
 @contextmanager
@@ -150,76 +145,47 @@ def _copy_settings(template: Any, writer: Any, precision: Precision) -> None:
     writer.add_quantization_version(2)
 
 
-def _add(writer: Any, name: str, values: np.ndarray[Any, Any], precision: Precision) -> None:
-    import numpy as np
-    from gguf import GGMLQuantizationType
-    from gguf.quants import quantize
+class _Template:
+    """A GGUF file of a base model, and how its names and the order of its numbers follow from those of transformers.
 
-    if values.ndim < 2:
-        writer.add_tensor(name, values.astype(np.float32))
-    elif precision == "q8_0" and values.shape[-1] % 32 == 0:  # Q8_0 has blocks of 32
-        kind = GGMLQuantizationType.Q8_0
-        writer.add_tensor(name, quantize(values, kind), raw_dtype=kind)
-    else:
-        writer.add_tensor(name, values.astype(np.float16))
+    sizes: the shape of each tensor, rows first. Raises ConfigurationError for a family that cannot be written here.
+    """
 
-
-@dataclass(frozen=True)
-class _Shape:
-    """What the names and the order of a model's tensors depend on. names: those of GGUF by those of transformers."""
-
-    architecture: str
-    heads: int
-    key_heads: int
-    names: Any
-
-    @classmethod
-    def of(cls, reader: Any) -> _Shape:
-        """The shape that a GGUF file states. Raises ConfigurationError for a family that cannot be written here."""
-        architecture = str(reader.fields["general.architecture"].contents())
-        if architecture not in _INTERLEAVED | _SAME:
+    def __init__(self, file: Path) -> None:
+        try:
+            from gguf import MODEL_ARCH_NAMES, GGUFReader, get_tensor_name_map
+        except ImportError:
+            raise MissingExtra("a GGUF file", "train") from None
+        self.reader: Any = GGUFReader(str(file))
+        self.sizes = {each.name: tuple(int(size) for size in reversed(each.shape)) for each in self.reader.tensors}
+        self.architecture = str(self.reader.fields["general.architecture"].contents())
+        if self.architecture not in _INTERLEAVED | _SAME:
             raise ConfigurationError(
-                f"reground cannot write GGUF files of {architecture}: export a folder and use llama.cpp's converter"
+                f"reground cannot write GGUF files of {self.architecture}: export a folder and use llama.cpp's "
+                "converter"
             )
+        known = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
+        self._names = get_tensor_name_map(known[self.architecture], self._number("block_count"))
+        heads = self._number("attention.head_count")
+        self._heads = {".attn_q.": heads, ".attn_k.": self._number("attention.head_count_kv", heads)}
 
-        def number(key: str, default: int = 0) -> int:
-            field = reader.fields.get(f"{architecture}.{key}")
-            return default if field is None else int(field.contents())
-
-        heads = number("attention.head_count")
-        key_heads = number("attention.head_count_kv", heads)
-        return cls(architecture, heads, key_heads, _names(architecture, number("block_count")))
+    def _number(self, key: str, default: int = 0) -> int:
+        field = self.reader.fields.get(f"{self.architecture}.{key}")
+        return default if field is None else int(field.contents())
 
     def name_of(self, key: str) -> str:
         """The name in GGUF of some weights. Raises ConfigurationError where they have none."""
-        name = self.names.get_name(key, try_suffixes=(".weight", ".bias"))
+        name = self._names.get_name(key, try_suffixes=(".weight", ".bias"))
         if name is None:
             raise ConfigurationError(f"the weights {key} have no name in GGUF files of {self.architecture}")
         return str(name)
 
     def ordered(self, name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The rows of a matrix in the order that llama.cpp expects."""
-        if self.architecture in _INTERLEAVED and ".attn_q." in name:
-            return _interleaved(values, self.heads)
-        if self.architecture in _INTERLEAVED and ".attn_k." in name:
-            return _interleaved(values, self.key_heads)
-        return values
+        """The rows of a matrix in the order that llama.cpp expects.
 
-
-def _names(architecture: str, blocks: int) -> Any:
-    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
-
-    known = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
-    return get_tensor_name_map(known[architecture], blocks)
-
-
-def _named(model: Any, shape: _Shape) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The weights by their names in GGUF, in the order of numbers that llama.cpp expects."""
-    for key, value in model.state_dict().items():
-        name = shape.name_of(key)
-        yield name, shape.ordered(name, value.float().cpu().numpy())
-
-
-def _interleaved(values: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any, Any]:
-    """Rows of rotary queries or keys: transformers pairs row i with i + d/2 of a head, llama.cpp with the next one."""
-    return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)
+        In rotary queries and keys transformers pairs row i with i + d/2 of a head, llama.cpp with the next one.
+        """
+        heads = next((heads for part, heads in self._heads.items() if part in name), None)
+        if heads is None or self.architecture not in _INTERLEAVED:
+            return values
+        return values.reshape(heads, 2, -1, *values.shape[1:]).swapaxes(1, 2).reshape(values.shape)

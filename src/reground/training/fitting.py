@@ -1,4 +1,4 @@
-"""Fitting a model with any trainer that descends from transformers' Trainer, such as those of TRL.
+"""Fitting a model with any trainer that descends from transformers' Trainer.
 
 What a fit adds to the trainer: it resumes from the newest whole checkpoint, records its metrics in metrics.jsonl,
 reports each step, and stops at a loss that is not finite. The result is put in place whole (`result`).
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 
 METRICS = "metrics.jsonl"
+WHOLE = "whole"
+"""The file that marks a checkpoint as completely written."""
 
 
 def append_metrics(folder: Path, step: int, values: Mapping[str, Any]) -> None:
@@ -40,10 +42,8 @@ def append_metrics(folder: Path, step: int, values: Mapping[str, Any]) -> None:
 def forget_after(folder: Path, step: int) -> None:
     """Drop the metrics of later steps, which a resumed fit makes again. A kill leaves the old file or the new one."""
     file = folder / METRICS
-    if not file.exists():
-        return
     kept = "".join(line for line in _whole(file) if json.loads(line)["step"] <= step).encode()
-    if kept != file.read_bytes():
+    if file.exists() and kept != file.read_bytes():
         replace_lines(file, [kept])
 
 
@@ -52,15 +52,10 @@ def read_metrics(file: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in _whole(file)]
 
 
-def _whole(file: Path) -> Iterator[str]:
+def _whole(file: Path) -> list[str]:
     """The whole lines; one that a kill cut short is left out."""
-    if file.exists():
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        yield from (line for line in lines if line.endswith("}\n"))
-
-
-WHOLE = "whole"
-"""The file that marks a checkpoint as completely written."""
+    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+    return [line for line in lines if line.endswith("}\n")]
 
 
 @dataclass(frozen=True)
@@ -85,15 +80,10 @@ def require_training() -> None:
 
 
 def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
-    """Keyword arguments for transformers' TrainingArguments and its subclasses (RewardConfig, SFTConfig, ...).
-
-    The same settings and seed give the same weights.
-    """
-    import datasets
+    """Keyword arguments for transformers' TrainingArguments. The same settings and seed give the same weights."""
     import torch
     from transformers.utils import logging
 
-    datasets.disable_progress_bars()
     logging.disable_progress_bar()  # `on_step` tells how far a fit is, where it is to be told
     gpu = torch.cuda.is_available()
     if fitting.threads is not None:
@@ -111,9 +101,10 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
         "bf16": fitting.bfloat16,
         "use_cpu": not gpu,
         "dataloader_pin_memory": gpu,
+        "remove_unused_columns": False,
         "logging_strategy": "steps",
         "logging_steps": 1,
-        "logging_nan_inf_filter": False,  # it would hide the losses that `_Recorder` stops at
+        "logging_nan_inf_filter": False,  # it would hide the losses that `_recorder` stops at
         "save_strategy": "steps",
         "save_steps": fitting.checkpoint_every,
         "save_total_limit": 2,  # the older one stays until the newer one is marked as whole

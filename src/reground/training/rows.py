@@ -74,18 +74,15 @@ def read_rows(path: Path, kind: type[R]) -> list[R]:
     for number, line in read_lines(path, "training data"):
         try:
             rows.append(kind.model_validate(json.loads(without_sum(line))))
-        except (ValidationError, ValueError) as error:
-            raise DataError(f"this is no {kind.__name__.lower()}: {_why(error)}", path=path, line=number) from None
+        except ValueError as error:
+            why = str(error)
+            if isinstance(error, ValidationError):
+                first = error.errors()[0]
+                why = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
+            raise DataError(f"this is no {kind.__name__.lower()}: {why}", path=path, line=number) from None
     if not rows:
         raise DataError("there are no rows here: the stage that wrote this file found nothing to teach", path=path)
     return rows
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
-    return str(error)
 
 
 def scored(folder: Path) -> Iterator[tuple[Record, Trajectory]]:

@@ -215,7 +215,7 @@ def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fittin
         given |= checkpointing()
     return Trainer(
         model=model,
-        args=TrainingArguments(**given, remove_unused_columns=False),
+        args=TrainingArguments(**given),
         train_dataset=list(pairs),
         data_collator=collate,
         compute_loss_func=loss,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.training.agent.loop import keep, kept
+from reground.training.agent import keep, kept
 from reground.training.sft import epoch_place, epochs_of
 
 

@@ -35,15 +35,20 @@ from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.agent.mixture import (
+from reground.training.agent import (
     BY_NAME,
+    Ranker,
     Sample,
     Turn,
+    grown,
     mixture,
+    rank,
+    rankable,
+    read_ranking,
+    stated,
     stated_of,
     turns_of,
 )
-from reground.training.agent.rank import Ranker, grown, rank, rankable, read_ranking, stated
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
 SAMPLES = {

@@ -25,11 +25,8 @@ from reground.evaluation.runner import choose
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.models.options import ModelOptions
-from reground.training.agent import loop as loops
-from reground.training.agent import rank as ranking
-from reground.training.agent.loop import UNRANKED, Agent, Measured, Split, size_of
-from reground.training.agent.mixture import By, Mixture, mixture
-from reground.training.agent.rank import GROWN, MIXTURE, RANKING, Style, usable
+from reground.training import agent as steps
+from reground.training.agent import GROWN, MIXTURE, RANKING, UNRANKED, Agent, By, Measured, Split, Style, usable
 from reground.training.fitting import begin
 from reground.training.report import write_section
 from reground.training.rows import Demonstration, read_rows, record_questions, write_demonstrations
@@ -146,15 +143,15 @@ def rank(options: AgentRank, config: ConfigFile = None) -> None:
     Example:  reground train agent rank --model openai/my-larger-model
     """
     if options.dry_run:
-        say(f"rank: {len(ranking.rankable(options.out))} steps")
+        say(f"rank: {len(steps.rankable(options.out))} steps")
         return
 
     async def ranked() -> tuple[int, int]:
         async with opened_model(options.model, options.model_options, quiet=options.quiet) as model:
             with options.progress("ranking") as progress:
-                ranker = ranking.Ranker(model=model, style=options.style)
+                ranker = steps.Ranker(model=model, style=options.style)
                 on_turn = partial(progress.count, unit="steps")
-                return await ranking.rank(options.out, ranker, concurrency=options.concurrency, on_turn=on_turn)
+                return await steps.rank(options.out, ranker, concurrency=options.concurrency, on_turn=on_turn)
 
     number, unread = asyncio.run(ranked())
     say(f"{number} steps in {options.out / RANKING}; {unread} rankings could not be read")
@@ -188,23 +185,23 @@ def mix(options: AgentMix, config: ConfigFile = None) -> None:
 
 def mix_as(options: AgentMix, name: str) -> None:
     """Write the mixture of the grown steps and of the rows added to them to OUT/data/NAME.jsonl."""
+    out = options.out
     added = [row for file in listed(options.add) for row in read_rows(Path(file), Demonstration)]
-    made = Mixture([])
-    if not added or (options.out / GROWN).is_dir():
-        made = _grown_mixture(options)
-    made = made.adding(added)
+    grown = not added or (out / GROWN).is_dir()
+    made = steps.mixture(
+        steps.grown(out) if grown else (),
+        steps.stated(out) if grown else (),
+        by=options.by,
+        ranking=steps.read_ranking_file(out) if grown and options.by == "ranking" else None,
+        seed=options.seed,
+        most=options.most,
+        added=added,
+    )
+    if failed := sum(1 for _ in steps.grown(out, failed=True)) if grown else 0:
+        made.dropped["of failed questions"] = failed
     say(made.describe())
     if not options.dry_run:
         write_demonstrations(options.rows(name), made.rows)
-
-
-def _grown_mixture(options: AgentMix) -> Mixture:
-    ranks = ranking.read_ranking_file(options.out) if options.by == "ranking" else None
-    turns, stated = ranking.grown(options.out), ranking.stated(options.out)
-    made = mixture(turns, stated, by=options.by, ranking=ranks, seed=options.seed, most=options.most)
-    if failed := sum(1 for _ in ranking.grown(options.out, failed=True)):
-        made.dropped["of failed questions"] = failed
-    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,7 +335,7 @@ class Loop:
         self.splits = [split for split, name in named if name is not None]
         if not all(self.bases):
             raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
-        if len(set(map(size_of, self.bases))) < len(self.bases):
+        if len(set(map(steps.size_of, self.bases))) < len(self.bases):
             raise ConfigurationError(f"two bases have the same name: {', '.join(self.bases)}")
         if not self.splits:
             raise ConfigurationError("nothing would be measured: give --validation, or test_task in reground.toml")
@@ -349,7 +346,7 @@ class Loop:
         self.measure(grower, *self.splits)
         for base in () if options.no_untrained else self.bases:
             for shots, data in ((0, "untrained"), (1, "untrained, one example")):
-                self.measure(Agent(f"hf/{base}", data, size_of(base), shots=shots), *self.splits)
+                self.measure(Agent(f"hf/{base}", data, steps.size_of(base), shots=shots), *self.splits)
         for generation in range(1, options.generations + 1):
             grower = self._generation(generation, grower)
 
@@ -360,15 +357,15 @@ class Loop:
         if options.by == "ranking":
             self.rank(folder)
         self.mix(folder, MIXTURE, options.by)
-        learners = [(base, MIXTURE, size_of(base)) for base in self.bases]
+        learners = [(base, MIXTURE, steps.size_of(base)) for base in self.bases]
         if not options.no_control:
             self.mix(folder, UNRANKED, "chance", like=MIXTURE)
-            learners.append((self.bases[-1], UNRANKED, f"{size_of(self.bases[-1])}-{UNRANKED}"))
+            learners.append((self.bases[-1], UNRANKED, f"{steps.size_of(self.bases[-1])}-{UNRANKED}"))
         agents = []
         for base, rows, name in learners:
             self.fit(folder, rows, base, name)
             data = f"generation {number}" + (f", {UNRANKED}" if rows == UNRANKED else "")
-            agents.append(Agent(f"hf/{folder / name}", data, size_of(base), number, 0))
+            agents.append(Agent(f"hf/{folder / name}", data, steps.size_of(base), number, 0))
             if "validation" in self.splits:
                 self.choose(folder / name, agents[-1])
             self.measure(agents[-1], *(split for split in self.splits if split == "test"))
@@ -401,25 +398,25 @@ class Loop:
             most = None if like is None else len(_rows(folder, like))
             mix_as(AgentMix(out=folder, by=by, most=most, seed=self.options.seed), name)
 
-    def fit(self, folder: Path, mixture: str, base: str, name: str) -> None:
+    def fit(self, folder: Path, rows: str, base: str, name: str) -> None:
         """Fine-tune a base on a mixture; the result is folder/name."""
-        if self._begins(f"{folder.name}: fit {base} on {mixture} as {name}") and not (folder / name).is_dir():
-            keeps = "validation" in self.splits
+        if self._begins(f"{folder.name}: fit {base} on {rows} as {name}") and not (folder / name).is_dir():
             train.fit_rows(
-                self.options, _rows(folder, mixture), out=folder, name=name, base=base, keep_epochs=keeps, cut=False
+                self.options, _rows(folder, rows), out=folder, name=name, base=base, cut=False,
+                keep_epochs="validation" in self.splits,
             )  # fmt: skip
 
     def choose(self, place: Path, agent: Agent) -> None:
         """Measure a fit's model after each pass over the data, and keep the best of them in its place."""
         if not self._begins(f"{place.parent.name}: choose the pass of {place.name} on the validation questions"):
             return
-        if (epoch := loops.kept(place)) is None:
+        if (epoch := steps.kept(place)) is None:
             scores = []
             for number, each in enumerate(epochs_of(place), start=1):
                 own = replace(agent, model=f"hf/{each}", data=f"{agent.data}, epoch{number}")
                 mean = self.results_of(own, "validation", number).metric.mean
                 scores.append(float("-inf") if mean is None else mean)  # no score counts as the worst
-            epoch = loops.keep(scores, place)
+            epoch = steps.keep(scores, place)
         self.passes[agent] = epoch
         self._report(self.results_of(agent, "validation", epoch, chosen=True), f"pass {epoch}; ")
 
@@ -486,7 +483,7 @@ class Loop:
         """Add a measurement to the tables and the page."""
         self.measured.append(results)
         self.failed += results.summary.failed
-        write_section(self.options.out, "loop", loops.tables(self.measured))
+        write_section(self.options.out, "loop", steps.tables(self.measured))
         mean = results.metric.mean
         score = "no score" if mean is None else f"{results.summary.primary} {mean:.3f}"
         say(f"  {prefix}{score}; {results.usable:.0%} of the steps usable; {results.summary.failed} failed")

@@ -183,7 +183,6 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
     from torch.nn.functional import logsigmoid
     from transformers import Trainer, TrainingArguments, set_seed
 
-    given = arguments(settings, out)
     set_seed(settings.seed)
     engine = {"encoder": _encoder, "embedder": _embedder, "lm": _lm}[settings.engine](settings)
 
@@ -207,14 +206,9 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
         )
         for row in rows
     ]
-    more = checkpointing() if settings.engine == "lm" else {}
-    trainer = Pairwise(
-        model=engine.model,
-        args=TrainingArguments(**given, **more, remove_unused_columns=False),
-        train_dataset=pairs,
-        data_collator=collate,
-    )
-    return trainer, engine.store
+    given = {**arguments(settings, out), **(checkpointing() if settings.engine == "lm" else {})}
+    args = TrainingArguments(**given)
+    return Pairwise(model=engine.model, args=args, train_dataset=pairs, data_collator=collate), engine.store
 
 
 def _encoder(settings: CriticFit) -> _Engine:

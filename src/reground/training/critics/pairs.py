@@ -16,6 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,10 +44,9 @@ Gold = Mapping[str, frozenset[str]]
 """The gold passages of each question, by ids."""
 
 DROPPED: tuple[Why, ...] = ("few visits", "tie", "small margin", "against gold")
+PARTS: tuple[Part, ...] = ("training", "held out")
 GOLD_MARGIN = 1.0
 """The margin of a pair that the gold passages order: a whole reward."""
-
-_SETTINGS = tuple(each.name for each in dataclasses.fields(PairSettings))
 _KEPT = ("goal", "logprob", "passage", "score")
 
 
@@ -62,19 +62,19 @@ class Sorted:
 
     def report(self, settings: PairSettings) -> dict[str, JsonValue]:
         """The content of data/report.json."""
-        parts: tuple[Part, ...] = ("training", "held out")
+        kinds: dict[str, JsonValue] = {
+            kind: {
+                "kept": {part: len(self.rows.get((part, kind), ())) for part in PARTS},
+                "dropped": {why: self.dropped[kind][why] for why in DROPPED},
+            }
+            for kind in KINDS
+        }
         return {
-            "settings": {name: getattr(settings, name) for name in _SETTINGS},
+            "settings": dataclasses.asdict(settings),
             "trees": self.trees,
             "passage_tokens": self.passage_tokens,
-            "questions": {part: self.questions.get(part, 0) for part in parts},
-            "kinds": {
-                kind: {
-                    "kept": {part: len(self.rows.get((part, kind), ())) for part in parts},
-                    "dropped": {why: self.dropped[kind][why] for why in DROPPED},
-                }
-                for kind in KINDS
-            },
+            "questions": {part: self.questions.get(part, 0) for part in PARTS},
+            "kinds": kinds,
         }
 
 
@@ -116,19 +116,19 @@ def sort_pairs(trees: Sequence[Tree[State]], settings: PairSettings, gold: Gold 
     cuts = {int(tree.metadata["passage_tokens"]) for tree in trees}
     if len(cuts) > 1:
         raise DataError(f"these trees cut documents at different lengths ({', '.join(map(str, sorted(cuts)))} tokens)")
-    found = Sorted(trees=len(trees), passage_tokens=max(cuts, default=0))
+    pairs = Sorted(trees=len(trees), passage_tokens=max(cuts, default=0))
     aside = held_out((tree.root.state.question for tree in trees), settings)
     seen = {part_key(tree.root.state.question) for tree in trees}
-    found.questions = {"training": len(seen - aside), "held out": len(aside)}
+    pairs.questions = {"training": len(seen - aside), "held out": len(aside)}
     for tree in trees:
-        part: Part = "held out" if part_key(tree.root.state.question) in aside else "training"
+        part = PARTS[part_key(tree.root.state.question) in aside]
         known = (gold or {}).get(str(tree.metadata["example"]), frozenset()) if settings.gold_documents else frozenset()
         for kind, made in tree_pairs(tree, settings, known):
             if isinstance(made, Preference):
-                found.rows.setdefault((part, kind), []).append(made)
+                pairs.rows.setdefault((part, kind), []).append(made)
             else:
-                found.dropped[kind][made] += 1
-    return found
+                pairs.dropped[kind][made] += 1
+    return pairs
 
 
 def tree_pairs(
@@ -136,19 +136,16 @@ def tree_pairs(
 ) -> Iterator[tuple[Kind, Preference | Why]]:
     """The pairs of one tree; for a pair of siblings that is dropped, the reason."""
     for _, parent in walk(tree.root):
-        ranked = list(_ranked(parent, settings))
-        if not ranked:
-            continue
-        for chosen, rejected, why in ranked:
-            kind = _kind(parent, rejected)
-            if why is None and _is_gold(rejected, gold) > _is_gold(chosen, gold):
-                why = "against gold"
-            yield kind, _row(tree, parent, chosen, rejected, "visits") if why is None else why
-        kept = {(id(chosen), id(rejected)) for chosen, rejected, why in ranked if why is None}
-        for chosen in parent.children if gold else ():
-            for rejected in parent.children:
-                if _is_gold(chosen, gold) > _is_gold(rejected, gold) and (id(chosen), id(rejected)) not in kept:
-                    yield "doc", _row(tree, parent, chosen, rejected, "gold")
+        kept = set()
+        for best, child, why in _ranked(parent, settings):
+            if why is None:
+                kept.add((id(best), id(child)))
+                why = "against gold" if _is_gold(child, gold) > _is_gold(best, gold) else None
+            kind = judged(parent.state, child.state, tokens=1)[0]
+            yield kind, _row(tree, parent, best, child, "visits") if why is None else why
+        for chosen, rejected in permutations(parent.children, 2) if gold else ():
+            if _is_gold(chosen, gold) > _is_gold(rejected, gold) and (id(chosen), id(rejected)) not in kept:
+                yield "doc", _row(tree, parent, chosen, rejected, "gold")
 
 
 def _ranked(parent: Node[State], settings: PairSettings) -> Iterator[tuple[Node[State], Node[State], Why | None]]:
@@ -173,31 +170,31 @@ def _margin(chosen: Node[State], rejected: Node[State]) -> float:
     return (chosen.mean or 0.0) - (rejected.mean or 0.0)
 
 
-def _kind(parent: Node[State], child: Node[State]) -> Kind:
-    return judged(parent.state, child.state, tokens=1)[0]
-
-
 def _is_gold(child: Node[State], gold: frozenset[str]) -> bool:
     passage = child.state.observations[-1].passage
     return passage is not None and document_id(passage.id, gold) in gold
 
 
 def _row(
-    tree: Tree[State],
-    parent: Node[State],
-    chosen: Node[State],
-    rejected: Node[State],
-    label: Literal["visits", "gold"],
+    tree: Tree[State], parent: Node[State], chosen: Node[State], rejected: Node[State], label: Literal["visits", "gold"]
 ) -> Preference:
     tokens = int(tree.metadata["passage_tokens"])
     kind, better = judged(parent.state, chosen.state, tokens=tokens)
     _, worse = judged(parent.state, rejected.state, tokens=tokens)
-    extra: dict[str, JsonValue] = {
-        "label": label,
-        "stage": parent.state.stage,
-        "chosen": _about(parent, chosen),
-        "rejected": _about(parent, rejected),
-    }
+    siblings = [{"stage": parent.state.stage, **each.data} for each in parent.children]
+    known = features(kind, siblings)
+
+    def about(child: Node[State]) -> dict[str, JsonValue]:
+        """What else is known of a candidate: its place among its siblings, which is the planner's or the retriever's
+        order; the generator's mean log-probability; a passage's id and its score by the retriever. `known` is these as
+        a critic weighs them."""
+        place = next(place for place, each in enumerate(parent.children) if each is child)
+        return {
+            "place": place,
+            "known": {**known[place]},
+            **{key: child.data[key] for key in _KEPT if key in child.data},
+        }
+
     return Preference(
         prompt=better.context,
         chosen=better.candidate,
@@ -206,18 +203,8 @@ def _row(
         kind=kind,
         question=str(tree.metadata["example"]),
         visits=(chosen.visits, rejected.visits),
-        extra=extra,
+        extra={"label": label, "stage": parent.state.stage, "chosen": about(chosen), "rejected": about(rejected)},
     )
-
-
-def _about(parent: Node[State], child: Node[State]) -> dict[str, JsonValue]:
-    """What else is known of a candidate: its place among its siblings, which is the planner's or the retriever's order;
-    the generator's mean log-probability; a passage's id and its score by the retriever. `known` is these as a critic
-    weighs them."""
-    place = next(place for place, each in enumerate(parent.children) if each is child)
-    siblings = [{"stage": parent.state.stage, **each.data} for each in parent.children]
-    known: JsonValue = dict(features(_kind(parent, child), siblings)[place])
-    return {"place": place, "known": known, **{key: child.data[key] for key in _KEPT if key in child.data}}
 
 
 def part_key(question: str) -> str:
