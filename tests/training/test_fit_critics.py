@@ -202,8 +202,6 @@ def test_what_cannot_be_fitted_is_told_of(out: Path, tmp_path: Path) -> None:
         fit_critics(out, CriticFit(engine="lm", base=str(mute)))
     with pytest.raises(ConfigurationError, match="cannot be loaded as an encoder"):
         fit_critics(out, encoder(tmp_path / "nowhere"), fresh=True)
-    with pytest.raises(ConfigurationError, match="LoRA is for the engine lm"):
-        encoder(tmp_path, lora_rank=8)
     with pytest.raises(DataError, match="no training data yet"):
         fit_critics(tmp_path / "empty", encoder(tmp_path))
     report = (out / "data" / "report.json").read_text()

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from reground.training.fitting import METRICS, append_metrics, forget_after, read_metrics
+
 pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
@@ -18,8 +20,34 @@ import torch
 from torch import nn
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import METRICS, Step, arguments, begin, fit, newest_checkpoint, result
+from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, result
 from reground.training.settings import Fitting
+
+
+def written(folder: Path) -> Path:
+    for step in (1, 2, 3):
+        append_metrics(folder, step, {"loss": 0.5})
+    return folder / METRICS
+
+
+def test_later_steps_are_dropped_by_a_new_file_in_the_place_of_the_old_one(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    before = file.read_text()
+    with file.open() as old:
+        forget_after(tmp_path, 2)
+        assert old.read() == before, "a kill in between would have left nothing"
+    assert [row["step"] for row in read_metrics(file)] == [1, 2]
+    assert [each.name for each in tmp_path.iterdir()] == [METRICS]
+
+
+def test_a_line_that_a_kill_cut_short_goes(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    with file.open("a") as more:
+        more.write('{"step": 4, "lo')
+    forget_after(tmp_path, 4)
+    append_metrics(tmp_path, 4, {"loss": 0.4})
+    assert [row["step"] for row in read_metrics(file)] == [1, 2, 3, 4]
+
 
 SETTINGS = Fitting(epochs=2, batch=2, learning_rate=0.01, checkpoint_every=5, threads=1, seed=3)
 
@@ -144,14 +172,6 @@ def test_an_interrupted_fit_goes_on_only_with_the_same_settings(tmp_path: Path) 
     (out / "checkpoint-5").mkdir()
     begin(out, {"base": "a", "seed": 2}, fresh=True)
     assert sorted(file.name for file in out.iterdir()) == ["settings.json"]
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"epochs": 0}, {"learning_rate": float("nan")}, {"batch": -1}, {"lora_rank": -1}, {"warmup": 2}]
-)
-def test_settings_that_cannot_be(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-        Fitting(**wrong)
 
 
 def test_a_result_is_whole_or_absent(tmp_path: Path) -> None:

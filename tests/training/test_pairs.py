@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import DataError
 from reground.core.evidence import Passage
-from reground.critics import KINDS
+from reground.critics import KINDS, Kind
 from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods.cr_planner.states import NOTHING, Observation, State
+from reground.methods.cr_planner.states import NOTHING, Observation, State, context
 from reground.training.critics.pairs import (
     gold_passages,
     make_pairs,
@@ -103,58 +103,33 @@ def test_pairs_are_those_of_the_tree_search_and_every_sibling_is_accounted_for(g
     assert len(list(tree_pairs(tree, chosen))) == siblings(root)
 
 
-# What each critic is shown
+# What each critic is shown; its words are those of tests/methods/test_cr_planner_states.py
 
-LONG = ("R", "Q", "D", "R", "Q", "D", "R", "Q")
+LONG = walked("R", "Q", "D", "R", "Q", "D", "R", "Q")
 """Rationales 1, 4 and 7, queries 2, 5 and 8, documents 3 and 6."""
 
 
-def one(tree: Tree[State]) -> Preference:
-    (found,) = rows(tree)
-    return found
-
-
-def test_d_rationale_has_all_previous_rationales_and_nothing_else_of_the_trajectory() -> None:
-    made = (Observation("RATIONALE", "right"), 1.0, 1), (Observation("RATIONALE", "wrong"), 0.0, 1)
-    found = one(grown(waiting(walked(*LONG), "REASON"), *made))
-    assert (found.kind, found.chosen, found.rejected) == ("rationale", "right", "wrong")
-    assert found.prompt == (
-        "Question:\nHow long?\n\nReasoning so far:\nStep 1: thought 1\n\nStep 2: thought 4\n\nStep 3: thought 7"
-    )
-
-
-def test_d_query_has_the_rationale_right_before() -> None:
-    made = (Observation("QUERY", "right"), 1.0, 1), (Observation("QUERY", "wrong"), 0.0, 1)
-    found = one(grown(waiting(walked(*LONG), "GENQUERY"), *made))
-    assert (found.kind, found.chosen, found.rejected) == ("query", "right", "wrong")
-    assert found.prompt == "Question:\nHow long?\n\nStep of reasoning:\nthought 7"
-
-
-def test_d_doc_has_the_rationale_and_the_query_right_before() -> None:
-    made = (Observation("DOC", DANUBE.text, DANUBE), 1.0, 1), (Observation("DOC", SEINE.text, SEINE), 0.0, 1)
-    found = one(grown(waiting(walked(*LONG), "RETRIEVE"), *made))
-    assert found.kind == "doc"
-    assert found.prompt.startswith("Question:\nHow long?\n\nStep of reasoning:\nthought 7\n\nSearch query: query 8\n\n")
-    assert found.chosen.startswith('<passage number="3" title="Danube">') and "2850 km" in found.chosen
-    assert found.rejected.startswith('<passage number="3" title="Seine">')
-    nothing = one(grown(waiting(walked("Q"), "RETRIEVE"), made[0], (Observation("DOC", NOTHING), 0.0, 1)))
-    assert nothing.rejected == NOTHING
-
-
-def test_d_subgoal_has_all_previous_observations_of_any_kind() -> None:
-    parent = walked(*LONG)
-    made = (
-        (Observation("RETRIEVE", SENTENCES["RETRIEVE"]), 1.0, 1, {"goal": "RETRIEVE"}),
-        (Observation("REASON", SENTENCES["REASON"]), 0.0, 1, {"goal": "REASON"}),
-    )
-    found = one(grown(parent, *made))
-    assert (found.kind, found.chosen, found.rejected) == ("subgoal", SENTENCES["RETRIEVE"], SENTENCES["REASON"])
-    assert found.extra["stage"] == "QUERY"
-    known = {"rank": 0.25, "QUERY>REASON": -0.5, "QUERY>GENQUERY": 0.0, "QUERY>RETRIEVE": 0.5}
-    assert found.extra["chosen"] == {"place": 0, "known": known, "goal": "RETRIEVE"}
-    place = 0
-    for observation in parent.observations:
-        place = found.prompt.index(observation.text, place) + len(observation.text)
+@pytest.mark.parametrize(
+    ("kind", "parent", "right", "wrong"),
+    [
+        ("rationale", waiting(LONG, "REASON"), Observation("RATIONALE", "right"), Observation("RATIONALE", "wrong")),
+        ("query", waiting(LONG, "GENQUERY"), Observation("QUERY", "right"), Observation("QUERY", "wrong")),
+        ("doc", waiting(LONG, "RETRIEVE"), Observation("DOC", DANUBE.text, DANUBE), Observation("DOC", NOTHING)),
+        ("subgoal", LONG, *(Observation(goal, SENTENCES[goal]) for goal in ("RETRIEVE", "REASON"))),
+    ],
+)
+def test_a_pair_has_the_context_that_the_critic_sees_in_a_plan(
+    kind: Kind, parent: State, right: Observation, wrong: Observation
+) -> None:
+    goals = {"goal": "RETRIEVE"}, {"goal": "REASON"}
+    (found,) = rows(grown(parent, (right, 1.0, 1, goals[0]), (wrong, 0.0, 1, goals[1])))
+    assert (found.kind, found.prompt) == (kind, context(parent, kind, tokens=100))
+    assert found.rejected == wrong.text
+    assert right.text.partition(" Obey")[0][:20] in found.chosen
+    assert found.extra["stage"] == parent.stage
+    if kind == "subgoal":
+        known = {"rank": 0.25, "QUERY>REASON": -0.5, "QUERY>GENQUERY": 0.0, "QUERY>RETRIEVE": 0.5}
+        assert found.extra["chosen"] == {"place": 0, "known": known, "goal": "RETRIEVE"}
 
 
 # Gold documents
@@ -229,10 +204,6 @@ def test_trees_that_cut_documents_differently_are_not_mixed() -> None:
         sort_pairs([SIBLINGS, other], ALL)
 
 
-def test_settings_that_cannot_be_and_trees_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="min_visits must be at least 1"):
-        PairSettings(min_visits=0)
-    with pytest.raises(ConfigurationError, match="held_out is a share"):
-        PairSettings(held_out=1.0)
+def test_trees_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no trees here"):
         make_pairs(tmp_path, PairSettings())
