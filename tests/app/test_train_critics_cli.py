@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from tests.app.test_eval_cli import Server, call, data, server
-from tests.app.test_train_cli import SMALL, training
+from tests.app.test_eval_cli import QUESTIONS, Server, call, data, server
 from tests.training.hand_made import planted
 
-__all__ = ["data", "server", "training"]
+__all__ = ["data", "server"]
+GROWN = "--task nq_open_train --limit 2 --simulations 4 --set retrieval=false --set candidates=1 --out out"
+SMALL = tuple(GROWN.split())
+
+
+@pytest.fixture
+def training(data: Path) -> None:
+    (data / "nq_open").mkdir()
+    (data / "nq_open" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
 
 
 def small(tmp_path: Path) -> list[str]:
@@ -40,7 +47,9 @@ def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytes
     assert "options stand behind the stage: reground train critics data --out" in capfd.readouterr().err
 
 
-def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(server: Server, data: Path, capfd) -> None:
+def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(
+    server: Server, data: Path, training: None, capfd
+) -> None:
     assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
     said = capfd.readouterr().out
     assert "collect: 2 of 2 trees to grow, 4 simulations each: about 12 calls, " in said
@@ -133,3 +142,59 @@ def test_what_is_missing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "no critic judges 'docs'; did you mean doc" in capfd.readouterr().err
     assert run(["train", "critics", "data", "--out", "out", "--gold-documents"]) == 2
     assert "there are no questions here: collect trees first" in capfd.readouterr().err
+
+
+def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, training: None, capfd) -> None:
+    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
+    out, err = capfd.readouterr()
+    assert "2 trees in out/trees: mean reward 1.000" in out
+    assert err.count("4 visits, mean reward 1.000") == 2
+    asked = len(server.asked)
+    assert asked > 0
+    kept = json.loads(Path("out/questions.json").read_text())
+    assert kept["task"] == "nq_open_train"
+    assert {f"{name}.json" for name in kept["ids"]} == {path.name for path in Path("out/trees").iterdir()}
+    tree = json.loads(next(Path("out/trees").iterdir()).read_text())
+    assert tree["metadata"]["model"] == "openai/m"
+    assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").rglob("*") if p.is_file())
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--quiet") == 0
+    out, err = capfd.readouterr()
+    assert "2 trees" in out
+    assert err == ""
+    assert len(server.asked) == asked
+
+
+def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(
+    server: Server, data: Path, training: None, capfd
+) -> None:
+    server.down = "book 0"
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--limit", "0") == 3
+    out, err = capfd.readouterr()
+    assert "5 trees" in out
+    assert "b0 has no tree: ModelError" in err
+
+
+@pytest.mark.parametrize(("limit", "most"), [("calls", 1), ("tokens", 20)])
+def test_a_budget_bounds_one_tree(limit: str, most: int, server: Server, data: Path, training: None, capfd) -> None:
+    assert call(server, data, "train", "critics", "collect", *SMALL, f"--budget-{limit}", str(most)) == 0
+    assert capfd.readouterr().err.count(", stopped by ") == 2
+    assert len(server.asked) == {"calls": 2, "tokens": 0}[limit]
+
+
+def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, training: None, capfd) -> None:
+    folder = Path("books")
+    (folder / "qrels").mkdir(parents=True)
+    queries = [{"_id": f"b{i}", "text": f"Who wrote book {i}?"} for i in range(3)]
+    documents = [{"_id": f"w{i}", "title": "", "text": f"Writer {i} wrote it."} for i in range(9)]
+    for name, records in (("queries", queries), ("corpus", documents)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    lines = [f"b{i}\tw{i}\t1\n" for i in range(3)]
+    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    order = ("--limit", "3", "--simulations", "4", "--set", "candidates=1", "--task", f"beir_train:{folder}")
+    assert call(server, data, "train", "critics", "collect", *order, "--out", "out") == 0
+    out, err = capfd.readouterr()
+    assert "3 trees" in out
+    assert "has no tree" not in err
+    assert json.loads(Path("out/config.json").read_text())["method"] == "cr_planner+ranking"
+    assert call(server, data, "train", "critics", "collect", *order, "--set", "answer=form", "--out", "other") == 2
+    assert "rankings" in capfd.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +42,6 @@ from reground.training.agent import (
     Turn,
     grown,
     keep,
-    kept,
     mixture,
     rank,
     rankable,
@@ -52,7 +50,7 @@ from reground.training.agent import (
     stated_of,
     turns_of,
 )
-from reground.training.sft import epoch_place, epochs_of
+from reground.training.sft import epoch_place
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
 SAMPLES = {
@@ -307,32 +305,16 @@ async def test_exemplars_rotate_with_the_question() -> None:
     assert len(shown) > 4
 
 
-def test_the_earliest_best_pass_is_kept_and_the_others_go(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gone", [(), ("small",), ("small-epoch2",), ("small-epoch1", "small-epoch2")])
+def test_the_model_of_a_pass_is_kept_and_the_others_go_wherever_that_was_interrupted(
+    gone: tuple[str, ...], tmp_path: Path
+) -> None:
     place = tmp_path / "small"
     for folder, text in [(place, "last"), *((epoch_place(place, n), f"pass {n}") for n in (1, 2, 3))]:
-        folder.mkdir()
-        (folder / "weights").write_text(text)
-    assert len(epochs_of(place)) == 3
-    assert kept(place) is None
-    assert keep([0.1, 0.5, 0.5], place) == 2
-    assert (place / "weights").read_text() == "pass 2"
-    assert kept(place) == 2
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["small", "small.json"]
-    assert json.loads((tmp_path / "small.json").read_text()) == {"epoch": 2, "scores": [0.1, 0.5, 0.5]}
-
-
-def test_an_interrupted_choice_is_made_again(tmp_path: Path) -> None:
-    epoch_place(tmp_path / "small", 1).mkdir()
-    (tmp_path / "small.json").write_text('{"epoch": 1, "scores": [0.5]}')
-    assert kept(tmp_path / "small") is None
-
-
-@pytest.mark.parametrize("left", [0, 1, 2])
-def test_a_choice_stands_where_its_other_models_were_being_removed(left: int, tmp_path: Path) -> None:
-    (tmp_path / "small").mkdir()
-    for number in range(1, left + 1):  # of three; the best was the last, and went first
-        epoch_place(tmp_path / "small", number).mkdir()
-    (tmp_path / ".small.gone").mkdir()
-    (tmp_path / "small.json").write_text('{"epoch": 3, "scores": [0.1, 0.2, 0.9]}')
-    assert kept(tmp_path / "small") == 3
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["small", "small.json"]
+        if folder.name not in gone:
+            folder.mkdir()
+            (folder / "weights").write_text(text)
+    for _ in range(2):
+        keep(place, 2)
+        assert (place / "weights").read_text() == ("last" if "small-epoch2" in gone else "pass 2")
+        assert [path.name for path in tmp_path.iterdir()] == ["small"]

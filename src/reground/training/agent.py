@@ -58,9 +58,8 @@ from reground.methods.search_agent.actions import (
 from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import STEPS, Step
 from reground.methods.shared.prompts import render
-from reground.training.fitting import result
 from reground.training.rows import Demonstration, scored
-from reground.training.sft import drop_epochs, epochs_of
+from reground.training.sft import epoch_place, epochs_of
 
 BY_NAME = {step.name: step for step in STEPS}
 _COPIED, _LEAST_WORDS = 0.9, 4
@@ -528,36 +527,13 @@ def size_of(base: str) -> str:
     return Path(base).name
 
 
-def keep(scores: Sequence[float], place: Path) -> int:
-    """Put the model of the best pass, the earliest of equals, in the fit's place. Returns its number, from 1.
-
-    scores: of each pass. The choice is recorded in PLACE.json before the other models go.
-    """
-    best = max(range(len(scores)), key=scores.__getitem__)
-    write_text(_choice(place), json.dumps({"epoch": best + 1, "scores": list(scores)}, indent=1) + "\n")
-    with result(place) as folder:
-        shutil.copytree(epochs_of(place)[best], folder, dirs_exist_ok=True)
-    drop_epochs(place)
-    return best + 1
-
-
-def kept(place: Path) -> int | None:
-    """The number of the pass that was kept; None where none has been, or putting it in place was interrupted.
-
-    Where some of the other models are gone, the best one is in place, and the rest go now: a choice among them would
-    be another one.
-    """
-    if not _choice(place).exists():
-        return None
-    record = json.loads(_choice(place).read_text(encoding="utf-8"))
-    if len(epochs_of(place)) >= len(record["scores"]):
-        return None
-    drop_epochs(place)
-    return int(record["epoch"])
-
-
-def _choice(place: Path) -> Path:
-    return place.with_name(f"{place.name}.json")
+def keep(place: Path, epoch: int) -> None:
+    """Put the model of a pass in the fit's place, and remove those of the others. Goes on where it was interrupted."""
+    if (best := epoch_place(place, epoch)).is_dir():
+        shutil.rmtree(place, ignore_errors=True)
+        best.rename(place)
+    for other in epochs_of(place):
+        shutil.rmtree(other)
 
 
 def tables(results: Sequence[Measured]) -> str:

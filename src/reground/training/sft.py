@@ -59,8 +59,8 @@ def fit_named(
     folder, place = out / "fit" / name, out / name
     content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
     begin(folder, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
-    if fresh:
-        drop_epochs(place)  # fewer passes may follow
+    for each in epochs_of(place) if fresh else ():
+        shutil.rmtree(each)  # fewer passes may follow
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
     pairs = _pairs(model, tokenizer, rows, settings.max_length, out, cut=cut, on_note=on_note)
@@ -86,19 +86,7 @@ def epoch_place(place: Path, epoch: int) -> Path:
 
 def epochs_of(place: Path) -> list[Path]:
     """The models after each pass that are there, in order."""
-    found: list[Path] = []
-    while (each := epoch_place(place, len(found) + 1)).is_dir():
-        found.append(each)
-    return found
-
-
-def drop_epochs(place: Path) -> None:
-    """Remove the models after each pass, the last first. Each is renamed first: none is left half removed."""
-    gone = place.with_name(f".{place.name}.gone")
-    for each in reversed(epochs_of(place)):
-        shutil.rmtree(gone, ignore_errors=True)
-        each.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
+    return sorted(place.parent.glob(f"{place.name}-epoch*"), key=lambda each: int(each.name.rpartition("epoch")[2]))
 
 
 def by_length(pairs: Sequence[Pair], settings: Fitting) -> list[Pair]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +21,7 @@ from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName
 from reground.core.errors import ConfigurationError
 from reground.evaluation.compare import Cell
 from reground.evaluation.questions import without
-from reground.evaluation.results import Summary, read_run
+from reground.evaluation.results import Summary, read_run, write_text
 from reground.evaluation.runner import choose
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_task, load_training_task
@@ -410,13 +411,17 @@ class Loop:
         """Measure a fit's model after each pass over the data, and keep the best of them in its place."""
         if not self._begins(f"{place.parent.name}: choose the pass of {place.name} on the validation questions"):
             return
-        if (epoch := steps.kept(place)) is None:
+        record = place.with_name(f"{place.name}.json")
+        if not record.exists():
             scores = []
             for number, each in enumerate(epochs_of(place), start=1):
                 own = replace(agent, model=f"hf/{each}", data=f"{agent.data}, epoch{number}")
                 mean = self.results_of(own, "validation", number).metric.mean
                 scores.append(float("-inf") if mean is None else mean)  # no score counts as the worst
-            epoch = steps.keep(scores, place)
+            choice = {"epoch": scores.index(max(scores)) + 1, "scores": scores}  # the earliest of equals
+            write_text(record, json.dumps(choice, indent=1) + "\n")
+        epoch = int(json.loads(record.read_text(encoding="utf-8"))["epoch"])
+        steps.keep(place, epoch)
         self.passes[agent] = epoch
         self._report(self.results_of(agent, "validation", epoch, chosen=True), f"pass {epoch}; ")
 

@@ -24,6 +24,8 @@ from reground.evaluation.runner import choose
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_training_task
 from reground.methods.cr_planner import CRPlanner
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.critics import collect as trees
 from reground.training.critics import evaluate as measuring
 from reground.training.critics.fit import fit_critics, planned
@@ -124,8 +126,8 @@ async def _cost(options: CriticsCollect, task: Task, searching: trees.Searching)
     left = [each.question for each in questions if not trees.tree_file(options.out, each.id).is_file()]
     searchable = options.corpus is not None or getattr(task, "corpus", None) is not None
     planner = catalogue.build_method(
-        f"{METHOD}+ranking" if trees.ranks(task) else METHOD, model=trees.NotCalled(),
-        retriever=trees.NotCalled() if searchable else None, form=task.form,
+        f"{METHOD}+ranking" if trees.ranks(task) else METHOD, model=ScriptedModel([]),
+        retriever=ScriptedRetriever([]) if searchable else None, form=task.form,
         settings={**options.settings, "critic": "first"},
     )  # fmt: skip
     plan = f"collect: {len(left)} of {len(questions)} trees to grow, {options.simulations} simulations each"

@@ -19,9 +19,8 @@ from urllib.parse import quote
 from reground.core.answers import Answer
 from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError
-from reground.core.evidence import Passage
 from reground.core.journal import Journal, SqliteJournal
-from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.language import Usage
 from reground.core.method import Solved
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run
@@ -253,20 +252,6 @@ def _read(path: Path) -> Tree[State]:
 
 _SAMPLE = 3
 """Questions whose trees are searched; the others are taken to cost as much."""
-
-
-class NotCalled:
-    """A model and a retriever that a planner may be made with, and that nobody asks."""
-
-    name = "none"
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Nobody may ask."""
-        raise AssertionError(self.name)
-
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """Nobody may ask."""
-        raise AssertionError(self.name)
 
 
 async def tree_cost(
