@@ -14,8 +14,8 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 _OPENAI = "https://api.openai.com/v1"
 GONE = ".gone-"
 """How the name of a folder begins that is being removed."""
-LOCK = ".lock"
+_NOTHING = -1
 _PAUSE = 0.05
-"""Seconds between two looks at a lock that another holds."""
+"""Seconds between two looks at a folder that another holds."""
 
-Hold = Callable[[Path], AbstractContextManager[object]]
-"""Such as `in_use`: holds a run's folder for a block."""
+Hold = Callable[[Path], AbstractAsyncContextManager[object]]
+"""Such as `held`: holds a run's folder for a block."""
 
 
 def identity(
@@ -133,64 +133,45 @@ def _without_secrets(url: str | None) -> str | None:
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}".rstrip("/")
 
 
-@contextmanager
-def in_use(folder: Path) -> Iterator[bool]:
-    """Make the folder and hold it for the block. Gives whether it is new.
+@asynccontextmanager
+async def held(folder: Path) -> AsyncIterator[bool]:
+    """Make the folder and hold it by oneself for the block. Gives whether it is new.
 
-    Where it cannot be made or opened nothing is held; whoever writes into it says why.
+    Who asks the same question meanwhile waits, and then finds it answered. Where it cannot be made, opened or locked
+    nothing is held; whoever writes into it says why.
     """
-    is_new = not folder.exists()
-    handle = _held(folder)
+    handle, is_new = _locked(folder)
+    while handle is None:
+        await asyncio.sleep(_PAUSE)
+        handle, made = _locked(folder)
+        is_new = is_new or made
     try:
         yield is_new
     finally:
-        if handle is not None:
+        if handle != _NOTHING:
             os.close(handle)
 
 
-def _held(folder: Path) -> int | None:
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            handle = _opened(folder)
-        except FileNotFoundError:
-            continue  # removed in between
-        except OSError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH)  # whoever removes it has it for a moment only
-            if os.path.samestat(os.fstat(handle), folder.stat()):
-                return handle
-        except FileNotFoundError:
-            pass
-        except OSError:
-            return handle  # a file system without locks, where nothing is ever removed
-        os.close(handle)
-
-
-@asynccontextmanager
-async def alone(folder: Path) -> AsyncIterator[None]:
-    """Hold a run by oneself for the block. Who asks the same question meanwhile waits, and then finds it answered.
-
-    On a file system without locks nothing is held.
-    """
+def _locked(folder: Path) -> tuple[int | None, bool]:
+    """What holds the folder, None while another has it or where it was removed in between; and whether it is new."""
+    is_new = not folder.exists()
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = _opened(folder)
+    except FileNotFoundError:
+        return None, is_new
     except OSError:
-        yield  # whoever writes into it says why
-        return
+        return _NOTHING, is_new
     try:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                await asyncio.sleep(_PAUSE)
-            except OSError:
-                break
-        yield
-    finally:
-        os.close(handle)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            return handle, is_new
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        return handle, is_new  # a file system without locks, where nothing is ever removed
+    os.close(handle)
+    return None, is_new
 
 
 def removed(folder: Path, *, wanted: Callable[[], bool]) -> bool:

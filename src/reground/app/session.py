@@ -26,7 +26,7 @@ from reground.app import catalogue
 from reground.app.documents import Source, check_reranker, close, names_other, open_source
 from reground.app.options import Ask, Searching, from_mapping, spread
 from reground.app.result import Result, empty_answer
-from reground.app.runs import Hold, alone, identity, in_use
+from reground.app.runs import Hold, held, identity
 from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
@@ -315,7 +315,7 @@ class Session:
         fresh: bool = False,
         observer: Observer | None = None,
         home: Path | None = None,
-        hold: Hold = in_use,
+        hold: Hold = held,
     ) -> Result:
         """Answer one question with what is offered, by default the first. hold: a block around the work in the folder.
 
@@ -328,29 +328,26 @@ class Session:
         config = {"question": question, "form": form, "seed": seed, **named}
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home or self.setup.home or runs_dir()) / run_id
-        with hold(folder):
-            async with alone(folder):
-                resolved = {**config, "budget": None if budget is None else budget.model_dump()}
-                text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
-                replace_lines(folder / "config.json", [text.encode()])
-                with closing(SqliteJournal(folder / "journal.sqlite")) as journal:
-                    if fresh:
-                        journal.forget(run_id)
-                    run = Run(
-                        run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=seed
+        async with hold(folder):
+            resolved = {**config, "budget": None if budget is None else budget.model_dump()}
+            text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
+            replace_lines(folder / "config.json", [text.encode()])
+            with closing(SqliteJournal(folder / "journal.sqlite")) as journal:
+                if fresh:
+                    journal.forget(run_id)
+                run = Run(run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=seed)
+                solved = await solve(method, question, run, id=run_id, name=offer.method)
+                if self.setup.support != "none":
+                    solved = await with_support(
+                        solved,
+                        method,
+                        run,
+                        spec=self.setup.support,
+                        check=self.checks.get(offer.model),
+                        language=self.setup.search.language,
+                        folder=self._folder(offer),
                     )
-                    solved = await solve(method, question, run, id=run_id, name=offer.method)
-                    if self.setup.support != "none":
-                        solved = await with_support(
-                            solved,
-                            method,
-                            run,
-                            spec=self.setup.support,
-                            check=self.checks.get(offer.model),
-                            language=self.setup.search.language,
-                            folder=self._folder(offer),
-                        )
-                return self._result(solved, offer, folder / "trajectory.jsonl")
+            return self._result(solved, offer, folder / "trajectory.jsonl")
 
     def _ready(self, offer: Offer, form: str | None) -> tuple[Method, dict[str, Any]]:
         """The method of an offer, and what identifies its runs. A method holds nothing of a question: one does for

@@ -8,7 +8,7 @@ import signal
 import time
 from pathlib import Path
 
-from reground.app.runs import GONE, in_use
+from reground.app.runs import GONE, held
 from reground.app.serving.engine import MARK, Engine
 from reground.core.budget import Budget
 from reground.core.language import Message
@@ -94,11 +94,19 @@ async def test_runs_of_other_commands_stay(tmp_path: Path) -> None:
     assert sweep(engine) == 0
 
 
-def test_a_folder_that_goes_while_it_is_wanted_is_made_again(tmp_path: Path) -> None:
-    with in_use(tmp_path / "run") as is_new, in_use(tmp_path / "run") as again:
-        assert (is_new, again) == (True, False)
+async def test_a_folder_is_held_by_one_at_a_time_and_made_where_it_can_be(tmp_path: Path) -> None:
+    held_now = []
+
+    async def hold() -> None:
+        async with held(tmp_path / "run") as is_new:
+            held_now.append(is_new)
+            await asyncio.sleep(0.1)
+            assert len(held_now) == 1
+            held_now.clear()
+
+    await asyncio.gather(hold(), hold(), hold())
     (tmp_path / "file").write_text("")
-    with in_use(tmp_path / "file" / "run"):
+    async with held(tmp_path / "file" / "run"):
         pass  # nothing to hold; who writes there says why
 
 

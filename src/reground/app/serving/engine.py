@@ -8,8 +8,8 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
 from reground.app.result import Result
-from reground.app.runs import GONE, in_use, removed
+from reground.app.runs import GONE, held, removed
 from reground.app.session import Offer, Session, Setup
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
@@ -131,7 +131,7 @@ class Engine:
                 seed=seed,
                 observer=observer,
                 home=home,
-                hold=in_use if self.keeping is None else self.keeping.asked,
+                hold=held if self.keeping is None else self.keeping.asked,
             )
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
         return replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
@@ -273,10 +273,10 @@ class Keeping:
         self._home = home
         self._days = days
 
-    @contextmanager
-    def asked(self, folder: Path) -> Iterator[None]:
+    @asynccontextmanager
+    async def asked(self, folder: Path) -> AsyncIterator[None]:
         """Hold the folder of a question that is asked now, and note when that was."""
-        with in_use(folder) as is_new:
+        async with held(folder) as is_new:
             mark = folder / MARK
             with suppress(OSError):
                 if is_new or mark.exists():
