@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from reground.core.answers import PAL, PHRASE, PLAN, PROGRAM
-from reground.core.errors import CapabilityError, ConfigurationError, ParseError
+from reground.core.errors import CapabilityError, ParseError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.programs import Execution, Program, Verdict
@@ -178,8 +178,6 @@ def test_flares_thresholds() -> None:
     assert masked(tokens, 0.4) == "maybe sure"
     assert masked(tokens, 0.6) == "sure"
     assert masked(tokens, 1.0) == ""
-    with pytest.raises(ConfigurationError):
-        FLARE(model=ScriptedModel([]), retriever=ScriptedRetriever([]), mask=0.9, threshold=0.8)
 
 
 @pytest.mark.parametrize("again", ["", "  \n", "It has 2850 km. x"])

@@ -10,7 +10,7 @@ import pytest
 
 from reground.core.answers import PHRASE
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, ContextLengthExceeded
+from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.method import solve
@@ -264,23 +264,7 @@ async def test_the_retrieval_task_scores_the_ranking_even_where_the_budget_ended
         assert scores["nDCG@10"].value == pytest.approx(1 / math.log2(9))
 
 
-# Limits, replay, settings
-
-
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
-    [
-        ({"candidates": 0}, "candidates"),
-        ({"max_steps": 1}, "max_steps"),
-        ({"retriever": None}, "give --corpus DIR, or set retrieval=false"),
-        ({"retrieval": False, "answer": "ranking"}, "ranking needs retrieval"),
-        ({"critic": "promted", "critics": None}, "did you mean|there are prompted"),
-        ({"critic": "prompted:sideways", "critics": None}, "pointwise or rank"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(settings: dict[str, object], complaint: str) -> None:
-    with pytest.raises(ConfigurationError, match=complaint):
-        planner(generator(), **settings)
+# Limits
 
 
 class Narrow:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from reground.app import catalogue
-from reground.core.answers import PHRASE, PROGRAM
-from reground.core.errors import BudgetExceeded, ConfigurationError
+from reground.core.answers import PROGRAM
+from reground.core.errors import BudgetExceeded
 from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
@@ -77,16 +75,3 @@ async def test_a_budget_that_ends_in_the_second_planning_leaves_the_first_progra
     assert (solved.error, solved.trajectory.stopped) == (None, "seconds")
     assert len(prompts(run, "reason")) == 3
     assert solved.trajectory.answer is not None and solved.trajectory.answer.text == WRONG
-
-
-@pytest.mark.parametrize(
-    "settings", [{"rounds": -1}, {"tests": 0}, {"candidates": 0}, {"answer": "ranking", "retrieval": True}]
-)
-def test_settings_that_cannot_be_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError):
-        method(**settings)
-
-
-def test_it_is_for_programs() -> None:
-    with pytest.raises(ConfigurationError, match="form program"):
-        CRPlannerReflexion(model=writer(), sandbox=Box(), form=PHRASE, retrieval=False)

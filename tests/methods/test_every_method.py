@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -76,13 +76,14 @@ class Refusing:
 def make(name: str, model: ScriptedModel, **settings: object) -> Any:
     """The method with all parts that it has a place for; one that refuses the form has its own instead."""
     method = catalogue.method(name).cls
-    parts = {"retriever": ScriptedRetriever(EVIL), "sandbox": Refusing()}
+    parts = {"model": model, "retriever": ScriptedRetriever(EVIL), "sandbox": Refusing()}
     given = {part: fake for part, fake in parts.items() if part in fields_of(method)}
     try:
-        return method(model=model, **given, **settings)
+        return method(**given, **settings)
     except ConfigurationError as refusal:
-        assert "form" in str(refusal)
-        return method(model=model, **given, **{name: value for name, value in settings.items() if name != "form"})
+        if "form" not in settings or "form" not in str(refusal):
+            raise
+        return method(**given, **{name: value for name, value in settings.items() if name != "form"})
 
 
 def fields_of(method: type) -> set[str]:
@@ -208,3 +209,48 @@ def test_every_setting_has_its_meaning_in_the_docstring(name):
     documented = "\n".join(base.__doc__ or "" for base in method.__mro__[:-1])
     for field in fields_of(method):
         assert re.search(rf"\b{field}\b", documented), field
+
+
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    ("few_shot_cot", {"demonstrations": ()}, "at least one demonstration"),
+    ("flare", {"mask": 0.9, "threshold": 0.8}, "mask <= threshold"),
+    ("rat", {"k": 2, "max_contents": 1}, "max_contents must be at least k"),
+    ("rar", {"k": 2, "max_contents": 1}, "max_contents must be at least k"),
+    ("rar", {"causal": False, "queries": "sequential"}, "queries must be parallel"),
+    ("grounded", {"quote": True, "brief": True}, "set one of the two"),
+    ("grounded", {"by_words": "both"}, "set abstain=true too"),
+    ("rewrite_retrieve_read", {"mode": "retrieve", "retriever": None}, "give --corpus DIR"),
+    ("rewrite_retrieve_read", {"stop": "END"}, "without letters and digits"),
+    ("search_agent", {"samples": 4, "temperature": 0.0}, "at temperature 0 all samples are alike"),
+    ("search_agent", {"context_tokens": 512}, "must be more than action_tokens"),
+    ("cr_planner", {"retriever": None}, "give --corpus DIR, or set retrieval=false"),
+    ("cr_planner", {"retrieval": False, "answer": "ranking"}, "ranking needs retrieval"),
+    ("cr_planner", {"critic": "promted"}, "did you mean|there are prompted"),
+    ("cr_planner", {"critic": "prompted:sideways"}, "pointwise or rank"),
+    ("cr_planner_reflexion", {"answer": "ranking"}, "writes programs, not rankings"),
+    ("cr_planner_reflexion", {"form": PHRASE, "rounds": -1}, "form program|rounds"),
+]
+
+
+@pytest.mark.parametrize(("name", "settings", "complaint"), REFUSED, ids=str)
+def test_settings_that_cannot_be_together_are_refused(name, settings, complaint):
+    method, parts = catalogue.method(name).cls, {"retriever": ScriptedRetriever([]), "sandbox": Refusing()}
+    given = {part: fake for part, fake in parts.items() if part in fields_of(method)}
+    with pytest.raises(ConfigurationError, match=complaint):
+        method(model=model(), **{**given, **settings})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_setting_below_its_least_value_or_of_no_known_word_is_refused(name):
+    hints = get_type_hints(catalogue.method(name).cls, include_extras=True)
+    for setting in {"k", "max_tokens", "passage_tokens", "query_tokens"} & fields_of(catalogue.method(name).cls):
+        with pytest.raises(ConfigurationError, match=f"{setting} must be at least 1"):
+            make(name, model(), **{setting: 0})
+    for setting, hint in hints.items():
+        least = [each for part in (hint, *get_args(hint)) for each in getattr(part, "__metadata__", ())]
+        if least:
+            with pytest.raises(ConfigurationError, match=f"{setting} must be at least {least[0]}"):
+                make(name, model(), **{setting: least[0] - 1})
+        if get_origin(hint) is Literal:
+            with pytest.raises(ConfigurationError, match=f"{setting} must be one of"):
+                make(name, model(), **{setting: "nonsense"})

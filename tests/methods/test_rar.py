@@ -6,7 +6,6 @@ import pytest
 
 from reground.core.answers import ARTICLE, CHOICE, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
 from reground.core.method import solve
@@ -14,7 +13,6 @@ from reground.core.run import Run
 from reground.evaluation.scaling import scaled
 from reground.methods.rar import RaR
 from reground.methods.shared.steps import split_draft
-from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
 
@@ -112,29 +110,22 @@ async def test_sequential_queries_see_what_is_refined_and_the_raw_step():
     assert RAW not in third
 
 
-async def test_reflection_sees_refined_steps_evidence_and_the_step_but_nothing_later():
+async def test_reflection_and_refinement_see_refined_steps_evidence_and_the_step_but_nothing_later():
     run = Run()
-    await rar(max_rounds=0).solve(QUESTION, run)
+    answer = await rar(model(reflect=["first flaw", "second flaw", "third flaw"]), max_rounds=0).solve(QUESTION, run)
     first, second, _ = prompts(run, "reflect")
     assert "Checked so far:\n(none)" in first
-    assert REFINED[0] in second
-    assert THOUGHTS[1] in second
     assert all(absent not in second for absent in (THOUGHTS[0], THOUGHTS[2], RAW))
     assert second.count("<passage number") == 1
     assert second.index(QUESTION) < second.index(REFINED[0]) < second.index("<passage n") < second.index(THOUGHTS[1])
-
-
-async def test_refinement_uses_the_reflection_and_only_the_last_step_sees_the_raw_answer():
-    run = Run()
-    await rar(model(reflect=["first flaw", "second flaw", "third flaw"]), max_rounds=0).solve(QUESTION, run)
-    first, second, third = prompts(run, "refine")
-    assert "first flaw" in first
-    assert "second flaw" in second
-    assert "third flaw" in third
-    assert RAW in third
-    assert RAW not in first
-    assert RAW not in second
-    assert third.endswith(PHRASE.instruction)
+    refinements = prompts(run, "refine")
+    assert all(f"{nth} flaw" in each for nth, each in zip(("first", "second", "third"), refinements, strict=True))
+    assert [RAW in each for each in refinements] == [False, False, True], "only the last step sees the raw answer"
+    assert refinements[2].endswith(PHRASE.instruction)
+    step = answer.steps[0]
+    assert (step.text, step.draft, step.reflection) == (REFINED[0], THOUGHTS[0], "first flaw")
+    assert (step.query, step.citations) == ("vienna danube", (1,))
+    assert {c.passage_id for c in answer.shown} == {"danube", "rhine"}
 
 
 async def test_a_bare_ok_is_no_error_for_the_refinement_and_stays_in_the_record():
@@ -142,17 +133,6 @@ async def test_a_bare_ok_is_no_error_for_the_refinement_and_stays_in_the_record(
     answer = await rar(model(reflect="OK."), max_rounds=1).solve(QUESTION, run)
     assert [step.reflection for step in answer.steps] == ["OK."] * 3
     assert all("below:\nnone\n\n" in prompt for prompt in prompts(run, "refine"))
-
-
-async def test_thoughts_keep_draft_reflection_query_and_markers():
-    answer = await rar(max_rounds=0).solve(QUESTION, Run())
-    first = answer.steps[0]
-    assert first.text == REFINED[0]
-    assert first.draft == THOUGHTS[0]
-    assert first.reflection == "It is the Danube [1]."
-    assert first.query == "vienna danube"
-    assert first.citations == (1,)
-    assert {c.passage_id for c in answer.shown} == {"danube", "rhine"}
 
 
 @pytest.mark.parametrize("reply", ["", Reply(text="Vienna lies", finish_reason="length")])
@@ -190,28 +170,11 @@ async def test_when_all_contents_are_used_rounds_read_known_passages_again():
     assert len({span for span, _ in effects(run) if span.startswith("/round")}) == 9
 
 
-@pytest.mark.parametrize("said", ["NO CHANGE", "No change.", WHOLE])
-async def test_three_generations_that_change_nothing_end_phase_2(said):
-    run = Run()
-    answer = await rar(model(overall=said), max_rounds=9).solve(QUESTION, run)
-    assert answer.text == WHOLE
-    assert notes(run, "converged")[0].data == {"identical": 3}
-    assert len({span for span, _ in effects(run) if span.startswith("/round")}) == 2
-
-
-PUT_TOGETHER = [
-    f"The {name} flows through {town} and is {km} km long."
-    for name, town, km in [
-        ("Seine", "Paris", 775),
-        ("Danube", "Vienna", 2850),
-        ("Rhine", "Cologne", 1230),
-        ("Thames", "London", 346),
-    ]
-]
+RIVERS = [("Seine", "Paris", 775), ("Danube", "Vienna", 2850), ("Rhine", "Cologne", 1230), ("Thames", "London", 346)]
+PUT_TOGETHER = [f"The {name} flows through {town} and is {km} km long." for name, town, km in RIVERS]
 
 
 async def test_steps_that_a_refinement_of_several_drops_are_put_back_and_noted():
-    """A refinement of two steps that were put together came back with one of them, and nobody noticed."""
     first, second, third, fourth = PUT_TOGETHER
     refined = [first.replace("775", "777"), third.replace("1230", "1233")]
     run = Run()
@@ -253,21 +216,13 @@ async def test_non_causal_without_passages_or_refinement_keeps_the_draft():
     assert nothing.text == empty.text == DRAFT
 
 
-async def test_phase_2_asks_about_the_whole_answer_and_not_about_its_end():
-    run = Run()
-    await rar(max_rounds=1).solve(QUESTION, run)
-    *steps, last = prompts(run, "query")
-    assert all("all its sentences" in prompt for prompt in steps)
-    assert "all its sentences" not in last
-    assert f"Answer:\n{WHOLE}\n\nTask: Look at the answer as a whole" in last
-
-
 async def test_phase_2_queries_the_whole_answer_and_looks_for_passages_not_seen():
     run = Run()
     await rar(model(overall=["Better.\n\nAnswer: Danube"])).solve(QUESTION, run)
-    asked = prompts(run, "query")
-    assert WHOLE in asked[3]
-    assert "Better." in asked[4]
+    *steps, whole, better, _ = prompts(run, "query")
+    assert len(steps) == 3 and all("all its sentences" in prompt for prompt in steps)
+    assert f"Answer:\n{WHOLE}\n\nTask: Look at the answer as a whole" in whole and "all its sentences" not in whole
+    assert "Better." in better
     first, second = prompts(run, "refine")[3:5]
     assert '<passage number="3" title="Seine">' in first
     assert '<passage number="4" title="Thames">' in second
@@ -276,11 +231,11 @@ async def test_phase_2_queries_the_whole_answer_and_looks_for_passages_not_seen(
 
 
 @pytest.mark.parametrize(("m", "expected"), [(2, 1), (3, 2), (4, 3)])
-async def test_m_identical_generations_in_a_row_end_phase_2(m, expected):
+@pytest.mark.parametrize("same", [[WHOLE.replace("\n\n", "  \n\n\n"), WHOLE], "NO CHANGE", "No change."])
+async def test_m_identical_generations_in_a_row_end_phase_2(same, m, expected):
     run = Run()
-    same = [WHOLE.replace("\n\n", "  \n\n\n"), WHOLE]
     await rar(model(overall=same), m=m, max_rounds=9, max_contents=None).solve(QUESTION, run)
-    assert effects(run)[13:-1] == overall(expected)
+    assert [effect for effect in effects(run)[13:-1] if effect[1] != "nothing to change"] == overall(expected)
     assert notes(run, "converged")[0].data == {"identical": m}
 
 
@@ -372,21 +327,6 @@ def test_one_reply_holds_thoughts_and_raw_answer(draft, form, thoughts, raw):
     assert split_draft(draft, form, most=5) == (thoughts, raw)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"max_rounds": -1},
-        {"m": 1},
-        {"k": 2, "max_contents": 1},
-        {"queries": "all"},
-        {"causal": False, "queries": "sequential"},
-    ],
-)
-def test_wrong_settings_are_refused(settings):
-    with pytest.raises(ConfigurationError):
-        rar(ScriptedModel([]), **settings)
-
-
 @pytest.mark.parametrize("tokens", [1200, 1500, 2000, 3000])
 async def test_at_a_small_budget_passages_are_cut_so_that_one_cycle_fits(tokens):
     """Counted at four bytes a token, as servers with large vocabularies do."""
@@ -414,26 +354,16 @@ async def test_at_a_small_budget_passages_are_cut_so_that_one_cycle_fits(tokens)
 PARTS = ["## The Danube\nVienna lies on the Danube.", "## The Rhine\nCologne lies on the Rhine, of 900 km."]
 MENDED = [PARTS[0], "## The Rhine\nCologne lies on the Rhine, of 1230 km [2]."]
 WRITTEN = "# Two rivers\n\n## The Danube\nIt flows through Vienna.\n\n## The Rhine\nIt has 1230 km [2]."
-ARTICLE_JOB = "Follow the parts and give the final answer"
-
-
-def writer(**jobs):
-    return by_job(
-        {
-            OVERALL: jobs.get("overall", WRITTEN),
-            STEP: MENDED,
-            REFLECT: "The length is wrong [2].",
-            QUERY: ["danube", "rhine", "rivers"],
-            ARTICLE_JOB: jobs.get("answer", WRITTEN),
-            DRAFT_JOB: "\n\n".join(PARTS),
-        }
-    )
 
 
 async def test_a_long_text_is_its_thoughts_and_phase_2_writes_it_whole_in_its_form():
     """This paper names no call that writes the text; Eq. 6 generates the whole answer again in every round."""
     run = Run()
-    answer = await rar(writer(), form=ARTICLE, max_rounds=1).solve(QUESTION, run)
+    writer = model(
+        overall=WRITTEN, step=MENDED, reflect="The length is wrong [2].", query=["danube", "rhine", "rivers"],
+        draft="\n\n".join(PARTS),
+    )  # fmt: skip
+    answer = await rar(writer, form=ARTICLE, max_rounds=1).solve(QUESTION, run)
     assert sorted(effects(run)[1:5]) == sorted(searches(2))
     rest = [*cycles(2), *overall(1), ("", "phase 2 ended")]
     assert [effects(run)[0], *effects(run)[5:]] == [("", "draft"), *rest]

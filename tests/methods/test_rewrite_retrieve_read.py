@@ -9,7 +9,7 @@ import pytest
 
 from reground.core.answers import CHOICE, NUMBER, PHRASE, PROGRAM, TEXT, Demonstration
 from reground.core.budget import Budget
-from reground.core.errors import CapabilityError, ConfigurationError, IndexRefused, RetrievalError
+from reground.core.errors import CapabilityError, IndexRefused, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.core.journal import MemoryJournal
 from reground.core.method import solve
@@ -388,25 +388,6 @@ async def test_the_marker_can_be_another_or_none():
     assert [sampling.stop for _, sampling in model.calls] == [(), ()]
     assert answer.text == "Answer: the **Danube**"
     assert "(none)" not in "".join(model.prompts)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"mode": "write"},
-        {"mode": "retrieve", "retriever": None},
-        {"total": 0},
-        {"max_queries": 0},
-        {"shots": -1},
-        {"word_budget": 0},
-        {"rewrite_tokens": 0},
-        {"stop": "END"},
-    ],
-    ids=str,
-)
-def test_unfit_settings_are_refused(settings):
-    with pytest.raises(ConfigurationError):
-        make(ScriptedModel([]), **settings)
 
 
 # Every form, budgets, replay

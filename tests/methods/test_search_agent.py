@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, AnswerForm
 from reground.core.budget import estimate_tokens
 from reground.core.errors import (
-    ConfigurationError,
     ContextLengthExceeded,
 )
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
@@ -478,22 +477,3 @@ async def test_a_model_with_a_smaller_context_than_thought_gets_shorter_prompts(
     answer = await agent(ScriptedModel(small)).solve(QUESTION, run)
     assert answer.text == "The Danube is 2850 km long [1]."
     assert 1 <= len(notes(run, "context full")) <= 4
-
-
-# Settings
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"k": 0},
-        {"samples": 0},
-        {"retries": -1},
-        {"shots": -1},
-        {"samples": 4, "temperature": 0.0},
-        {"context_tokens": 512},
-    ],
-)
-def test_settings_are_checked(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError):
-        agent(**wrong)

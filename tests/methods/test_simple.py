@@ -9,13 +9,11 @@ from hypothesis import strategies as st
 from reground.core.answers import FORMS, NUMBER, PHRASE, TEXT, Demonstration
 from reground.core.budget import Budget
 from reground.core.citations import cited_markers, without_unknown
-from reground.core.errors import ConfigurationError
 from reground.core.run import Run
 from reground.methods.baselines import (
     RAG,
     ChainOfThought,
     ChainOfThoughtRAG,
-    Direct,
     FewShotChainOfThought,
     SelfConsistency,
     majority,
@@ -125,18 +123,3 @@ async def test_cot_rag_queries_with_the_whole_reasoning():
     assert "2850 km long" in model.prompts[1]
     assert answer.text == "Answer: 2850 km"
     assert [thought.text for thought in answer.steps] == ["It flows through Vienna.", "It has 2850 km."]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda m, r: Direct(model=m, max_tokens=0),
-        lambda m, r: FewShotChainOfThought(model=m, shots=0),
-        lambda m, r: FewShotChainOfThought(model=m, demonstrations=()),
-        lambda m, r: SelfConsistency(model=m, n=0),
-        lambda m, r: RAG(model=m, retriever=r, k=0),
-    ],
-)
-def test_wrong_settings_are_refused(make):
-    with pytest.raises(ConfigurationError):
-        make(ScriptedModel([]), ScriptedRetriever([]))
