@@ -15,7 +15,7 @@ from reground.core.trajectory import Trajectory, write_trajectories
 from reground.methods.cr_planner.states import Observation, State
 from reground.methods.cr_planner.tree import encode
 from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
-from reground.treesearch.tree import Node, Settings, Tree
+from reground.treesearch.mcts import Node, Settings, Tree
 from tests.training.hand_made import grown, planted, waiting
 
 HOSTILE = "[bold red]hot[/] \x1b[2J\x07 \u202e" + "wide 漢字 " * 40

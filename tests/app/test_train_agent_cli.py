@@ -15,7 +15,7 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 from reground.app.cli import run
 from reground.core.files import append_line
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, reply
-from reground.methods.search_agent.prompts import Prompts
+from reground.methods.search_agent.steps import Prompts
 from reground.testing.openai_server import MockOpenAI
 from tests.app.test_eval_cli import QUESTIONS
 from tests.app.test_train_reader_cli import with_gold_passages

@@ -23,7 +23,7 @@ from reground.methods.cr_planner import CRPlanner
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
 from reground.training.critics.collect import Collected, Searching, collect_trees
-from reground.treesearch.tree import Settings
+from reground.treesearch.mcts import Settings
 from tests.cluster.near import Near, books, moody
 from tests.killing import effects
 

@@ -16,7 +16,7 @@ from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, re
 from reground.models.scripted import ScriptedModel
 from reground.models.wrappers import Cache
 from reground.treesearch.files import TreeFileError, read_tree, tree_to_dict, write_tree
-from reground.treesearch.tree import Node, Settings, Tree
+from reground.treesearch.mcts import Node, Settings, Tree
 
 FLIPS = 200
 WORDS = "the quick brown fox " * 20

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from reground.core.trajectory import Pair
 from reground.critics import KINDS, Kind
+from reground.critics.scorers import HEADS, scored_text
 from reground.critics.simple import SENTENCES
-from reground.critics.texts import HEADS, scored_text
 from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, context
 from reground.methods.shared.prompts import QUOTED

@@ -18,8 +18,7 @@ from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, Pair, ScoreStep
 from reground.critics import load
-from reground.critics.scorers import Item, Queue, batches
-from reground.critics.texts import Manifest
+from reground.critics.scorers import Item, Manifest, Queue, batches
 from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, State
 from reground.models.scripted import ScriptedModel

@@ -15,8 +15,7 @@ from reground.critics.simple import SENTENCES
 from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, State, legal
 from reground.methods.cr_planner.tree import PlannerProblem
-from reground.treesearch.mcts import search
-from reground.treesearch.tree import Settings, Tree, walk
+from reground.treesearch.mcts import Settings, Tree, search, walk
 from tests.methods.planner import QUESTION, generator, planner
 from tests.methods.test_cr_planner_states import walked
 

@@ -20,8 +20,7 @@ from reground.core.trajectory import ChooseStep, GenerateStep
 from reground.evaluation.tasks.mathematics import THEOREM_FORM
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import ResultItem, Search, SelectLink, literal
-from reground.methods.search_agent.prompts import Prompts
-from reground.methods.search_agent.steps import DECIDE, STEPS, View, cuts, fit, show
+from reground.methods.search_agent.steps import DECIDE, STEPS, Prompts, View, cuts, fit, show
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, effects, notes, queries

@@ -9,7 +9,7 @@ from reground.critics.simple import SENTENCES
 from reground.methods.cr_planner.states import Goal, Observation, State
 from reground.methods.cr_planner.tree import encode
 from reground.treesearch.files import write_tree
-from reground.treesearch.tree import Node, Settings, Tree
+from reground.treesearch.mcts import Node, Settings, Tree
 
 Branch = tuple[Observation, float, int] | tuple[Observation, float, int, Mapping[str, object]]
 

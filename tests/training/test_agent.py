@@ -31,8 +31,7 @@ from reground.methods.search_agent.actions import (
     parse_action,
     reply,
 )
-from reground.methods.search_agent.prompts import Prompts
-from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
+from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE, Prompts
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.agent import (

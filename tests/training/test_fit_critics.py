@@ -21,8 +21,7 @@ from transformers import AutoTokenizer
 
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
 from reground.core.trajectory import Pair
-from reground.critics.scorers import open_scorer
-from reground.critics.texts import EmbedderTexts, read_manifest
+from reground.critics.scorers import EmbedderTexts, open_scorer, read_manifest
 from reground.training.critics.evaluate import evaluate, report_tables
 from reground.training.critics.fit import fit_critics
 from reground.training.critics.pairs import make_pairs

@@ -24,7 +24,7 @@ from reground.methods.search_agent.actions import (
     parse_action,
     results_code,
 )
-from reground.methods.search_agent.prompts import Prompts
+from reground.methods.search_agent.steps import Prompts
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.oracles import AgentOracle, Completed, Lessons, demonstrations, items, support
 from reground.training.settings import AgentLessons, ReaderLessons

@@ -28,8 +28,7 @@ from reground.training.critics.pairs import (
 )
 from reground.training.rows import Preference, read_rows
 from reground.training.settings import PairSettings
-from reground.treesearch.mcts import search
-from reground.treesearch.tree import Node, Settings, Tree, walk
+from reground.treesearch.mcts import Node, Settings, Tree, search, walk
 from tests.evaluation.fakes import SumTask
 from tests.methods.test_cr_planner_states import DANUBE, SEINE, walked
 from tests.training.hand_made import grown, planted, waiting

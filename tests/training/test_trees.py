@@ -26,7 +26,7 @@ from reground.training.critics.collect import Grown, Searching, collect_trees, r
 from reground.training.critics.pairs import tree_pairs
 from reground.training.rows import Preference
 from reground.training.settings import PairSettings
-from reground.treesearch.tree import Settings, walk
+from reground.treesearch.mcts import Settings, walk
 from tests.evaluation.fakes import SumTask
 
 SETTINGS = EvalSettings(method="cr_planner", model="scripted", limit=3, concurrency=2)

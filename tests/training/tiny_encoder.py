@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reground.critics import KINDS, Kind
-from reground.critics.texts import FILE, Manifest
+from reground.critics.scorers import FILE, Manifest
 
 
 def small_encoder(path: Path, *, padding: bool = True) -> Path:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
-from reground.treesearch.mcts import Child, search
-from reground.treesearch.tree import Settings, Tree, walk
+from reground.treesearch.mcts import Child, Settings, Tree, search, walk
 from tests.core.strategies import json as json_values
 from tests.treesearch.games import Leaves, trees
 

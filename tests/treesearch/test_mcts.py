@@ -12,8 +12,7 @@ from reground.core.errors import BudgetExceeded
 from reground.core.journal import SqliteJournal
 from reground.core.run import Run
 from reground.models.scripted import ScriptedModel
-from reground.treesearch.mcts import Child, Simulation, search, ucb1
-from reground.treesearch.tree import Settings, address, walk
+from reground.treesearch.mcts import Child, Settings, Simulation, address, search, ucb1, walk
 from tests.treesearch.games import Died, Leaves, Recorded, Uneven, random_game, trees
 from tests.treesearch.reference import reference
 

@@ -1,6 +1,6 @@
 import pytest
 
-from reground.treesearch.tree import Node, address, walk
+from reground.treesearch.mcts import Node, address, walk
 
 
 def node(label, *rewards, children=()):

@@ -31,9 +31,18 @@ from reground.core.language import LanguageModel
 from reground.core.run import Critic, Run
 from reground.core.trajectory import Pair
 from reground.critics import Kind, grouped, in_place
-from reground.critics.scorers import Queue, open_scorer, require
+from reground.critics.scorers import (
+    EncoderTexts,
+    Manifest,
+    Queue,
+    folder_of,
+    mix_of,
+    open_scorer,
+    read_manifest,
+    require,
+    scored_text,
+)
 from reground.critics.simple import SENTENCES, STAGES
-from reground.critics.texts import EncoderTexts, Manifest, folder_of, mix_of, read_manifest, scored_text
 
 FILES = True
 """A run's identity holds the critics' own names, because the files may change while the name stays."""

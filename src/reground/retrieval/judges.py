@@ -20,8 +20,7 @@ from reground.core.http import check_address
 from reground.core.paths import expanded
 from reground.core.trajectory import Pair
 from reground.core.untrusted import clip
-from reground.critics.scorers import Item, Queue, Scorer, require
-from reground.critics.texts import head
+from reground.critics.scorers import Item, Queue, Scorer, head, require
 from reground.critics.trained import ServedCritic
 
 WINDOW = 128

@@ -55,8 +55,7 @@ from reground.methods.search_agent.actions import (
     from_data,
     reply,
 )
-from reground.methods.search_agent.prompts import Prompts
-from reground.methods.search_agent.steps import STEPS, Step
+from reground.methods.search_agent.steps import STEPS, Prompts, Step
 from reground.methods.shared.prompts import render
 from reground.training.rows import Demonstration, scored
 from reground.training.sft import epoch_place, epochs_of

@@ -28,8 +28,8 @@ from reground.methods.grounded import Grounded, Prompts
 from reground.methods.search_agent import FINISH, SearchAgent
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, ResultItem, Search, Terminate, literal
 from reground.methods.search_agent.actions import reply as code
-from reground.methods.search_agent.prompts import Prompts as AgentPrompts
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
+from reground.methods.search_agent.steps import Prompts as AgentPrompts
 from reground.text.echoes import task_of
 from reground.text.sentences import sentences
 from reground.training.rows import Demonstration

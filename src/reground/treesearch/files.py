@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reground.treesearch.tree import Node, Settings, Tree, is_count, is_finite
+from reground.treesearch.mcts import Node, Settings, Tree, is_count, is_finite
 
 S = TypeVar("S")
 

@@ -22,8 +22,7 @@ from reground.app.cli.display import plain, show_line, show_trajectory
 from reground.core.errors import EXIT_SURROUNDINGS, DataError, did_you_mean
 from reground.core.trajectory import read_trajectories
 from reground.treesearch.files import FORMAT, TreeFileError, read_tree
-from reground.treesearch.mcts import ucb1
-from reground.treesearch.tree import Node, Tree, walk
+from reground.treesearch.mcts import Node, Tree, ucb1, walk
 from reground.view.contents import TRACES
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from reground.training.critics.pairs import gold_passages, make_pairs, sort_pair
 from reground.training.fitting import Step
 from reground.training.report import write_section
 from reground.training.settings import FILE, CriticFit, PairSettings, part_of
-from reground.treesearch.tree import Settings
+from reground.treesearch.mcts import Settings
 
 METHOD = "cr_planner"
 

@@ -14,8 +14,7 @@ from reground.core.run import Run
 from reground.methods.cr_planner import CRPlanner, told
 from reground.methods.cr_planner.states import Observation, State
 from reground.methods.shared.steps import alike
-from reground.treesearch.mcts import Child
-from reground.treesearch.tree import Path, address
+from reground.treesearch.mcts import Child, Path, address
 
 _STATE: TypeAdapter[State] = TypeAdapter(State)
 _OBSERVATION: TypeAdapter[Observation] = TypeAdapter(Observation)

@@ -43,7 +43,6 @@ from reground.methods.search_agent.actions import (
     read_action,
     reply,
 )
-from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import (
     ANSWER,
     DECIDE,
@@ -52,6 +51,7 @@ from reground.methods.search_agent.steps import (
     STEPS,
     SUMMARISE,
     Fitted,
+    Prompts,
     Step,
     View,
     fit,

@@ -45,8 +45,7 @@ from reground.methods.cr_planner.states import State
 from reground.methods.cr_planner.tree import PlannerProblem, Rollout, decode, encode
 from reground.training.rows import record_questions
 from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
-from reground.treesearch.mcts import Simulation, search
-from reground.treesearch.tree import Settings, Tree
+from reground.treesearch.mcts import Settings, Simulation, Tree, search
 
 RUN_ID = "trees"
 

@@ -16,8 +16,7 @@ from pydantic import Field
 from reground.core.errors import ConfigurationError
 from reground.core.language import Value
 from reground.critics import Kind
-from reground.critics.scorers import Scorer, open_scorer
-from reground.critics.texts import mix_of, read_manifest
+from reground.critics.scorers import Scorer, mix_of, open_scorer, read_manifest
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means

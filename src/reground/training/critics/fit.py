@@ -25,8 +25,17 @@ from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.files import trouble
 from reground.core.trajectory import Pair
 from reground.critics import Kind
-from reground.critics.scorers import SCALE, open_scorer, quietly
-from reground.critics.texts import FILE, EmbedderTexts, EncoderTexts, LmTokens, Manifest, read_manifest
+from reground.critics.scorers import (
+    FILE,
+    SCALE,
+    EmbedderTexts,
+    EncoderTexts,
+    LmTokens,
+    Manifest,
+    open_scorer,
+    quietly,
+    read_manifest,
+)
 from reground.critics.trained import FEATURES, TEXT
 from reground.evaluation.results import write_text
 from reground.models import pull

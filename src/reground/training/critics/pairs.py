@@ -36,7 +36,7 @@ from reground.methods.cr_planner.states import State
 from reground.training.critics.collect import read_trees
 from reground.training.rows import Preference, write_rows
 from reground.training.settings import PairSettings
-from reground.treesearch.tree import Node, Tree, walk
+from reground.treesearch.mcts import Node, Tree, walk
 
 Why = Literal["few visits", "tie", "small margin", "against gold"]
 Part = Literal["training", "held out"]
