@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
 from io import BytesIO
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+from pypdf import PdfWriter, generic
 
 from reground.retrieval.documents import Document, SourceFile, read_file
 from reground.retrieval.reading.result import PLAIN, Circumstances
@@ -182,27 +181,47 @@ def notebook(*cells: tuple[str, str]) -> str:
     )
 
 
-def pdf(pages: list[str], title: str = "", password: str = "") -> bytes:
-    """A PDF made by hand with one line a page."""
-    writer = PdfWriter()
-    font = DictionaryObject(
-        {
-            NameObject("/Type"): NameObject("/Font"),
-            NameObject("/Subtype"): NameObject("/Type1"),
-            NameObject("/BaseFont"): NameObject("/Helvetica"),
-        }
+def made(**entries: generic.PdfObject | str | int) -> generic.DictionaryObject:
+    """A dictionary of a PDF, whose texts are names."""
+    kinds = {str: generic.NameObject, int: generic.NumberObject}
+    return generic.DictionaryObject(
+        {generic.NameObject(f"/{key}"): kinds.get(type(of), lambda of: of)(of) for key, of in entries.items()}
     )
-    for text in pages:
+
+
+def stream(data: bytes) -> generic.DecodedStreamObject:
+    of = generic.DecodedStreamObject()
+    of.set_data(data)
+    return of
+
+
+def written(writer: PdfWriter) -> bytes:
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def pdf_of(
+    *pages: tuple[
+        generic.StreamObject, Callable[[Callable[[generic.PdfObject], generic.PdfObject]], generic.DictionaryObject]
+    ],
+) -> PdfWriter:
+    """A PDF of drawings, each with what makes its resources with a function that takes in streams."""
+    writer = PdfWriter()
+    for drawing, resources in pages:
         page = writer.add_blank_page(300, 300)
-        stream = DecodedStreamObject()
-        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
-        page[NameObject("/Contents")] = writer._add_object(stream)
-        fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+        page[generic.NameObject("/Contents")] = writer._add_object(drawing)
+        page[generic.NameObject("/Resources")] = resources(writer._add_object)
+    return writer
+
+
+def pdf(pages: Sequence[str], title: str = "", password: str = "") -> bytes:
+    """A PDF made by hand with one line a page."""
+    font = made(F1=made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica"))
+    drawings = (stream(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode()) for text in pages)
+    writer = pdf_of(*((drawing, lambda add: made(Font=font)) for drawing in drawings))
     if title:
         writer.add_metadata({"/Title": title})
     if password:
         writer.encrypt(password, algorithm="RC4-128")
-    out = BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    return written(writer)

@@ -12,24 +12,14 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
-from pypdf import PdfReader, PdfWriter
-from pypdf.generic import (
-    ArrayObject,
-    DecodedStreamObject,
-    DictionaryObject,
-    NameObject,
-    NullObject,
-    NumberObject,
-    PdfObject,
-    StreamObject,
-    TextStringObject,
-)  # fmt: skip
+from pypdf import PdfReader, PdfWriter, generic
 
 from reground.retrieval.documents import Document
 from reground.retrieval.encodings import Unreadable
@@ -39,57 +29,37 @@ from reground.retrieval.reading.pdf import MOST_SCANNED, Pages, pdf_pages, read_
 from reground.retrieval.reading.result import PLAIN, Circumstances
 from tests.retrieval import files
 from tests.retrieval.corpora import write
-from tests.retrieval.files import pdf
+from tests.retrieval.files import made, pdf, pdf_of, stream, written
 from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
 
 _LETTERS = b"""/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange
 1 beginbfrange <0041> <005A> <0061> endbfrange endcmap"""
 
 
-def made(**entries: PdfObject | str | int) -> DictionaryObject:
-    kinds = {str: NameObject, int: NumberObject}
-    return DictionaryObject(
-        {NameObject(f"/{key}"): kinds.get(type(of), lambda of: of)(of) for key, of in entries.items()}
-    )
-
-
-def page(drawing: StreamObject, font: DictionaryObject, *others: PdfObject) -> bytes:
-    writer = PdfWriter()
-    held = [writer._add_object(each) for each in others]
-    if held:
-        font[NameObject("/DescendantFonts")], font[NameObject("/ToUnicode")] = ArrayObject(held[:1]), held[1]
-    blank = writer.add_blank_page(300, 300)
-    blank[NameObject("/Contents")] = writer._add_object(drawing)
-    blank[NameObject("/Resources")] = made(Font=made(F1=writer._add_object(font)))
-    out = BytesIO()
-    writer.write(out)
-    return out.getvalue()
-
-
-def stream(data: bytes) -> DecodedStreamObject:
-    of = DecodedStreamObject()
-    of.set_data(data)
-    return of
-
-
 def test_words_are_apart_where_a_font_has_no_space() -> None:
     """As TeX sets them: the gap between words is a movement, and the 32nd letter of the font is a wide one."""
-    system = made(Registry=TextStringObject("Adobe"), Ordering=TextStringObject("Identity"), Supplement=0)
+    system = made(
+        Registry=generic.TextStringObject("Adobe"), Ordering=generic.TextStringObject("Identity"), Supplement=0
+    )
     cid = made(
         Type="/Font", Subtype="/CIDFontType2", BaseFont="/L", CIDSystemInfo=system, DW=500,
-        W=ArrayObject([NumberObject(32), ArrayObject([NumberObject(900)])]),
+        W=generic.ArrayObject([generic.NumberObject(32), generic.ArrayObject([generic.NumberObject(900)])]),
         FontDescriptor=made(Type="/FontDescriptor", FontName="/L", Flags=4),
     )  # fmt: skip
-    font = made(Type="/Font", Subtype="/Type0", BaseFont="/L", Encoding="/Identity-H")
     words = [f"<{''.join(f'{ord(letter) - 32:04x}' for letter in word)}>" for word in ("the", "danube", "is", "long")]
     drawing = f"BT /F1 12 Tf 20 200 Td [{' -300 '.join(words)}] TJ ET"
-    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))).texts == ["the danube is long"]
+
+    def resources(add: Callable[[generic.PdfObject], generic.PdfObject]) -> generic.DictionaryObject:
+        held = {"DescendantFonts": generic.ArrayObject([add(cid)]), "ToUnicode": add(stream(_LETTERS))}
+        return made(Font=made(F1=made(Type="/Font", Subtype="/Type0", BaseFont="/L", Encoding="/Identity-H", **held)))
+
+    content = written(pdf_of((stream(drawing.encode()), resources)))
+    assert pdf_pages(content).texts == ["the danube is long"]
 
 
 def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
-    drawing = b"BT /F1 12 Tf 20 200 Td (dis-) Tj 0 -14 Td (tribution by Non-) Tj 0 -14 Td (Maintainers) Tj ET"
-    font = made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica")
-    assert pdf_pages(page(stream(drawing), font)).texts == ["distribution by Non-Maintainers"]
+    content = pdf(["dis-) Tj 0 -14 Td (tribution by Non-) Tj 0 -14 Td (Maintainers"])
+    assert pdf_pages(content).texts == ["distribution by Non-Maintainers"]
 
 
 def test_the_dots_of_a_table_of_contents_are_few() -> None:
@@ -101,11 +71,11 @@ def test_the_dots_of_a_table_of_contents_are_few() -> None:
 @pytest.mark.slow
 def test_a_pdf_that_swells_costs_itself_alone() -> None:
     packer = zlib.compressobj(9)
-    bomb = StreamObject()
+    bomb = generic.StreamObject()
     bomb._data = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(2500)) + packer.flush()
-    bomb[NameObject("/Filter")] = NameObject("/FlateDecode")
+    bomb[generic.NameObject("/Filter")] = generic.NameObject("/FlateDecode")
     with pytest.raises(Unreadable, match="breaks its reader, or needs too much memory"):
-        pdf_pages(page(bomb, made()))
+        pdf_pages(written(pdf_of((bomb, lambda add: made()))))
 
 
 def test_the_first_pages_of_many() -> None:
@@ -117,10 +87,8 @@ def broken(pages: list[str], *numbers: int) -> bytes:
     writer = PdfWriter(clone_from=PdfReader(BytesIO(pdf(pages))))
     kids = writer.root_object["/Pages"]["/Kids"]
     for number in numbers:
-        kids[number] = NullObject()
-    out = BytesIO()
-    writer.write(out)
-    return out.getvalue()
+        kids[number] = generic.NullObject()
+    return written(writer)
 
 
 def test_a_page_that_cannot_be_loaded_costs_itself_alone() -> None:
@@ -160,29 +128,19 @@ TESSERACT = shutil.which("tesseract")
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 
-def image(data: bytes, width: int, height: int, bits: int = 8, **more: str) -> StreamObject:
-    stream = StreamObject()
+def image(data: bytes, width: int, height: int, bits: int = 8, **more: str) -> generic.StreamObject:
+    stream = generic.StreamObject()
     stream._data = data
-    entries = {"Subtype": NameObject("/Image"), "Width": NumberObject(width), "Height": NumberObject(height)}
-    entries["ColorSpace"] = NameObject("/DeviceGray")
-    entries |= {"BitsPerComponent": NumberObject(bits)} | {key: NameObject(value) for key, value in more.items()}
-    stream.update({NameObject(f"/{key}"): value for key, value in entries.items()})
+    size = {"Width": width, "Height": height, "BitsPerComponent": bits}
+    stream.update(made(Subtype="/Image", ColorSpace="/DeviceGray", **size, **more))
     return stream
 
 
-def scan(*images: StreamObject) -> bytes:
+def scan(*images: generic.StreamObject) -> bytes:
     """A PDF with an image a page and no text."""
-    writer = PdfWriter()
-    for each in images:
-        page = writer.add_blank_page(300, 300)
-        held = DictionaryObject({NameObject("/Im0"): writer._add_object(each)})
-        drawing = StreamObject()
-        drawing._data = b"q 300 0 0 75 0 100 cm /Im0 Do Q"
-        page[NameObject("/Contents")] = writer._add_object(drawing)
-        page[NameObject("/Resources")] = DictionaryObject({NameObject("/XObject"): held})
-    out = BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    drawing = b"q 300 0 0 75 0 100 cm /Im0 Do Q"
+    pages = ((stream(drawing), lambda add, each=each: made(XObject=made(Im0=add(each)))) for each in images)
+    return written(pdf_of(*pages))
 
 
 def read(content: bytes, around: Circumstances = PLAIN) -> Document:
@@ -234,14 +192,12 @@ def test_a_page_is_drawn_whole_and_in_bounds(programs: Path) -> None:
         assert (drawn_page.getpixel((10, 10)), drawn_page.getpixel((50, 1300))) == (255, 0)
 
 
-def mixed(*between: StreamObject) -> bytes:
+def mixed(*between: generic.StreamObject) -> bytes:
     """A PDF with a page of text before and after these pages of images."""
     writer = PdfWriter()
     for content in (pdf(["Before"]), scan(*between), pdf(["After"])):
         writer.append(BytesIO(content))
-    out = BytesIO()
-    writer.write(out)
-    return out.getvalue()
+    return written(writer)
 
 
 LARGE, SMALL = (image(JPEG, side, side, Filter="/DCTDecode") for side in (1000, 100))
@@ -307,7 +263,7 @@ def test_scans_are_read_once_tesseract_is_there(programs: Path, tmp_path: Path) 
     assert build_index(tmp_path / "docs", tmp_path / "idx").read == 0
 
 
-def drawn(text: str) -> StreamObject:
+def drawn(text: str) -> generic.StreamObject:
     """A text as a picture of a page."""
     page = Image.new("L", (1200, 300), 255)
     ImageDraw.Draw(page).text((60, 100), text, fill=0, font=ImageFont.load_default(size=64))

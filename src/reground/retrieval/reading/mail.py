@@ -7,12 +7,13 @@ Of a text and a page that say the same, the text counts. Attachments are named a
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from email import message_from_bytes
 from email.header import decode_header
 from email.message import Message
 from email.policy import Compat32, Policy, compat32
-from functools import cache
+from functools import cache, partial
 from typing import IO, Any
 
 from reground.core.language import storable_text
@@ -31,35 +32,24 @@ _BODIES = ("text/plain", "text/html")
 _NAMELESS = ("us-ascii", "ascii", "unknown-8bit")  # charsets that programs write where they know none
 
 
-class _Limits:
-    """Counts the parts of a message as the parser makes them, however they are written. Raises Unreadable."""
-
-    def __init__(self) -> None:
-        self._parts = self._boundaries = 0
-
-    def part(self, *, policy: Policy = compat32) -> Message:
-        """The next part."""
-        self._parts += 1
-        if self._parts > _MOST_PARTS:
-            raise Unreadable(f"has more than {_MOST_PARTS} parts")
-        return _Part(self, policy)
-
-    def boundary(self) -> None:
-        """The parser looks for the parts of a part."""
-        self._boundaries += 1
-        if self._boundaries > _MOST_NESTED:
-            raise Unreadable(f"has more than {_MOST_NESTED} nested parts")
-
-
 class _Part(Message):
-    def __init__(self, limits: _Limits, policy: Policy) -> None:
+    """A part of a message. Parts and boundaries of all parts are counted as the parser makes them, however they are
+    written; too many are Unreadable."""
+
+    def __init__(self, counts: Counter[str], policy: Policy = compat32) -> None:
         super().__init__(policy)
-        self._limits = limits
+        self._counts = counts
+        self._count("parts", _MOST_PARTS)
 
     def get_boundary(self, failobj: Any = None) -> Any:
         """What stands between the parts of a part; the parser asks for it once."""
-        self._limits.boundary()
+        self._count("nested parts", _MOST_NESTED)
         return super().get_boundary(failobj)
+
+    def _count(self, what: str, most: int) -> None:
+        self._counts[what] += 1
+        if self._counts[what] > most:
+            raise Unreadable(f"has more than {most} {what}")
 
 
 class _Bounded(Compat32):
@@ -102,28 +92,27 @@ def mailbox(file: IO[bytes], around: Circumstances) -> Iterator[tuple[str, Read]
 
 def messages(file: IO[bytes]) -> Iterator[bytes]:
     """The messages of a mailbox as they stand, each cut to its first 16 MB. Raises Unreadable for no mailbox."""
-    lines: list[bytes] = []
+    lines: list[bytes] | None = None
     size = 0
-    blank = begins = True
-    first = True
+    is_behind_blank = begins = True
     while piece := file.readline(_PIECE):
-        if begins and blank and piece.startswith(_SEPARATOR):
-            if not first:
+        if begins and is_behind_blank and piece.startswith(_SEPARATOR):
+            if lines is not None:
                 yield b"".join(lines)
-            lines, size, first = [], 0, False
-        elif first:
+            lines, size = [], 0
+        elif lines is None:
             raise Unreadable("is not a mailbox: it does not begin with a From line")
         elif size < LARGEST_MESSAGE:
             lines.append(piece[1:] if begins and piece.startswith(b">From ") else piece)
             size += len(piece)
-        blank = begins and not piece.strip(b"\r\n")
+        is_behind_blank = begins and not piece.strip(b"\r\n")
         begins = piece.endswith(b"\n")
-    if not first:
+    if lines is not None:
         yield b"".join(lines)
 
 
 def _parsed(content: bytes) -> Message:
-    return message_from_bytes(content[:LARGEST_MESSAGE], _Limits().part, policy=_Bounded())
+    return message_from_bytes(content[:LARGEST_MESSAGE], partial(_Part, Counter()), policy=_Bounded())
 
 
 def _digest(content: bytes) -> str:
