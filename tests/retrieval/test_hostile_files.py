@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import SourceFile, read_documents
+from reground.retrieval.documents import FORMATS, SourceFile, read_documents
 from reground.retrieval.encodings import Unreadable, text_encoding
-from reground.retrieval.filetypes import FORMATS
 from reground.retrieval.reading import office
 from reground.retrieval.reading.mail import read_mail
 from reground.retrieval.reading.result import MOST_TEXT, PLAIN, Circumstances, Text

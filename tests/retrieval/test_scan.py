@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import read_documents
-from reground.retrieval.filetypes import format_of, known_as
+from reground.retrieval.documents import format_of, known_as, read_documents
 from reground.retrieval.index import build_index
 from reground.retrieval.scan import line, scan
 from reground.retrieval.settings import IndexReport, Skipped

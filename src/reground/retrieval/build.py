@@ -19,10 +19,9 @@ from reground.retrieval.bm25 import Bm25Writer
 from reground.retrieval.chunking import chunk
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseWriter
-from reground.retrieval.documents import PASSING, Document, SourceFile, read_documents, read_file
+from reground.retrieval.documents import PASSING, Document, SourceFile, format_of, read_documents, read_file
 from reground.retrieval.embedders import Embedder
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.filetypes import format_of
 from reground.retrieval.reading.pdf import could_read
 from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress

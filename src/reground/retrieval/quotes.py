@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reground.core.answers import Answer, Citation
+from reground.retrieval.documents import format_of, known_as
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.filetypes import format_of, known_as
 from reground.retrieval.reading.pdf import pdf_pages
 from reground.retrieval.reading.result import Heading
 from reground.retrieval.reading.text import front_matter, headings

@@ -11,9 +11,8 @@ from shlex import quote
 from typing import NamedTuple
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import SourceFile, check_size
+from reground.retrieval.documents import READ, SourceFile, check_size, format_of, known_as, why_unread
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.filetypes import READ, format_of, known_as, why_unread
 from reground.retrieval.settings import IndexReport, Skipped
 from reground.retrieval.storage import holds_index
 

@@ -10,8 +10,7 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.testing.search_engines import KEY, MockEngines, Page
-from reground.web.engines._client import HttpEngine
-from reground.web.engines.providers import BRAVE, EXA, SEARCHR1, SEARXNG, SERPER, TAVILY, brave_rate
+from reground.web.engines.providers import BRAVE, EXA, SEARCHR1, SEARXNG, SERPER, TAVILY, HttpEngine, brave_rate
 from reground.web.results import Engine, EngineBusy, EngineError
 from tests.models.clocks import Clock
 

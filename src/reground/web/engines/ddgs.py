@@ -11,7 +11,7 @@ from typing import Any
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.core.http import Clock, Sleep, redacted
-from reground.web.engines._client import Pace
+from reground.web.engines.providers import Pace
 from reground.web.results import EngineBusy, EngineError, WebResult, one_line, parse_results, shorten
 
 THREAD = "ddgs"

@@ -1,32 +1,250 @@
-"""Search engines with a JSON interface: what each is sent, what is read of its reply, and how often it may be asked.
+"""Search engines with a JSON interface: one HTTP client, and what each provider is sent, what is read of its reply, and
+how often it may be asked.
 
 Those with a key have one address; SearXNG and Search-R1 are servers of the user's own, named `searxng:URL`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import random
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
-from reground.core.http import retry_after
-from reground.web.engines._client import Provider
+import aiohttp
+
+from reground import __version__
+from reground.core import http
+from reground.core.concurrency import PerLoop
+from reground.core.errors import ConfigurationError
 from reground.web.results import (
     MOST_RESULTS,
     MOST_SNIPPET,
     MOST_TITLE,
     EngineBusy,
+    EngineError,
     WebResult,
     as_list,
+    complaint,
     number,
     page_text,
     page_url,
     parse_results,
     plain,
+    shorten,
 )
+
+MOST_BYTES = 16 * http.MIB
+CONNECT_SECONDS = 10.0
+_ATTEMPTS = 4  # requests for one search
+_LONGEST_WAIT = 10.0  # the most seconds that a provider may ask to wait; for a longer wait the search fails at once
+_PASSING = frozenset({408, 425, 429})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """What differs from one provider to the next.
+
+    summary: its line in a list. url: its server; "" for a server of the user's own. path: the page that searches. ask:
+    the parameters for a query and a number of results. read: the results in its JSON, given its address; raises
+    ValueError or an EngineError. posts: whether the parameters are sent as JSON. key_env: the variable of the key, and
+    key_header how it is sent. most: the most results. letters, words: the longest query. per_minute: requests, in the
+    smallest plan. rate: the requests a minute that a reply's headers tell. wait: the seconds that they ask to wait.
+    bad_key, no_quota: what a complaint about either looks like, after its status. hints: what to do about a status.
+    may_store: as in `Engine`.
+    """
+
+    name: str
+    summary: str
+    url: str = ""
+    path: str
+    ask: Callable[[str, int], Mapping[str, Any]]
+    read: Callable[[Any, str], Sequence[WebResult]]
+    posts: bool = True
+    key_env: str | None = None
+    key_header: tuple[str, str] = ("Authorization", "Bearer {}")
+    most: int = 20
+    letters: int = 2_000
+    words: int = 400
+    per_minute: float | None = None
+    rate: Callable[[Mapping[str, str]], float | None] = lambda headers: None
+    wait: Callable[[Mapping[str, str]], float | None] = http.retry_after
+    bad_key: re.Pattern[str] | None = None
+    no_quota: re.Pattern[str] | None = None
+    hints: Mapping[int, str] = field(default_factory=dict)
+    may_store: bool = False
+
+    def create(self, argument: str) -> HttpEngine:
+        """The engine. argument: the address of the user's own server.
+
+        Raises ConfigurationError for a missing key or a wrong address, or for any address where none is needed.
+        """
+        if argument and self.url:
+            raise ConfigurationError(f"{self.name} takes no address: write {self.name}, not {self.name}:...")
+        return HttpEngine(self, base=None if self.url else argument.rstrip("/").removesuffix(self.path))
+
+
+class Pace:
+    """Keeps to a rate, in whatever event loop it is used; without one nothing waits."""
+
+    def __init__(self, per_minute: float | None, clock: http.Clock, sleep: http.Sleep) -> None:
+        self.per_minute = per_minute
+        self._clock, self._sleep = clock, sleep
+        self._key: object = None
+
+    async def turn(self) -> None:
+        """Return when the next request may be sent."""
+        key = (asyncio.get_running_loop(), self.per_minute)
+        if key != self._key:  # a bucket has one rate, and its lock belongs to one loop
+            self._bucket = http.Bucket(self.per_minute, burst_seconds=1.0, clock=self._clock, sleep=self._sleep)
+            self._key = key
+        await self._bucket.take(1)
+
+
+class _Passing(EngineBusy):
+    """The same request may succeed if it is sent again."""
+
+
+@dataclass(repr=False)
+class HttpEngine:
+    """A provider as an engine.
+
+    base: another address of its server. timeout: seconds of one request. Raises ConfigurationError for a missing key or
+    a wrong address.
+    """
+
+    provider: Provider
+    base: str | None = None
+    timeout: float = 20.0
+    clock: http.Clock = time.monotonic
+    sleep: http.Sleep = asyncio.sleep
+    uniform: Callable[[float, float], float] = random.uniform
+
+    def __post_init__(self) -> None:
+        provider = self.provider
+        self._base = (provider.url if self.base is None else self.base).rstrip("/")
+        _check(self._base, provider.name)
+        self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
+        self.may_store = provider.may_store
+        self._url = self._base + provider.path
+        self._key = None if provider.key_env is None else http.key_in(provider.key_env)
+        if provider.key_env is not None and self._key is None:
+            raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
+        self._pace = Pace(provider.per_minute, self.clock, self.sleep)
+        self._proxy = http.proxy_for(self._url)
+        self._sessions = PerLoop(self._session)
+
+    async def aclose(self) -> None:
+        """Close the connections; the engine can still be used and opens new ones."""
+        await self._sessions.aclose()
+
+    async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
+        """At most `k` results, best first; a query that is too long for the provider is cut."""
+        provider = self.provider
+        text = shorten(query, provider.letters, provider.words)
+        if not text:
+            raise EngineError(f"{self.name} was asked for nothing")
+        parameters = provider.ask(text, max(1, min(k, provider.most)))
+        for failures in count(1):
+            await self._pace.turn()
+            try:
+                return (await self._once(parameters))[: max(0, k)]
+            except _Passing as error:
+                wait = error.retry_after
+                if failures >= _ATTEMPTS or (wait or 0.0) > _LONGEST_WAIT:
+                    raise EngineBusy(http.gave_up(error, failures, "", wait), retry_after=wait) from None
+                await self.sleep(http.backoff(failures, wait, base=0.5, cap=8.0, uniform=self.uniform))
+        raise AssertionError
+
+    async def _once(self, parameters: Mapping[str, Any]) -> Sequence[WebResult]:
+        status, headers, body = await self._send(parameters)
+        self._pace.per_minute = self.provider.rate(headers) or self._pace.per_minute
+        try:
+            data = await asyncio.to_thread(http.read_json, body) if len(body) > http.LARGE else http.read_json(body)
+        except ValueError:
+            data = None
+        if status != 200:
+            raise self._refusal(status, headers, complaint(data))
+        if not isinstance(data, dict):
+            raise _Passing(f"{self.name} gave a malformed reply")
+        if message := complaint({"error": data.get("error")}):
+            raise _Passing(f"{self.name} failed: {http.redacted(message, self._key)}")
+        try:
+            return self.provider.read(data, self._base)
+        except ValueError as error:
+            raise _Passing(f"{self.name} gave a malformed reply: {error}") from None
+
+    async def _send(self, parameters: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        session = await self._sessions.get()
+        method, keyword = ("POST", "json") if self.provider.posts else ("GET", "params")
+        settings: dict[str, Any] = {keyword: parameters, "proxy": self._proxy, "allow_redirects": False}
+        try:
+            async with session.request(method, self._url, **settings) as response:
+                return response.status, response.headers, await http.read_body(response, MOST_BYTES)
+        except http.BadBody as error:
+            raise (_Passing if error.passing else EngineError)(f"{self.name} {error}") from None
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientSSLError):
+            raise EngineError(f"{self.name} offers no trusted TLS") from None
+        except aiohttp.ClientConnectorError as error:
+            why = (error.strerror or "no connection").lower()
+            raise EngineBusy(f"cannot connect to {self.name}: {why}") from None
+        except TimeoutError:
+            raise EngineBusy(f"{self.name} did not answer within {self.timeout:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:  # only a connection that was open is tried again
+            raise _Passing(f"the connection to {self.name} was lost ({type(error).__name__})") from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": http.ENCODING,
+            "User-Agent": f"reground/{__version__}",
+        }
+        name, form = self.provider.key_header
+        headers |= {} if self._key is None else {name: form.format(self._key)}
+        return aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            auto_decompress=False,  # `read_body` unpacks, within limits
+            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=CONNECT_SECONDS),
+        )
+
+    def _refusal(self, status: int, headers: Mapping[str, str], message: str) -> EngineError:
+        """The error that a status means."""
+        provider = self.provider
+        text = f"{status} {http.redacted(message, self._key)}".strip()
+        wait = provider.wait(headers)
+        if (hint := provider.hints.get(status)) is not None:
+            hint = f"{self.name} answered {status}: {hint}"
+            return EngineBusy(hint, retry_after=wait) if status in _PASSING else EngineError(hint)
+        if status == 402 or (provider.no_quota is not None and provider.no_quota.search(text)):
+            return EngineBusy(f"the account behind {provider.key_env} has no quota left: {text}", retry_after=wait)
+        if status in (401, 403) or (provider.bad_key is not None and provider.bad_key.search(text)):
+            key = "and wants a key" if provider.key_env is None else f"and refused the key in {provider.key_env}"
+            return EngineError(f"{self.name} answered {text} {key}")
+        if status in _PASSING or status >= 500:
+            return _Passing(f"{self.name} answered {text}", retry_after=wait)
+        if 300 <= status < 400:
+            return EngineError(f"{self.name} redirects elsewhere ({status}); give the final address")
+        return EngineError(f"{self.name} refused the request: {text}")
+
+
+def _check(address: str, name: str) -> None:
+    http.check_address(address, f"the address of {name}", instead="engines at an address take none")
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits or parts.query or parts.fragment:
+        raise ConfigurationError(f"{name} needs the address of its server, such as {name}:http://localhost:8080")
+
 
 _SHORT_WINDOW = 60.0
 _MOST_TEXT = 20_000
@@ -50,7 +268,7 @@ def _brave_wait(headers: Mapping[str, str]) -> float | None:
     try:
         return max(float(reset) for left, reset in zip(remaining, resets, strict=True) if float(left) < 1)
     except ValueError:
-        return retry_after(headers)
+        return http.retry_after(headers)
 
 
 def _read_brave(data: dict[str, Any], base: str) -> Sequence[WebResult]:
