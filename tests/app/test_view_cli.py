@@ -95,14 +95,19 @@ async def test_one_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureF
     ("place", "why"),
     [
         ("nothing", "nothing: there is no such file or folder"),
-        (".", "holds no run and no trajectories"),
+        ("empty", "holds no run and no trajectories"),
+        ("broken", "config.json"),
         ("words.txt", "words.txt:1: not a trajectory of version 2"),
+        ("list.json", "list.json:1: not a trajectory"),
     ],
 )
 def test_a_wrong_path_is_one_clear_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, why: str
 ) -> None:
-    (tmp_path / "words.txt").write_text("hello\n")
+    for name, text in (("words.txt", "hello\n"), ("list.json", "[1]"), ("broken/config.json", "{}")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "empty").mkdir()
     assert run(["view", str(tmp_path / place), "--no-open"]) == 2
     err = capsys.readouterr().err
     assert why in err and len(err.strip().splitlines()) == 1

@@ -6,15 +6,12 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
-
 from reground import __version__
 from reground.app.benchmark import open_benches
 from reground.app.cli.train_critics import CriticsCollect
 from reground.app.cluster.pool import Pool, placed
 from reground.app.cluster.worker import Spec
 from reground.core.budget import Budget
-from reground.core.errors import AuthenticationError
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import EvalSettings
@@ -142,10 +139,3 @@ async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path: Path) 
     assert "the budget of 5 calls is used up" in {grown.tree.stopped for grown in one.grown}
     assert one.failed == others.failed
     assert files(tmp_path / "here") == files(tmp_path / "there")
-
-
-async def test_what_is_wrong_with_the_run_stops_it(tmp_path: Path) -> None:
-    async with MockOpenAI(moody, key="right") as server:
-        given = asked(tmp_path, server.url, concurrency=2)
-        with pytest.raises(AuthenticationError, match="worker "):
-            await Cluster(given).collect(tmp_path / "out")

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from reground.core.errors import DataError
 from reground.core.trajectory import append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
 from reground.view.contents import Contents
@@ -127,21 +124,6 @@ async def test_an_answered_question_s_folder_is_a_trace(tmp_path: Path) -> None:
     assert "ask-2" in several.news()["notices"][0]
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "why"),
-    [
-        ("nothing.jsonl", None, "there is no such file or folder"),
-        ("words.jsonl", "hello\n", "words.jsonl:1: not a trajectory"),
-        ("list.json", "[1]", "list.json:1: not a trajectory"),
-    ],
-)
-def test_what_cannot_be_seen_is_refused(tmp_path: Path, name: str, content: str | None, why: str) -> None:
-    if content is not None:
-        (tmp_path / name).write_text(content)
-    with pytest.raises(DataError, match=why):
-        Contents(tmp_path / name)
-
-
 async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(tmp_path: Path) -> None:
     for name in ("ask-1", "ask-2"):
         (tmp_path / name).mkdir()
@@ -155,17 +137,3 @@ async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(t
     write_trajectories(broken, [failed("ask-1")])
     assert [item["id"] for item in items(read(contents))] == ["ask-2", "ask-1"]
     assert contents.news()["notices"] == []
-
-
-def test_an_empty_folder_is_refused_and_a_broken_run_too(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no run and no trajectories"):
-        Contents(tmp_path)
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(DataError, match=r"config\.json"):
-        Contents(tmp_path)
-
-
-def test_a_question_that_is_not_there(tmp_path: Path) -> None:
-    (tmp_path / "trace.jsonl").touch()
-    with pytest.raises(DataError, match="no question has the number 3"):
-        Contents(tmp_path / "trace.jsonl").question(3)

@@ -30,10 +30,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 TRACES = ("trajectories.jsonl", "trajectory.jsonl")
 """The names of trajectory files in the folder of a run or of an answered question."""
-_TRIED = 20
-"""Lines of a file of which one has to be a trajectory; the others may be damaged."""
-_LONGEST = 300
-"""Characters of a question or an answer in a list."""
+_TRIED = 20  # lines of a file of which one has to be a trajectory; the others may be damaged
+_LONGEST = 300  # characters of a question or an answer in a list
 
 
 class Replaced(Exception):

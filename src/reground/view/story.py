@@ -21,18 +21,13 @@ from reground.text.alignment import changes
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, segmenter
 
-QUERY, SUPPORT = "q", "s"
-"""The marks: a word of the query, a sentence that supports the answer."""
+QUERY, SUPPORT = "q", "s"  # the marks: a word of the query, a sentence that supports the answer
 
 _WORD = re.compile(r"\w+")
-_LONGEST = 200
-"""Characters of a word that is looked at. A longer one is data, such as an encoded picture."""
-_LEAST = 0.4
-"""The share of words that a revision keeps, of the longer of both texts. Another kind of reply keeps fewer."""
-_FEW = 8
-"""Words of a reply from which on it may be a version of one that its prompt does not hold. A verdict has fewer."""
-_SHORT = 8
-"""Characters of a line that is known only if it is a whole line of an earlier reply."""
+_LONGEST = 200  # characters of a word that is looked at. A longer one is data, such as an encoded picture
+_LEAST = 0.4  # the share of words that a revision keeps, of the longer of both texts. Another kind of reply keeps fewer
+_FEW = 8  # words of a reply from which on it may be a version of one that its prompt does not hold. A verdict has fewer
+_SHORT = 8  # characters of a line that is known only if it is a whole line of an earlier reply
 _MARKER = re.compile(r"\[\d+\]")
 
 

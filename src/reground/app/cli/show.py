@@ -27,14 +27,10 @@ from reground.view.contents import TRACES
 
 T = TypeVar("T")
 
-DEPTH = 6
-"""Levels below the root that are shown: three sub-goals of a plan and their executions."""
-_DEEPEST = 20
-"""Levels that are indented further than the one above."""
-_LEAST = 20
-"""Columns of a text, however deep it stands."""
-_HEAD = 64
-"""Bytes, in which a tree's file says what it is."""
+DEPTH = 6  # levels below the root that are shown: three sub-goals of a plan and their executions
+_DEEPEST = 20  # levels that are indented further than the one above
+_LEAST = 20  # columns of a text, however deep it stands
+_HEAD = 64  # bytes, in which a tree's file says what it is
 
 
 def show(

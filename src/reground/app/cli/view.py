@@ -19,8 +19,7 @@ from reground.view.contents import Contents
 if TYPE_CHECKING:
     from aiohttp import web
 
-_SHUTDOWN = 0.1
-"""Seconds that open connections have at the end."""
+_SHUTDOWN = 0.1  # seconds that open connections have at the end
 
 
 @flattened

@@ -20,8 +20,7 @@ HERE, FOUND = "local", "auto"
 _STORE = 128 * 2**20
 """Bytes of Ray's object store for a cluster of this machine alone; only large parcels go through it."""
 _ANSWER_SECONDS = 5.0
-_BESIDE = 8
-"""Calls of a worker beside its questions: opening, closing, those that were taken back."""
+_BESIDE = 8  # calls of a worker beside its questions: opening, closing, those that were taken back
 
 
 @asynccontextmanager

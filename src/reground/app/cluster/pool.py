@@ -14,7 +14,7 @@ from pathlib import Path
 
 from reground import __version__
 from reground.app.cluster.on_ray import Actor, joined
-from reground.app.cluster.worker import Lost, Parcel, Place, Spec, Trouble, changed, identity_of
+from reground.app.cluster.worker import Lost, Parcel, Place, Spec, changed, identity_of
 from reground.app.options import Benchmark, Cluster
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError, RegroundError
@@ -25,12 +25,9 @@ from reground.evaluation.runner import Asked, Tell
 from reground.models.options import ModelOptions
 from reground.training.critics.collect import Searching
 
-MOST_LOSSES = 5
-"""How many workers a question may lose before it stops the run: it may be what ends them."""
-_PATIENCE = 15.0
-"""Seconds without any worker until the user is told what is waited for."""
-_FAREWELL = 2.0
-"""Seconds that a worker has to close its connections."""
+MOST_LOSSES = 5  # how many workers a question may lose before it stops the run: it may be what ends them
+_PATIENCE = 15.0  # seconds without any worker until the user is told what is waited for
+_FAREWELL = 2.0  # seconds that a worker has to close its connections
 
 
 @asynccontextmanager
@@ -137,7 +134,7 @@ class Pool:
                 hand.questions -= 1
                 self._changed.set()
             hand.answered = True
-            error = None if last.trouble is None else last.trouble.error(hand.name)
+            error = None if last.error is None else type(last.error)(f"{hand.name}: {last.error}")
             if last.trajectory is not None:
                 return Solved(last.trajectory, error)
             assert error is not None
@@ -156,7 +153,7 @@ class Pool:
             await gather(*(journal.append(asked.run, asked.id, effect) for effect in parcel.effects))
             if parcel.told is not None:
                 told(parcel.told)
-            if parcel.trajectory is not None or parcel.trouble is not None:
+            if parcel.is_last:
                 return parcel
             question = ()
 
@@ -179,9 +176,9 @@ class Pool:
         while True:
             hand = _Hand(name, self.start())
             try:
-                trouble: Trouble | None = await hand.actor.call("open", self.task)
-                if trouble is not None:
-                    raise trouble.error(name)
+                error: RegroundError | None = await hand.actor.call("open", self.task)
+                if error is not None:
+                    raise type(error)(f"{name}: {error}")
                 self._hands.append(hand)
                 self._changed.set()
                 why = await hand.lost

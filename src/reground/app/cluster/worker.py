@@ -28,8 +28,7 @@ from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.training.critics.collect import Growing, Searching
 
-_SENT = (*FATAL, DataError)
-"""Errors that stop a run and keep their class on the way."""
+_SENT = (*FATAL, DataError)  # errors that stop a run and keep their class on the way
 _OF_THE_COMMAND = frozenset({"judge", "judge_weights"})
 """Settings of the model that a worker has not: answers are rated where the run folder is."""
 
@@ -68,38 +67,29 @@ class Place:
     searching: Searching | None = None
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """An error on its way. An exception itself is not sent, for many cannot be unpickled."""
-
-    kind: str
-    message: str
-
-    @classmethod
-    def of(cls, error: Exception) -> Trouble:
-        """What to send for an error."""
-        kind = next((each.__name__ for each in _SENT if isinstance(error, each)), "")
-        known = isinstance(error, RegroundError)
-        return cls(kind, str(error) if known else f"{type(error).__name__}: {error}")
-
-    def error(self, where: str) -> RegroundError:
-        """The error again. where: the worker."""
-        kind = next((each for each in _SENT if each.__name__ == self.kind), RegroundError)
-        return kind(f"{where}: {self.message}")
+def sendable(error: Exception) -> RegroundError:
+    """An error as it can be sent, for many cannot be unpickled. Those that stop a run keep their class."""
+    kind = next((each for each in _SENT if isinstance(error, each)), RegroundError)
+    return kind(str(error) if isinstance(error, RegroundError) else f"{type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True)
 class Parcel:
     """What there is of a question since the last parcel: effects to record, in their order, and its cost.
 
-    The last parcel has the trajectory, or the trouble that left none. Trouble beside a trajectory is the error of the
-    run behind its failure.
+    The last parcel has the trajectory, or the error that left none. An error beside a trajectory is that of the run
+    behind its failure.
     """
 
     effects: tuple[Effect, ...]
     told: Told | None
     trajectory: Trajectory | None = None
-    trouble: Trouble | None = None
+    error: RegroundError | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the question has ended."""
+        return self.trajectory is not None or self.error is not None
 
 
 class Lost(Exception):
@@ -118,7 +108,7 @@ class Work:
         self._effects: list[tuple[Effect, asyncio.Future[None]]] = []
         self._sent: list[asyncio.Future[None]] = []
         self._told: Told | None = None
-        self._ended: tuple[Trajectory | None, Trouble | None] = (None, None)
+        self._ended: tuple[Trajectory | None, RegroundError | None] = (None, None)
         self._changed = asyncio.Event()
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
@@ -138,9 +128,9 @@ class Work:
         self._told = told if self._told is None else told.after(self._told)
         self._changed.set()
 
-    def end(self, trajectory: Trajectory | None, trouble: Trouble | None) -> None:
+    def end(self, trajectory: Trajectory | None, error: Exception | None) -> None:
         """Send the result with the next parcel, behind effects that the method no longer waits for."""
-        self._ended = trajectory, trouble
+        self._ended = trajectory, None if error is None else sendable(error)
         self._changed.set()
 
     async def parcel(self) -> Parcel:
@@ -166,7 +156,7 @@ class Worker:
         self._methods: dict[Place, Method] = {}
         self._works: dict[int, tuple[Work, asyncio.Task[None]]] = {}
 
-    async def open(self, task: str) -> Trouble | None:
+    async def open(self, task: str) -> RegroundError | None:
         """Open the parts for a task, so that the first questions need not wait for them."""
         try:
             if self._spec.folder.is_dir():
@@ -175,7 +165,7 @@ class Worker:
                 raise ConfigurationError(f"reground {__version__} is installed there, and {self._spec.version} here")
             await self._bench(task)
         except Exception as error:
-            return Trouble.of(error)
+            return sendable(error)
         return None
 
     async def solve(
@@ -189,7 +179,7 @@ class Worker:
             work = Work(recorded)
             self._works[ticket] = work, asyncio.create_task(self._solve(place, asked, work))
         parcel = await self._works[ticket][0].parcel()
-        if parcel.trajectory is not None or parcel.trouble is not None:
+        if parcel.is_last:
             del self._works[ticket]
         return parcel
 
@@ -201,12 +191,12 @@ class Worker:
         try:
             solved = await solve_here(await self._working(place, asked.example), asked, work, work.observe)
         except Exception as error:
-            work.end(None, Trouble.of(error))
+            work.end(None, error)
             return
         trajectory = solved.trajectory
         if place.searching is not None:
             trajectory = trajectory.model_copy(update={"steps": ()})  # a tree is all that is kept of its search
-        work.end(trajectory, Trouble.of(solved.error) if isinstance(solved.error, FATAL) else None)
+        work.end(trajectory, solved.error if isinstance(solved.error, FATAL) else None)
 
     async def _working(self, place: Place, example: Example | None) -> Method:
         """What works on a question: its place's method, or the search of that method's choices.

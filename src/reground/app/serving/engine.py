@@ -36,18 +36,14 @@ from reground.text.excerpts import terms
 MARK = "served"
 """An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
 belong to somebody else, such as `reground ask`, and stay."""
-WITHIN = "within-"
-"""How the name of a folder begins that holds the runs within one budget."""
+WITHIN = "within-"  # how the name of a folder begins that holds the runs within one budget
 _DAY = 86400.0
 _OFTEN, _SELDOM = 1.0, 3600.0
 """The seconds between two looks: a tenth of the time that runs are kept, within these bounds."""
 _log = logging.getLogger("reground.serve")
-TURNS = 8
-"""The last turns before the question that are shown to the model."""
-_TITLES = 5
-"""Titles of passages that are told of a search."""
-_TURN = 1500
-"""Characters of a turn that are shown, from its beginning."""
+TURNS = 8  # the last turns before the question that are shown to the model
+_TITLES = 5  # titles of passages that are told of a search
+_TURN = 1500  # characters of a turn that are shown, from its beginning
 _PROMPT = """\
 Below is a conversation and its last message. Write the last message as one question that can be understood without the
 conversation: put the names in place of "it", "she" or "there", and change nothing else. Write the question alone.

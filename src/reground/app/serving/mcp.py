@@ -22,8 +22,7 @@ from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.http import cannot_listen
 from reground.core.run import Event, Observer
 
-_LONGEST = 1_000
-"""Characters of an error."""
+_LONGEST = 1_000  # characters of an error
 _LOG = logging.getLogger("reground.mcp")
 
 _ABOUT = """\

@@ -27,13 +27,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("reground.serve")
 """A line for each request: its number, method, path, model, status and seconds; never its text."""
 
-SEEN = "reground.seen"
-"""The key in a request's scope under which `Seen` lies."""
+SEEN = "reground.seen"  # the key in a request's scope under which `Seen` lies
 _OPEN = frozenset(("/healthz", "/openapi.json"))
 _WRONG_HOST = "without keys this server is asked by its address, or by a name in its allow_origin, such as http://NAME"
 _WRONG_ORIGIN = "pages of this origin may not ask; the server's allow_origin lets them"
-_GONE = 499
-"""The status in the log of a request whose client went away, as other servers write it."""
+_GONE = 499  # the status in the log of a request whose client went away, as other servers write it
 
 
 @dataclass

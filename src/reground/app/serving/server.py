@@ -34,12 +34,9 @@ if TYPE_CHECKING:
     from reground.app.serving.engine import Engine
 
 
-_CANCELLED_SECONDS = 0.5
-"""How long cancelled requests may take to end."""
-_SEARCHES = 32
-"""Searches at once for `POST /retrieve`; others wait."""
-_LONGEST = 20_000
-"""Characters of a query that are searched for."""
+_CANCELLED_SECONDS = 0.5  # how long cancelled requests may take to end
+_SEARCHES = 32  # searches at once for `POST /retrieve`; others wait
+_LONGEST = 20_000  # characters of a query that are searched for
 
 
 def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here: bool = True) -> ASGIApp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -28,12 +29,9 @@ if TYPE_CHECKING:
     from reground.app.serving.telemetry import Metrics
     from reground.core.run import Event, Observer
 
-_BODY_SECONDS = 30.0
-"""How long a body may take to arrive."""
-_DROPPED = 4
-"""How many times the largest body is read of one that is too large."""
-_SOON = 1.0
-"""How long a stream waits for its first step before it begins, so that an early failure still has a status."""
+_BODY_SECONDS = 30.0  # how long a body may take to arrive
+_DROPPED = 4  # how many times the largest body is read of one that is too large
+_SOON = 1.0  # how long a stream waits for its first step before it begins, so that an early failure still has a status
 _CLOSE = {"Connection": "close"}
 _HEADERS = {
     "content-type": "text/event-stream; charset=utf-8",
@@ -101,49 +99,43 @@ async def while_connected(receive: Receive) -> AsyncIterator[None]:
         watching.cancel()
 
 
+@dataclass(eq=False)
 class Questions:
     """An endpoint. asked: the model of its bodies. reply: makes the form of a reply, for a body and a model's name."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        metrics: Metrics,
-        order: Serve,
-        asked: type[ChatRequest] | type[ResponsesRequest],
-        reply: Callable[[Any, str], ChatReply | ResponsesReply],
-    ) -> None:
-        self._engine, self._metrics, self._order = engine, metrics, order
-        self._asked, self._reply = asked, reply
+    engine: Engine
+    metrics: Metrics
+    order: Serve
+    asked: type[ChatRequest] | type[ResponsesRequest]
+    reply: Callable[[Any, str], ChatReply | ResponsesReply]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
         request, seen = Request(scope, receive), scope[SEEN]
-        asked: ChatRequest | ResponsesRequest = parsed(
-            self._asked, await read_body(request, self._order.max_body * MIB)
-        )
-        offer, turns, budget = self._engine.offer(asked.model), asked.turns, asked.most
+        asked: ChatRequest | ResponsesRequest = parsed(self.asked, await read_body(request, self.order.max_body * MIB))
+        offer, turns, budget = self.engine.offer(asked.model), asked.turns, asked.most
         seen.model = offer.name
         try:
-            catalogue.check_price(offer.model, self._order.model_options, budget)
+            catalogue.check_price(offer.model, self.order.model_options, budget)
         except ConfigurationError:
             why = "budget.usd needs the model's price, which this server does not know"
             raise Refusal(400, why, "unknown_price", param="budget.usd") from None
-        reply = self._reply(asked, offer.name)
+        reply = self.reply(asked, offer.name)
         with traced(offer, request.headers) as trace:
 
             async def ask(news: Observer) -> Result:
                 def observer(event: Event) -> None:
-                    self._metrics.see(offer.name, event)
+                    self.metrics.see(offer.name, event)
                     if trace is not None:
                         trace.see(event)
                     news(event)
 
-                result = await self._engine.ask(offer.name, turns, observer=observer, budget=budget, seed=asked.seed)
+                result = await self.engine.ask(offer.name, turns, observer=observer, budget=budget, seed=asked.seed)
                 if trace is not None:
                     trace.result(result)
                 return result
 
-            async with while_connected(receive), aclosing(progress_of(ask, self._order.heartbeat)) as progress:
+            async with while_connected(receive), aclosing(progress_of(ask, self.order.heartbeat)) as progress:
                 if asked.stream:
                     await _stream(reply, progress, send, seen)
                 else:

@@ -23,19 +23,13 @@ from reground.core.trajectory import RetrieveStep
 from reground.core.untrusted import neutralise
 from reground.text.excerpts import cut
 
-LEAST, MOST = 300, 20_000
-"""Tokens that a call may ask for as the bound of its result."""
-_ANSWER = 0.7
-"""The share of a result that an answer may take before its citations."""
+LEAST, MOST = 300, 20_000  # tokens that a call may ask for as the bound of its result
+_ANSWER = 0.7  # the share of a result that an answer may take before its citations
 _TITLE, _URL, _QUOTE, _SNIPPET = 120, 300, 400, 40  # characters; of a snippet the fewest
-_REACH = 100
-"""The rank up to which a search can be gone through."""
-_KEPT = 2000
-"""Texts that can be fetched by their ids."""
-_QUERIES = 200
-"""Queries whose order is remembered."""
-_LONG_ID = 200
-"""Characters of an id, above which a short one stands for it: an id cannot be cut."""
+_REACH = 100  # the rank up to which a search can be gone through
+_KEPT = 2000  # texts that can be fetched by their ids
+_QUERIES = 200  # queries whose order is remembered
+_LONG_ID = 200  # characters of an id, above which a short one stands for it: an id cannot be cut
 
 Tokens = Annotated[int | None, Field(ge=LEAST, le=MOST, description="the most tokens of the result")]
 Query = Annotated[str, Field(min_length=1, max_length=20_000)]
