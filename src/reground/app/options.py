@@ -262,30 +262,6 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quiet:
-    """Whether to show progress."""
-
-    quiet: bool = field(default=False, metadata={"short": "-q"})
-    """Show no progress."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Json:
-    """Whether results are printed as JSON."""
-
-    as_json: bool = field(default=False, metadata={"name": "--json"})
-    """Print only JSON."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Printed(Json):
-    """How an answer is printed."""
-
-    steps: bool = False
-    """Show the steps too: each draft, the evidence, and what was corrected."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Work(ModelName, Searching):
     """The model, the documents, the settings and the budget."""
 

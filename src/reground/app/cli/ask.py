@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Annotated
 
 import typer
 
@@ -13,12 +14,16 @@ from reground.app.catalogue import found_servers
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, note, print_json
 from reground.app.cli.display import show_result
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Json, Quiet, everyday, flattened
 from reground.app.cli.progress import Progress
-from reground.app.options import Ask, Printed, Quiet
+from reground.app.options import Ask
 from reground.app.session import answer
 from reground.core.errors import EXIT_UNGROUNDED, MissingExtra
 from reground.downloads import PullError
+
+Steps = Annotated[
+    bool, typer.Option("--steps", help="Show the steps too: each draft, the evidence, and what was corrected.")
+]
 
 
 @everyday(
@@ -26,7 +31,14 @@ from reground.downloads import PullError
     *("retrieval", "steps", "as_json", "quiet", "fresh"),
 )
 @flattened
-def ask(context: typer.Context, options: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
+def ask(
+    context: typer.Context,
+    options: Ask,
+    steps: Steps = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    config: ConfigFile = None,
+) -> None:
     """Answer a question step by step, and revise each step with evidence from your documents.
 
     The same command resumes an interrupted run and replays a finished one. Exit codes: 0 answered from your documents
@@ -35,20 +47,20 @@ def ask(context: typer.Context, options: Ask, output: Printed, voice: Quiet, con
     Example:  reground ask "Which bridge is older?" --corpus docs/ --method rar
     """
     named = is_model_named(context)
-    with other_models_offered(named=named), Progress(shown=not voice.quiet and not output.as_json) as progress:
+    with other_models_offered(named=named), Progress(shown=not quiet and not as_json) as progress:
         result = asyncio.run(answer(replace(options, observer=progress.on_event), progress.opening))
-    if output.as_json:
+    if as_json:
         print_json(result.to_dict(), indent=2)
     else:
-        show_result(consoles()[0], result, steps=output.steps)
-    if not voice.quiet:
+        show_result(consoles()[0], result, steps=steps)
+    if not quiet:
         if result.ungrounded is not None:
             note(f"note: {result.ungrounded}: your documents do not give this answer")
         if result.unchecked is not None:
             note(f"note: the sentences were not checked: {result.unchecked}")
         if result.stopped is not None:
             note(f"note: the {result.stopped} budget ended the work early; this is the best answer so far")
-        if not (named or output.as_json) and (words := other_model()):
+        if not (named or as_json) and (words := other_model()):
             note(f"note: no model was named, so {options.model} answered; this machine has others: {words}")
     if result.ungrounded is not None:
         raise typer.Exit(EXIT_UNGROUNDED)

@@ -22,9 +22,9 @@ from reground.app.cli.ask import is_model_named, other_models_offered
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, note, say
 from reground.app.cli.display import plain, show_answer_text, show_notes, show_read, show_support
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Json, Quiet, everyday, flattened
 from reground.app.cli.progress import Progress, opened
-from reground.app.options import Chat, Json, Quiet
+from reground.app.options import Chat
 from reground.app.result import Result
 from reground.app.serving.engine import Engine, words_of
 from reground.app.session import Session, setup_of
@@ -42,7 +42,9 @@ _STEP = 400  # characters of a step that are shown while a question is in work
     *("conversation", "resume", "as_json", "quiet"),
 )
 @flattened
-def chat(context: typer.Context, options: Chat, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+def chat(
+    context: typer.Context, options: Chat, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None
+) -> None:
     """Ask question after question; a follow-up may refer to what was said before. /quit ends, and so does Ctrl-D.
 
     Ctrl-C stops a question that is in work. The conversation is kept: --resume takes it up, also after the process was
@@ -59,13 +61,13 @@ def chat(context: typer.Context, options: Chat, output: Json, voice: Quiet, conf
         for notice in set_aside(path, Line.model_validate_json) if path.exists() else ():
             note(notice)
         lines = [Line.model_validate_json(without_sum(line)) for line in _lines(path)]
-        quiet = voice.quiet or output.as_json
+        quiet = quiet or as_json
         stack = AsyncExitStack()
         try:
             session = stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
             engine = Engine(runner.run(session), concurrency=1)
             stack.callback(engine.close)
-            code = _Talk(options, engine, path, lines, runner, output.as_json, quiet).hold()
+            code = _Talk(options, engine, path, lines, runner, as_json, quiet).hold()
         finally:
             runner.run(stack.aclose())
     if code:

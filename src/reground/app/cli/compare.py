@@ -25,8 +25,8 @@ from reground.app.cli.eval import (
     slug,
     tell_what_failed,
 )
-from reground.app.cli.flags import everyday, flattened
-from reground.app.options import Compare, Quiet
+from reground.app.cli.flags import Quiet, everyday, flattened
+from reground.app.options import Compare
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.evaluation.claims import Claim, chosen, claim_tables
 from reground.evaluation.compare import cells_of, parse_budgets
@@ -48,7 +48,7 @@ BUDGETS = "1k,2k,4k"
     *("limit", "repeats", "seed", "out", "dry_run"),
 )
 @flattened
-def compare(options: Compare, output: Quiet, config: ConfigFile = None) -> None:
+def compare(options: Compare, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Compare methods at the same token budgets, each scaled up to them, and write report.md with a plot.
 
     A method runs with its own settings or in its largest size that is expected to fit, and the budget ends what does
@@ -63,7 +63,7 @@ def compare(options: Compare, output: Quiet, config: ConfigFile = None) -> None:
     Example:  reground compare --task hotpotqa --methods direct,cot,rag,rar --budgets 1k,2k,4k --dry-run
     """
     if options.preset is not None:
-        return try_claims(options, options.preset, quiet=output.quiet)
+        return try_claims(options, options.preset, quiet=quiet)
     check_task(options)
     names = [catalogue.method(name).name for name in listed(options.methods)]
     baseline = catalogue.method(options.baseline).name if options.baseline is not None else next(iter(names), None)
@@ -71,7 +71,7 @@ def compare(options: Compare, output: Quiet, config: ConfigFile = None) -> None:
         raise ConfigurationError("--methods names the methods, the baseline among them")
     out = options.out or Path("runs") / slug("compare", options.task, options.model)
     cells = cells_of(names, parse_budgets(options.budgets or BUDGETS))
-    return go(Job(options, cells, out, baseline, output.quiet, options.tune, options.tune_task))
+    return go(Job(options, cells, out, baseline, quiet, options.tune, options.tune_task))
 
 
 def try_claims(options: Compare, preset: str, *, quiet: bool) -> None:

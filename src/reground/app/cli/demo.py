@@ -17,11 +17,11 @@ from reground.app.cli.ask import is_model_named, other_model, other_models_offer
 from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
 from reground.app.cli.display import head, plain, replayed, show_answer_text, show_read, show_steps, show_support
 from reground.app.cli.eval import Job, run_job, slug, tell_what_failed
-from reground.app.cli.flags import flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.cli.report import print_report
 from reground.app.documents import ANSWERING
-from reground.app.options import DEFAULT_MODEL, Ask, Compare, Demo, Json, Quiet
+from reground.app.options import DEFAULT_MODEL, Ask, Compare, Demo
 from reground.app.result import Result
 from reground.app.session import answer
 from reground.core.answers import PHRASE
@@ -46,7 +46,7 @@ _SETTINGS: dict[str, dict[str, object]] = {"grounded": {"max_rounds": 1}}
 
 
 @flattened
-def demo(context: typer.Context, options: Demo, output: Json, voice: Quiet) -> None:
+def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Quiet = False) -> None:
     """Answer a question from the model's memory and from 36 articles that come with reground, and show every step.
 
     The questions need two or three articles each. An answer is right when the words of the expected one stand in it.
@@ -55,16 +55,16 @@ def demo(context: typer.Context, options: Demo, output: Json, voice: Quiet) -> N
     Example:  reground demo 7   ·   reground demo --all --method rat
     """
     examples = read_measured(questions_path()).examples()
-    quiet = voice.quiet or output.as_json
+    quiet = quiet or as_json
     if options.listed:
-        return _list(examples, as_json=output.as_json)
+        return _list(examples, as_json=as_json)
     methods = [*dict.fromkeys((MEMORY, catalogue.method(options.method).name))]
     named = is_model_named(context)
     with other_models_offered(named=named):
         if options.every:
-            _ask_all(options, methods, quiet=quiet, as_json=output.as_json)
+            _ask_all(options, methods, quiet=quiet, as_json=as_json)
         else:
-            _ask_one(options, methods, examples, quiet=quiet, as_json=output.as_json)
+            _ask_one(options, methods, examples, quiet=quiet, as_json=as_json)
     if options.model == DEFAULT_MODEL and not quiet:
         better = (None if named else other_model()) or "a server of yours (reground models)"
         note(

@@ -17,11 +17,11 @@ from reground.app.benchmark import Bench, open_benches, setup_of
 from reground.app.catalogue import method
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_time, human_tokens, note
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Quiet, everyday, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
 from reground.app.cluster.pool import Pool, opened_pool, placed
-from reground.app.options import Compare, Evaluate, Measuring, Quiet, field_names
+from reground.app.options import Compare, Evaluate, Measuring, field_names
 from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.language import Usage
@@ -81,7 +81,7 @@ class Job:
     *("limit", "repeats", "seed", "out", "dry_run", "retry_failed"),
 )
 @flattened
-def evaluate(options: Evaluate, output: Quiet, config: ConfigFile = None) -> None:
+def evaluate(options: Evaluate, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Evaluate one method on a benchmark. The same command resumes an interrupted run and pays for no call twice.
 
     Exit code 3: finished, but some questions failed; --retry-failed runs them again.
@@ -91,7 +91,7 @@ def evaluate(options: Evaluate, output: Quiet, config: ConfigFile = None) -> Non
     check_task(options)
     (cell,) = cells_of([method(options.method).name], [options.budget.tokens])
     out = options.out or Path("runs") / slug(options.task, cell.label, options.model)
-    go(Job(options, [cell], out, quiet=output.quiet))
+    go(Job(options, [cell], out, quiet=quiet))
 
 
 def check_task(options: Measuring) -> None:

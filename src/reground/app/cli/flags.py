@@ -30,6 +30,8 @@ from reground.app.options import field_names, from_mapping, meanings
 from reground.core.answers import FORMS
 from reground.core.paths import expanded
 
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
 _ALL = "help_all"
 _SIMPLE = (bool, int, float, Path, str)
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

@@ -11,10 +11,10 @@ from typing import Any, cast
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, print_json
 from reground.app.cli.display import plain
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Json, Quiet, everyday, flattened
 from reground.app.cli.progress import Progress
 from reground.app.documents import cached_index_path, stoppable
-from reground.app.options import Index, Json, Quiet
+from reground.app.options import Index
 from reground.core.errors import ConfigurationError
 from reground.core.paths import expanded
 from reground.evaluation.tasks import load_task
@@ -33,7 +33,7 @@ _DROPPED = 20
 
 @everyday("source", "out", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
 @flattened
-def index(options: Index, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
@@ -47,9 +47,9 @@ def index(options: Index, output: Json, voice: Quiet, config: ConfigFile = None)
     def work(on_index: Callable[[IndexProgress], None]) -> IndexReport:
         return build_index(options.source, out, settings, progress=on_index, decontaminate=cleaner)
 
-    with Progress(shown=not voice.quiet) as progress:
+    with Progress(shown=not quiet) as progress:
         report = asyncio.run(stoppable(work, progress.on_index))
-    if output.as_json:
+    if as_json:
         print_json(report.model_dump(mode="json"))
     else:
         _show(report, whole=options.report)

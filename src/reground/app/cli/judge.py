@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, say
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Quiet, everyday, flattened
 from reground.app.cli.progress import Progress, opened_model
-from reground.app.options import Judging, Quiet
+from reground.app.options import Judging
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import LanguageModel
@@ -38,7 +38,7 @@ Outcome = TypeVar("Outcome")
 
 @everyday("folders", "judges", "page", "votes", "pairs", "people", "data", "out", "dry_run", "quiet")
 @flattened
-def judge(options: Judging, output: Quiet, config: ConfigFile = None) -> None:
+def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Rate the answers of runs by several judges, and compare them with each other, the task's metric and people.
 
     The page has each run's mean with the standard deviation over repeats, before and after the method's own checks,
@@ -59,9 +59,9 @@ def judge(options: Judging, output: Quiet, config: ConfigFile = None) -> None:
     if not answers:
         raise DataError("these runs have no answers to rate", path=options.folders[0])
     if options.page is not None or options.votes or options.pairs:
-        _compare(options, [*options.votes, *votes], [*runs], answers, quiet=output.quiet)
+        _compare(options, [*options.votes, *votes], [*runs], answers, quiet=quiet)
     elif options.judges:
-        _rate(options, runs, answers, quiet=output.quiet)
+        _rate(options, runs, answers, quiet=quiet)
     else:
         raise ConfigurationError("nobody judges: give --judges, or --page for people to compare answers")
 

@@ -9,9 +9,9 @@ from functools import partial
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import note
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Quiet, everyday, flattened
 from reground.app.cli.progress import opened
-from reground.app.options import Mcp, Quiet
+from reground.app.options import Mcp
 from reground.app.serving.engine import open_engine, setup_of
 from reground.app.serving.tools import Tools
 from reground.app.session import Session
@@ -20,7 +20,7 @@ from reground.core.errors import MissingExtra
 
 @everyday("corpus", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
 @flattened
-def mcp(options: Mcp, output: Quiet, config: ConfigFile = None) -> None:
+def mcp(options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Offer ask, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 
     The client starts the command and speaks with it over standard input and output; logs go to standard error. --http
@@ -30,7 +30,7 @@ def mcp(options: Mcp, output: Quiet, config: ConfigFile = None) -> None:
     """
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtra("reground mcp", "mcp")
-    asyncio.run(_serve(options, quiet=output.quiet))
+    asyncio.run(_serve(options, quiet=quiet))
 
 
 async def _serve(options: Mcp, *, quiet: bool) -> None:

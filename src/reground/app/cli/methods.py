@@ -13,13 +13,12 @@ from reground.app import catalogue
 from reground.app.cli.config import setting_text
 from reground.app.cli.console import consoles, print_json, say
 from reground.app.cli.display import plain
-from reground.app.cli.flags import flattened
-from reground.app.options import Json
+from reground.app.cli.flags import Json, flattened
 
 
 @flattened
 def methods(
-    output: Json, name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None
+    as_json: Json = False, name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None
 ) -> None:
     """List the methods, or the settings of one method with their defaults and meanings.
 
@@ -28,13 +27,13 @@ def methods(
     entries = catalogue.methods()
     if name is not None:
         listed = catalogue.method(name)
-        if output.as_json:
+        if as_json:
             settings = {"settings": listed.defaults, "meanings": listed.meanings, "presets": listed.presets}
             print_json({"name": listed.name, **settings}, default=str)
         else:
             entry = entries.get(listed.name.partition("+")[0])
             _show(listed, "" if entry is None else entry.summary)
-    elif output.as_json:
+    elif as_json:
         print_json({entry.name: entry.summary for entry in entries.values()})
     else:
         table = Table(box=None, pad_edge=False, show_header=False)

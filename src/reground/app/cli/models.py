@@ -11,9 +11,9 @@ from rich.text import Text
 
 from reground.app import catalogue
 from reground.app.cli.console import consoles, print_json, say
-from reground.app.cli.flags import flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.options import Json, Quiet, Served
+from reground.app.options import Served
 from reground.models.options import Listing
 from reground.models.pull import pull
 
@@ -29,7 +29,7 @@ models_app = typer.Typer(
 
 @models_app.callback(invoke_without_command=True)
 @flattened
-def models(context: typer.Context, options: Served, output: Json) -> None:
+def models(context: typer.Context, options: Served, as_json: Json = False) -> None:
     """List the models that can be used here, with the words that choose them, and why the others cannot.
 
     Servers on their usual ports are found: Ollama (11434, or OLLAMA_HOST), LM Studio (1234), llama.cpp (8080), vLLM
@@ -40,7 +40,7 @@ def models(context: typer.Context, options: Served, output: Json) -> None:
     if context.invoked_subcommand is not None:
         return
     listings = asyncio.run(catalogue.model_listings(options.model_options))
-    if output.as_json:
+    if as_json:
         names = ("name", "usable", "why")
         return print_json([
             {name: getattr(entry, name) for name in names} | {"use": _words(entry), "server": entry.server}
@@ -68,13 +68,13 @@ def _words(entry: Listing) -> str | None:
 @models_app.command("pull")
 @flattened
 def pull_model(
-    output: Quiet,
     alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-0.5b, or org/repo:file.gguf on a model hub.")],
+    quiet: Quiet = False,
 ) -> None:
     """Download a model once, show progress and verify its checksum.
 
     Example:  reground models pull smollm2
     """
-    with Progress(shown=not output.quiet) as progress:
+    with Progress(shown=not quiet) as progress:
         path = pull(alias, progress=progress.on_pull)
     say(f"{alias} is at {path}")

@@ -12,10 +12,10 @@ import typer
 from reground.app import catalogue
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import human_tokens, human_usd, note, print_json, say
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Json, Quiet, everyday, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.documents import close, corpus_retriever
-from reground.app.options import Json, Propose, Quiet
+from reground.app.options import Propose
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
@@ -29,7 +29,7 @@ from reground.retrieval.storage import holds_index
 
 @everyday("corpus", "count", "model", "out", "language", "tries", "seed", "budget__tokens", "as_json", "quiet", "fresh")
 @flattened
-def questions(options: Propose, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Propose questions that need two of your passages, with answers, for a person to read and keep.
 
     A model writes a question from two passages that share a name or a title. It is kept if the model answers it from
@@ -42,8 +42,8 @@ def questions(options: Propose, output: Json, voice: Quiet, config: ConfigFile =
     """
     catalogue.check_price(options.model, options.model_options, options.budget)
     with open_proposals(expanded(options.out), fresh=options.fresh) as file:
-        proposed = asyncio.run(_propose(options, file, quiet=voice.quiet or output.as_json))
-    if output.as_json:
+        proposed = asyncio.run(_propose(options, file, quiet=quiet or as_json))
+    if as_json:
         counts = {"wanted": options.count, "kept": len(proposed.kept), "tried": proposed.tried}
         dropped, usage = dict(proposed.dropped.most_common()), proposed.usage.model_dump(mode="json")
         about = {"dropped": dropped, "stopped": proposed.stopped, "usage": usage}

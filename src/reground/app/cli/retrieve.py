@@ -11,10 +11,10 @@ from pathlib import Path
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, print_json, say
 from reground.app.cli.display import as_written, plain, unread
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Json, Quiet, everyday, flattened
 from reground.app.cli.progress import Progress
 from reground.app.documents import ANSWERING, Source, check_reranker, names_other, open_source
-from reground.app.options import Json, Quiet, Retrieve
+from reground.app.options import Retrieve
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
 from reground.core.paths import expanded
@@ -26,7 +26,7 @@ Results = list[tuple[str, str, list[Passage]]]
 
 @everyday("query", "corpus", "web", "k", "retrieval", "rerank", "queries", "out", "as_json", "quiet")
 @flattened
-def retrieve(options: Retrieve, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Print the passages that a query finds in documents or on the web, with their scores, or a TREC run of many.
 
     Example:  reground retrieve "Charles Bridge" --corpus docs/   ·   reground retrieve --queries q.tsv -c docs/ -o run
@@ -37,18 +37,18 @@ def retrieve(options: Retrieve, output: Json, voice: Quiet, config: ConfigFile =
         raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
     check_reranker(options)
     queries = list(_queries(options.queries)) if options.queries is not None else [("1", str(options.query))]
-    quiet = voice.quiet or (output.as_json and options.query is not None)
+    quiet = quiet or (as_json and options.query is not None)
     results = asyncio.run(_search(queries, options, quiet=quiet))
     run = {id_: {p.id: len(each) - rank + 0.0 for rank, p in enumerate(each)} for id_, _, each in results}
     if options.out is not None:
         write_run(expanded(options.out), run)
     if options.query is not None:
         passages = results[0][2]
-        if output.as_json:
+        if as_json:
             print_json([passage.model_dump(mode="json") for passage in passages], indent=2)
         else:
             _show(passages)
-    elif output.as_json:
+    elif as_json:
         for id_, query, passages in results:
             say(json_text({"id": id_, "query": query, "passages": [p.model_dump(mode="json") for p in passages]}))
     elif options.out is None:

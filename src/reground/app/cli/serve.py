@@ -11,9 +11,9 @@ import typer
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import note, say
-from reground.app.cli.flags import everyday, flattened
+from reground.app.cli.flags import Quiet, everyday, flattened
 from reground.app.cli.progress import opened
-from reground.app.options import Quiet, Serve
+from reground.app.options import Serve
 from reground.app.serving.engine import open_engine, setup_of
 from reground.app.serving.keys import Keys, checked_keys, new_key, place_of_keys
 from reground.app.session import Session
@@ -24,7 +24,7 @@ from reground.core.errors import MissingExtra
 @flattened
 def serve(
     options: Serve,
-    output: Quiet,
+    quiet: Quiet = False,
     new_key_name: Annotated[
         str | None,
         typer.Option("--new-key", metavar="NAME", help="Make a key of this name, print it once, and end."),
@@ -42,8 +42,8 @@ def serve(
         return
     keys = checked_keys(options)
     # a line for each request, and why one failed
-    logging.getLogger("reground.serve").setLevel(logging.WARNING if output.quiet else logging.INFO)
-    asyncio.run(_serve(options, keys, quiet=output.quiet))
+    logging.getLogger("reground.serve").setLevel(logging.WARNING if quiet else logging.INFO)
+    asyncio.run(_serve(options, keys, quiet=quiet))
 
 
 async def _serve(options: Serve, keys: Keys | None, *, quiet: bool) -> None:

@@ -23,7 +23,7 @@ from reground.app.cli.flags import Command, everyday, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_pool, placed
 from reground.app.documents import check_reranker, close, corpus_retriever, reranked
-from reground.app.options import Benchmark, Data, Documents, Fresh, Quiet
+from reground.app.options import Benchmark, Data, Documents, Fresh
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages
@@ -62,13 +62,15 @@ def stage(app: typer.Typer, *shown: str, name: str | None = None) -> Callable[[F
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingFolder(Quiet):
+class TrainingFolder:
     """The folder that the stages of a training share; each training has its own default."""
 
     out: Path = field(default=Path("runs/training"), metadata={"short": "-o"})
     """The folder of the training."""
     dry_run: bool = False
     """Print what the stage would do, or cost, and stop."""
+    quiet: bool = field(default=False, metadata={"short": "-q"})
+    """Show no progress."""
 
     def progress(self, title: str = "") -> Progress:
         """A line for what the stage does."""
