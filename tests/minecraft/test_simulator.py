@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reground.core.errors import ConfigurationError
 from reground_minecraft.names import Names
 from reground_minecraft.parser import Goal, PlanStep, parse_plan, render_plan
-from reground_minecraft.simulator import Planner, any_of, simulate
+from reground_minecraft.simulator import Planner, simulate
 from reground_minecraft.world import load_world
 from tests.data import need_data
 from tests.minecraft.small import small_world
@@ -130,14 +130,6 @@ def test_lack_of_fuel_is_named(tmp_path):
     plan = (*WOODEN[:1], "9x Oak Planks", *WOODEN[2:], "11x Cobblestone", "1x Furnace", "1x Stone Pickaxe")
     outcome = run(world, "iron_ingot", *plan, "6x Iron Ore", "6x Iron Ingot")
     assert "fuel for the furnace" in outcome.why
-
-
-def test_alternatives_in_words():
-    assert any_of(("stick",)) == "stick"
-    assert any_of(("coal", "charcoal")) == "coal or charcoal"
-    assert any_of(("oak_planks", "birch_planks")) == "planks of any kind"
-    assert any_of(("wooden_pickaxe", "stone_pickaxe")) == "wooden_pickaxe or better"
-    assert any_of(("a", "b", "c", "d")) == "a or the like"
 
 
 @cache

@@ -180,22 +180,15 @@ def test_whatever_json_a_server_sends_there_are_names_to_type_or_none(told: obje
         assert "\n" not in command_words(name)
 
 
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [
-        ("", "http://127.0.0.1:11434/v1"),
-        ("0.0.0.0", "http://127.0.0.1:11434/v1"),
-        (":1234", "http://127.0.0.1:1234/v1"),
-        ("box", "http://box:11434/v1"),
-        ("box:1234", "http://box:1234/v1"),
-        ("http://box", "http://box:80/v1"),
-        ("https://box/ollama/", "https://box:443/ollama/v1"),
-        ("http://box:1234/v1", "http://box:1234/v1"),
-        ("[::1]:1234", "http://[::1]:1234/v1"),
-        ("box:port", None),
-        ("ftp://box", None),
-    ],
-)
+HOSTS = {
+    "": "http://127.0.0.1:11434/v1", "0.0.0.0": "http://127.0.0.1:11434/v1", ":1234": "http://127.0.0.1:1234/v1",
+    "box": "http://box:11434/v1", "box:1234": "http://box:1234/v1", "http://box": "http://box:80/v1",
+    "https://box/ollama/": "https://box:443/ollama/v1", "http://box:1234/v1": "http://box:1234/v1",
+    "[::1]:1234": "http://[::1]:1234/v1", "box:port": None, "ftp://box": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("host", "url"), HOSTS.items())
 def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     if url is None:
