@@ -16,7 +16,7 @@ import typer
 from reground.app import catalogue
 from reground.app.cli import run
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import Command, everyday, flattened
+from reground.app.cli.flags import Command, flattened
 from reground.app.options import meanings, spread
 from reground.core.errors import ConfigurationError
 from reground.models.options import Price
@@ -78,8 +78,7 @@ def command(baked: list[Toy]) -> Any:
     app = typer.Typer()
 
     @app.command(cls=Command)
-    @everyday("cake", "eggs", "shape")
-    @flattened
+    @flattened("cake", "eggs", "shape")
     def cake(order: Toy, config: ConfigFile = None) -> None:
         """Bake
         a cake."""

@@ -14,7 +14,7 @@ from reground.app.catalogue import found_servers
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, note, print_json
 from reground.app.cli.display import show_result
-from reground.app.cli.flags import Json, Quiet, everyday, flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.options import Ask
 from reground.app.session import answer
@@ -26,11 +26,10 @@ Steps = Annotated[
 ]
 
 
-@everyday(
+@flattened(
     *("question", "corpus", "web", "method", "model", "form", "settings", "budget__tokens"),
     *("retrieval", "steps", "as_json", "quiet", "fresh"),
 )
-@flattened
 def ask(
     context: typer.Context,
     options: Ask,

@@ -22,7 +22,7 @@ from reground.app.cli.ask import is_model_named, other_models_offered
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, note, say
 from reground.app.cli.display import plain, show_answer_text, show_notes, show_read, show_support
-from reground.app.cli.flags import Json, Quiet, everyday, flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened
 from reground.app.options import Chat
 from reground.app.result import Result
@@ -37,11 +37,10 @@ from reground.core.run import Event
 _STEP = 400  # characters of a step that are shown while a question is in work
 
 
-@everyday(
+@flattened(
     *("corpus", "web", "method", "model", "form", "settings", "budget__tokens", "retrieval"),
     *("conversation", "resume", "as_json", "quiet"),
 )
-@flattened
 def chat(
     context: typer.Context, options: Chat, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None
 ) -> None:

@@ -25,7 +25,7 @@ from reground.app.cli.eval import (
     slug,
     tell_what_failed,
 )
-from reground.app.cli.flags import Quiet, everyday, flattened
+from reground.app.cli.flags import Quiet, flattened
 from reground.app.options import Compare
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.evaluation.claims import Claim, chosen, claim_tables
@@ -43,11 +43,10 @@ Experiment = tuple[Claim, Task, Job]
 BUDGETS = "1k,2k,4k"
 
 
-@everyday(
+@flattened(
     *("task", "questions", "corpus", "methods", "model", "budgets", "tune", "baseline", "settings"),
     *("limit", "repeats", "seed", "out", "dry_run"),
 )
-@flattened
 def compare(options: Compare, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Compare methods at the same token budgets, each scaled up to them, and write report.md with a plot.
 

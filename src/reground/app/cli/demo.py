@@ -45,7 +45,7 @@ _SETTINGS: dict[str, dict[str, object]] = {"grounded": {"max_rounds": 1}}
 """What keeps the demonstration of a method short."""
 
 
-@flattened
+@flattened()
 def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Quiet = False) -> None:
     """Answer a question from the model's memory and from 36 articles that come with reground, and show every step.
 

@@ -17,7 +17,7 @@ from reground.app.benchmark import Bench, open_benches, setup_of
 from reground.app.catalogue import method
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_time, human_tokens, note
-from reground.app.cli.flags import Quiet, everyday, flattened
+from reground.app.cli.flags import Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
 from reground.app.cluster.pool import Pool, opened_pool, placed
@@ -76,11 +76,10 @@ class Job:
         return self.tune_task or (own if own in task_names() else self.options.task)
 
 
-@everyday(
+@flattened(
     *("task", "questions", "corpus", "method", "model", "judge", "settings", "budget__tokens"),
     *("limit", "repeats", "seed", "out", "dry_run", "retry_failed"),
 )
-@flattened
 def evaluate(options: Evaluate, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Evaluate one method on a benchmark. The same command resumes an interrupted run and pays for no call twice.
 

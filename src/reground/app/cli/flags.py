@@ -11,9 +11,9 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any
@@ -177,21 +177,6 @@ def _row(parameter: Any) -> tuple[Text, Text]:
     return names, Text(f"{sentence.group(1) if sentence else ''}{default}".replace(r"\[", "["))
 
 
-def everyday(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Let --help show only these fields of a command, in this order; they are keys, such as "budget__tokens"."""
-
-    def marked(command: Any) -> Callable[..., None]:
-        option = typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options, in full.")
-        more = inspect.Parameter(_ALL, _KEYWORD, default=False, annotation=Annotated[bool, option])
-        signature = command.__signature__
-        command.everyday = names
-        command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])
-        command.__annotations__[_ALL] = more.annotation
-        return command  # type: ignore[no-any-return]
-
-    return marked
-
-
 def _show_all(context: typer.Context, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
         context.meta[_ALL] = True
@@ -199,18 +184,32 @@ def _show_all(context: typer.Context, wanted: bool) -> None:
         context.exit()
 
 
-def flattened(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the dataclass parameters of a command by their fields, each an option or an argument."""
+_HELP_ALL = Annotated[
+    bool, typer.Option("--help-all", is_eager=True, callback=_show_all, help="Show all options, in full.")
+]
+
+
+def flattened(*everyday: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Replace the dataclass parameters of a command by their fields, each an option or an argument.
+
+    everyday: the keys of the options that --help shows, in their order, such as "budget__tokens"; without them, all.
+    """
+    return partial(_flattened, everyday=everyday)
+
+
+def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callable[..., None]:
     hints = typing.get_type_hints(command, include_extras=True)
     classes = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     own = inspect.signature(command).parameters
     parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
     for name, parameter in own.items():
         if name in classes:
-            made_of_it = parameters_of(classes[name])
-            parameters += sorted(made_of_it, key=lambda each: each.default is not inspect.Parameter.empty)
+            options = parameters_of(classes[name])
+            parameters += sorted(options, key=lambda each: each.default is not inspect.Parameter.empty)
         elif name != "context":
             parameters.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
+    if everyday:
+        parameters.append(inspect.Parameter(_ALL, _KEYWORD, default=False, annotation=_HELP_ALL))
 
     def filled(context: typer.Context, **values: Any) -> None:
         values.pop(_ALL, None)
@@ -222,6 +221,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     result.__name__, result.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
     result.__annotations__ = {each.name: each.annotation for each in parameters}
     result.__signature__ = inspect.Signature(parameters)
+    result.everyday = everyday
     infos = ((each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ()))
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
     return result  # type: ignore[no-any-return]

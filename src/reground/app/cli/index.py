@@ -11,7 +11,7 @@ from typing import Any, cast
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, print_json
 from reground.app.cli.display import plain
-from reground.app.cli.flags import Json, Quiet, everyday, flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.documents import cached_index_path, stoppable
 from reground.app.options import Index
@@ -31,8 +31,7 @@ _DROPPED = 20
 """The most dropped passages that are printed."""
 
 
-@everyday("source", "out", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
-@flattened
+@flattened("source", "out", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
 def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 

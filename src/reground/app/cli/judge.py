@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, say
-from reground.app.cli.flags import Quiet, everyday, flattened
+from reground.app.cli.flags import Quiet, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.options import Judging
 from reground.core.errors import ConfigurationError, DataError
@@ -36,8 +36,7 @@ from reground.evaluation.tasks.longform import Judge, read_labels
 Outcome = TypeVar("Outcome")
 
 
-@everyday("folders", "judges", "page", "votes", "pairs", "people", "data", "out", "dry_run", "quiet")
-@flattened
+@flattened("folders", "judges", "page", "votes", "pairs", "people", "data", "out", "dry_run", "quiet")
 def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Rate the answers of runs by several judges, and compare them with each other, the task's metric and people.
 

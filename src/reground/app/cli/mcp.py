@@ -9,7 +9,7 @@ from functools import partial
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import note
-from reground.app.cli.flags import Quiet, everyday, flattened
+from reground.app.cli.flags import Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.options import Mcp
 from reground.app.serving.engine import open_engine, setup_of
@@ -18,8 +18,7 @@ from reground.app.session import Session
 from reground.core.errors import MissingExtra
 
 
-@everyday("corpus", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
-@flattened
+@flattened("corpus", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
 def mcp(options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Offer ask, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 

@@ -16,7 +16,7 @@ from reground.app.cli.display import plain
 from reground.app.cli.flags import Json, flattened
 
 
-@flattened
+@flattened()
 def methods(
     as_json: Json = False, name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None
 ) -> None:

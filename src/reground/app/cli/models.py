@@ -28,7 +28,7 @@ models_app = typer.Typer(
 
 
 @models_app.callback(invoke_without_command=True)
-@flattened
+@flattened()
 def models(context: typer.Context, options: Served, as_json: Json = False) -> None:
     """List the models that can be used here, with the words that choose them, and why the others cannot.
 
@@ -66,7 +66,7 @@ def _words(entry: Listing) -> str | None:
 
 
 @models_app.command("pull")
-@flattened
+@flattened()
 def pull_model(
     alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-0.5b, or org/repo:file.gguf on a model hub.")],
     quiet: Quiet = False,

@@ -12,7 +12,7 @@ import typer
 from reground.app import catalogue
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import human_tokens, human_usd, note, print_json, say
-from reground.app.cli.flags import Json, Quiet, everyday, flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.documents import close, corpus_retriever
 from reground.app.options import Propose
@@ -27,8 +27,9 @@ from reground.retrieval.settings import preset
 from reground.retrieval.storage import holds_index
 
 
-@everyday("corpus", "count", "model", "out", "language", "tries", "seed", "budget__tokens", "as_json", "quiet", "fresh")
-@flattened
+@flattened(
+    "corpus", "count", "model", "out", "language", "tries", "seed", "budget__tokens", "as_json", "quiet", "fresh"
+)
 def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Propose questions that need two of your passages, with answers, for a person to read and keep.
 

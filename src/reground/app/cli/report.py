@@ -11,7 +11,7 @@ from reground.app.options import Report
 from reground.evaluation.report import as_data, as_markdown, build_reports, write_report
 
 
-@flattened
+@flattened()
 def report(options: Report) -> None:
     """Write the report on finished or unfinished runs again, even of several models. This calls no model.
 

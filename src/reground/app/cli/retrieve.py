@@ -11,7 +11,7 @@ from pathlib import Path
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, print_json, say
 from reground.app.cli.display import as_written, plain, unread
-from reground.app.cli.flags import Json, Quiet, everyday, flattened
+from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.documents import ANSWERING, Source, check_reranker, names_other, open_source
 from reground.app.options import Retrieve
@@ -24,8 +24,7 @@ Results = list[tuple[str, str, list[Passage]]]
 """The id, the query and the passages of each."""
 
 
-@everyday("query", "corpus", "web", "k", "retrieval", "rerank", "queries", "out", "as_json", "quiet")
-@flattened
+@flattened("query", "corpus", "web", "k", "retrieval", "rerank", "queries", "out", "as_json", "quiet")
 def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Print the passages that a query finds in documents or on the web, with their scores, or a TREC run of many.
 

@@ -11,7 +11,7 @@ import typer
 
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import note, say
-from reground.app.cli.flags import Quiet, everyday, flattened
+from reground.app.cli.flags import Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.options import Serve
 from reground.app.serving.engine import open_engine, setup_of
@@ -20,8 +20,7 @@ from reground.app.session import Session
 from reground.core.errors import MissingExtra
 
 
-@everyday("corpus", "method", "model", "settings", "budget__tokens", "host", "port", "keys", "new_key_name", "quiet")
-@flattened
+@flattened("corpus", "method", "model", "settings", "budget__tokens", "host", "port", "keys", "new_key_name", "quiet")
 def serve(
     options: Serve,
     quiet: Quiet = False,

@@ -19,7 +19,7 @@ import typer
 from reground.app.benchmark import Bench, corpus_of, open_benches
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
-from reground.app.cli.flags import Command, everyday, flattened
+from reground.app.cli.flags import Command, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_pool, placed
 from reground.app.documents import check_reranker, close, corpus_retriever, reranked
@@ -54,8 +54,7 @@ def stage(app: typer.Typer, *shown: str, name: str | None = None) -> Callable[[F
     """Make a command of a function of options. shown: the everyday ones, which --help lists; all by default."""
 
     def registered(function: F) -> F:
-        command = flattened(function)
-        app.command(name, cls=Command)(everyday(*shown)(command) if shown else command)
+        app.command(name, cls=Command)(flattened(*shown)(function))
         return function
 
     return registered

@@ -251,7 +251,7 @@ class TrainCritics(CriticsCollect, CriticsData, CriticsFit):
 
 
 @critics_app.callback(invoke_without_command=True)
-@flattened
+@flattened()
 def critics(context: typer.Context, options: TrainCritics, config: ConfigFile = None) -> None:
     """Fit CR-Planner's critics: collect trees, make pairs of them, fit, evaluate, all in one --out.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHUTDOWN = 0.1  # seconds that open connections have at the end
 
 
-@flattened
+@flattened()
 def view(options: View) -> None:
     """Read runs and trajectories in the browser, question by question, also while a run goes on.
 
