@@ -35,7 +35,7 @@ from reground.core.journal import Journal, SqliteJournal, fingerprint
 from reground.core.language import Usage
 from reground.core.method import Method, Solved, solve
 from reground.core.programs import Sandbox
-from reground.core.run import Event, Observer, Run
+from reground.core.run import Event, Run
 from reground.core.trajectory import BEFORE_CHECKS, GenerateStep, NoteStep, Trajectory
 from reground.evaluation.questions import Questions, select
 from reground.evaluation.results import Record, RunConfig, RunFolder, Summary, open_run, stages_of, summarise
@@ -167,14 +167,14 @@ Elsewhere = Callable[[Asked, Journal, Tell], Awaitable[Solved]]
 method sees its result. Raises the errors of a run, as opposed to those of a question, which are in the trajectory."""
 
 
-async def solve_here(method: Method, asked: Asked, journal: Journal, observer: Observer | None = None) -> Solved:
+async def solve_here(method: Method, asked: Asked, journal: Journal, tell: Tell) -> Solved:
     """Answer a question in this process. What the journal has recorded of it is replayed."""
     run = Run(
         run_id=asked.run,
         question_id=asked.id,
         journal=journal,
         budget=asked.budget,
-        observer=observer,
+        observer=lambda event: tell(Told.of(event)),
         seed=asked.seed,
         hidden=asked.hidden,
     )
@@ -396,10 +396,8 @@ class _Session:
         settings = self.settings
         hidden = hidden_documents(self.task, job.example)
         asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
-        tell = partial(tracker.count, job.id)
-        if self.elsewhere is not None:
-            return await self.elsewhere(asked, self.journal, tell)
-        return await solve_here(self.method, asked, self.journal, lambda event: tell(Told.of(event)))
+        answer = self.elsewhere or partial(solve_here, self.method)
+        return await answer(asked, self.journal, partial(tracker.count, job.id))
 
     async def _score(self, job: _Job, trajectory: Trajectory) -> Record:
         scores: Mapping[str, Score] = {}

@@ -20,7 +20,6 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.journal import Effect
 from reground.core.method import Method
-from reground.core.run import Event
 from reground.core.trajectory import Trajectory
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import FATAL, Asked, EvalSettings, Told, solve_here
@@ -122,9 +121,8 @@ class Work:
         self._changed.set()
         await written
 
-    def observe(self, event: Event) -> None:
-        """Report the cost with the next parcel."""
-        told = Told.of(event)
+    def tell(self, told: Told) -> None:
+        """Send the cost with the next parcel."""
         self._told = told if self._told is None else told.after(self._told)
         self._changed.set()
 
@@ -189,7 +187,7 @@ class Worker:
 
     async def _solve(self, place: Place, asked: Asked, work: Work) -> None:
         try:
-            solved = await solve_here(await self._working(place, asked.example), asked, work, work.observe)
+            solved = await solve_here(await self._working(place, asked.example), asked, work, work.tell)
         except Exception as error:
             work.end(None, error)
             return

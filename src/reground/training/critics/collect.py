@@ -186,7 +186,7 @@ async def collect_trees(
         if elsewhere is not None:
             return await elsewhere(asked, journal, tell)
         growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
-        return await solve_here(growing, asked, journal, lambda event: tell(Told.of(event)))
+        return await solve_here(growing, asked, journal, tell)
 
     async def work(journal: Journal) -> None:
         for example in left:
