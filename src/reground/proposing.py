@@ -185,16 +185,15 @@ class Proposed:
     stopped: str | None = None
     usage: Usage = field(default_factory=Usage)
 
-    def drop(self, why: str) -> None:
-        """Count a pair that gave no question."""
+    def settle(self, pair: Pair, written: tuple[str, str] | None, why: str) -> None:
+        """Keep a question with its answer, or count why there is none."""
         self.tried += 1
-        self.dropped[why] += 1
-
-    def settle(self, pair: Pair, question: str, answer: str) -> None:
-        """Keep a question, if it is not like another one."""
-        if token_f1(question, [each.question for each in self.kept]) >= _ALIKE:
-            return self.drop("much like another question")
-        self.tried, both = self.tried + 1, (pair.first, pair.second)
+        if written is not None and token_f1(written[0], [each.question for each in self.kept]) >= _ALIKE:
+            written, why = None, "much like another question"
+        if written is None:
+            self.dropped[why] += 1
+            return
+        (question, answer), both = written, (pair.first, pair.second)
         evidence = (_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both)
         proposal = Proposal(
             id=f"q{len(self.kept) + 1:03}",
@@ -204,7 +203,7 @@ class Proposed:
             link=pair.link,
             evidence=tuple(evidence),
         )
-        return self.kept.append(proposal)
+        self.kept.append(proposal)
 
 
 async def propose(
@@ -233,10 +232,8 @@ async def propose(
                 break
             if limited:
                 proposed.stopped = why
-            elif written is None:
-                proposed.drop(why)
             else:
-                proposed.settle(pair, *written)
+                proposed.settle(pair, written, why)
             proposed.usage = run.usage
             on_pair(proposed)
     return proposed

@@ -18,7 +18,6 @@ from reground.app.documents import close, corpus_retriever
 from reground.app.options import Propose
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.evidence import Passage
 from reground.core.journal import SqliteJournal
 from reground.core.paths import expanded
 from reground.core.run import Run
@@ -57,8 +56,14 @@ def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, con
 
 
 async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Proposed:
-    with Progress(shown=not quiet) as progress:
-        passages = await _passages(options, progress)
+    corpus, settings = expanded(options.corpus), preset("bm25").settings
+    if holds_index(corpus):
+        raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
+    with Progress(shown=not quiet) as progress:  # the index of `compare --corpus`: it names the files that are skipped
+        language, on_report = options.language, progress.on_report
+        await close(await corpus_retriever(corpus, progress.on_index, language=language, on_report=on_report))
+        cut = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap)
+        passages = await in_daemon(cut, name="documents")
     pairing = partial(linked_pairs, passages, most=options.tries or 10 * options.count, seed=options.seed)
     pairs = await in_daemon(pairing, name="pairs")
     if not pairs:
@@ -83,17 +88,6 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
         for notice in journal.notices:
             note(f"note: {notice}")
         journal.close()
-
-
-async def _passages(options: Propose, progress: Progress) -> list[Passage]:
-    """The passages as `compare --corpus` finds them. Its index is made here, which names the files that are skipped."""
-    corpus, settings = expanded(options.corpus), preset("bm25").settings
-    if holds_index(corpus):
-        raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
-    language, on_report = options.language, progress.on_report
-    await close(await corpus_retriever(corpus, progress.on_index, language=language, on_report=on_report))
-    cut = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap)
-    return await in_daemon(cut, name="documents")
 
 
 def _cost(proposed: Proposed) -> str:
