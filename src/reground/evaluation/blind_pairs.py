@@ -29,12 +29,11 @@ from reground.core.errors import DataError, ParseError
 from reground.core.journal import Journal, fingerprint
 from reground.core.language import LanguageModel, Text
 from reground.core.run import Run
-from reground.core.untrusted import neutralise
 from reground.evaluation.data import fields
 from reground.evaluation.judging import Answer, ask_each, krippendorff_alpha
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.statistics import bootstrap_interval
-from reground.evaluation.tasks.longform import asked_again, assigned
+from reground.evaluation.tasks.longform import asked_again, assigned, literals
 
 Verdict = Literal["first", "second", "tie", "bad"]
 """The better answer in the pair's own order, or neither; "bad" says that neither is any good."""
@@ -269,13 +268,12 @@ _VERDICTS: dict[str, Verdict] = {"a": "first", "b": "second", "tie": "tie", "bot
 
 
 def prompt(question: str, a: str, b: str) -> str:
-    """The question to a model that judges. Texts are string literals, so an answer cannot end its line."""
-    worked = [f'{_quoted(*texts)}\n# {why}\nverdict = "{verdict}"' for *texts, why, verdict in _WORKED]
-    return "\n\n".join([_INSTRUCTION, *worked, _quoted(question, a, b), _ASKED])
-
-
-def _quoted(question: str, a: str, b: str) -> str:
-    return "\n".join(f"{name} = {neutralise(text)!r}" for name, text in (("question", question), ("A", a), ("B", b)))
+    """The question to a model that judges."""
+    worked = [
+        f'{literals(question=asked, A=one, B=other)}\n# {why}\nverdict = "{verdict}"'
+        for asked, one, other, why, verdict in _WORKED
+    ]
+    return "\n\n".join([_INSTRUCTION, *worked, literals(question=question, A=a, B=b), _ASKED])
 
 
 def read_verdict(reply: str) -> Verdict:

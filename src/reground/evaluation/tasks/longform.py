@@ -3,10 +3,7 @@
 The judge sees five worked judgements as Python, then the question, the answer and the reference, and says whether the
 answer implies the reference. The worked ones are earlier turns of the conversation: small models keep to a form that
 way, and copy what stands in one prompt with the question. Where no reference decides, the judge gives a mark from 1 to
-5 by the task's criteria.
-
-The paper's mean and standard deviation are over ten runs of the agent with one rating per answer; here they come from
-the repeats of an evaluation (`MetricSummary.std`).
+5 by the task's criteria. The paper's mean and standard deviation over ten runs come from the repeats of an evaluation.
 """
 
 from __future__ import annotations
@@ -49,31 +46,28 @@ _MARK_INSTRUCTION = (
 
 
 def judge_prompt(question: str, answer: str, reference: str) -> tuple[Message, ...]:
-    """The conversation, with the fixed part first and the answer last.
+    """The conversation, with the fixed part first and the answer last."""
 
-    Texts are string literals, so an answer cannot end its line and speak as the judge.
-    """
+    def asked(**texts: str) -> Message:
+        return Message(role="user", content=f"{INSTRUCTION}\n\n{literals(**texts)}")
+
     turns: list[Message] = []
     for each in worked("judgement"):
+        turns.append(asked(**{name: each[name] for name in ("question", "answer", "reference")}))
         reply = f"# {each['reasoning']}\nimplied = {each['verdict']}"
-        turns.append(_asked(each["question"], each["answer"], each["reference"]))
         turns.append(Message(role="assistant", content=reply))
-    return (*turns, _asked(question, answer, reference))
-
-
-def _asked(question: str, answer: str, reference: str) -> Message:
-    judged = _literals(question=question, answer=answer, reference=reference)
-    return Message(role="user", content=f"{INSTRUCTION}\n\n{judged}")
+    return (*turns, asked(question=question, answer=answer, reference=reference))
 
 
 def quality_prompt(question: str, answer: str, criteria: str) -> str:
     """The prompt for a mark by criteria, without a reference."""
-    judged = _literals(question=question, answer=answer)
+    judged = literals(question=question, answer=answer)
     close = f"Continue with two lines: a comment that gives the reason, then `mark = ` and 1 to {MARKS}."
     return f"{_MARK_INSTRUCTION.format(criteria=criteria)}\n\n{judged}\n\n{close}"
 
 
-def _literals(**texts: str) -> str:
+def literals(**texts: str) -> str:
+    """Texts as Python's string literals, so an answer cannot end its line and speak as the judge."""
     return "\n".join(f"{name} = {neutralise(text)!r}" for name, text in texts.items())
 
 
