@@ -1,9 +1,7 @@
 """Blind pairs: two anonymous answers to one question, a page that shows them, and the votes on which is better.
 
-RAT let people compare two answers at a time without knowing which method wrote them, and rated the methods by TrueSkill
-(appendix C). A pair is known by its question and its two texts alone. So nothing in a page or in a file of votes
-depends on who wrote an answer, a vote still counts when a folder is renamed, and two methods that gave the same answer
-are judged together. A model may judge pairs as well.
+So RAT's people compared methods, which TrueSkill rated (appendix C). A pair is known by its question and its two texts
+alone, so nothing in a page or in a file of votes depends on who wrote an answer, and equal answers are judged together.
 """
 
 from __future__ import annotations
@@ -96,10 +94,7 @@ def pairs_of(answers: Iterable[Answer]) -> list[Pair]:
 
 
 def page(pairs: Iterable[Pair], seed: int) -> str:
-    """One HTML page of the pairs, which needs nothing from elsewhere. The seed draws their order and their sides.
-
-    Texts are data that the page's script shows as text; besides, the page's policy allows no other script.
-    """
+    """One HTML page of the pairs, which needs nothing from elsewhere. The seed draws their order and their sides."""
     draw = random.Random(seed)
     ordered = sorted(pairs, key=lambda pair: pair.key)
     draw.shuffle(ordered)
@@ -110,6 +105,7 @@ def page(pairs: Iterable[Pair], seed: int) -> str:
         words = {"question": pair.text, "criteria": pair.criteria, "a": a, "b": b}
         shown.append({"key": pair.key, "turned": turned, **words})
     contents = {"page": fingerprint("page", *(pair.key for pair in ordered)), "pairs": shown}
+    # Texts are data that the page's script shows as text; the page's policy allows no other script.
     template = (files("reground.evaluation") / "blind_pairs.html").read_text(encoding="utf-8")
     script = template.partition("<script>")[2].partition("</script>")[0]
     digest = b64encode(sha256(script.encode()).digest()).decode()
@@ -141,12 +137,11 @@ def read_votes(paths: Iterable[Path], pairs: Iterable[Pair]) -> list[Vote]:
 _BEGINNING = (25.0, 25 / 3)  # mu and sigma before the first vote
 _BETA, _TAU = 25 / 6, 25 / 300
 _MARGIN = NormalDist().inv_cdf(0.55) * sqrt(2) * _BETA  # a draw in a tenth of the games
-_TURNED: dict[Verdict, Verdict] = {"first": "second", "second": "first", "tie": "tie", "bad": "bad"}
 _pdf = NormalDist().pdf
+_TURNED: dict[Verdict, Verdict] = {"first": "second", "second": "first", "tie": "tie", "bad": "bad"}
 _POINTS: dict[Verdict, float] = {"first": 1.0, "second": 0.0, "tie": 0.5, "bad": 0.5}
 
-Skill = tuple[float, float]
-"""mu, and sigma for how uncertain it is."""
+Skill = tuple[float, float]  # mu, and sigma for how uncertain it is
 
 
 def skills_after(winner: Skill, loser: Skill, *, drawn: bool) -> tuple[Skill, Skill]:
@@ -290,9 +285,8 @@ async def model_votes(
 ) -> tuple[list[Vote], int]:
     """A model's votes on the pairs, and the number that it refused or gave no readable verdict on.
 
-    It sees each pair in both orders, and a verdict that changes with the order is a tie. An unreadable reply is asked
-    for once more. journal: the same call resumes. on_pair: called with the number of pairs done. Raises ModelError, but
-    not where the model refuses only some pairs.
+    It sees each pair in both orders, and a verdict that changes with the order is a tie. journal: the same call
+    resumes. on_pair: called with the number of pairs done. Raises ModelError, but not where it refuses only some pairs.
     """
     votes: dict[Pair, Vote] = {}
 
