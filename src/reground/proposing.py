@@ -104,17 +104,16 @@ def _document(passage: Passage) -> str:
 
 def _by_title(passages: Sequence[Passage]) -> Iterator[Pair]:
     """A passage that names a title, and the first piece of its document. A title of several documents names none."""
-
-    def number(piece: Passage) -> int:
-        digits = piece.id.rpartition("#")[2]
-        return int(digits) if digits.isdecimal() else 1
-
     pieces: dict[str, list[Passage]] = defaultdict(list)
     for passage in passages:
         pieces[normal_title(passage).strip()].append(passage)
-    titled = {title: min(own, key=number) for title, own in pieces.items() if len(set(map(_document, own))) == 1}
+    titled = {
+        title: min(own, key=lambda piece: (len(piece.id), piece.id))  # #2 before #10
+        for title, own in pieces.items()
+        if title and len(set(map(_document, own))) == 1
+    }
     longest: Counter[str] = Counter()  # words of a title, by its first word
-    for words in (title.split() for title in titled if title):
+    for words in map(str.split, titled):
         longest[words[0]] = max(longest[words[0]], min(len(words), _LONGEST_TITLE))
     for passage in passages:
         words = normal(passage.text).split()
