@@ -11,15 +11,7 @@ from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, DataError
 from reground.core.language import LanguageModel, Sampling, Usage
 from reground.core.run import Run
-from reground.evaluation.compare import (
-    Cell,
-    Configured,
-    budget_label,
-    cells_of,
-    compare,
-    parse_budgets,
-    read_plan,
-)
+from reground.evaluation.compare import Cell, Configured, budget_label, cells_of, compare, parse_budgets, read_plan
 from reground.evaluation.report import build_reports
 from reground.evaluation.results import Record
 from reground.evaluation.runner import EvalSettings

@@ -11,14 +11,7 @@ from reground.core.errors import DataError, ParseError
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks.longform import (
-    Judge,
-    JudgedTask,
-    judge_prompt,
-    parse_mark,
-    parse_verdict,
-    read_labels,
-)
+from reground.evaluation.tasks.longform import Judge, JudgedTask, judge_prompt, parse_mark, parse_verdict, read_labels
 from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.trajectories import answered, write_jsonl

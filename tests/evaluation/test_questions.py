@@ -12,16 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.evaluation.questions import (
-    SHARE,
-    SUBSETS,
-    for_training,
-    is_training,
-    number_of,
-    part,
-    select,
-    without,
-)
+from reground.evaluation.questions import SHARE, SUBSETS, for_training, is_training, number_of, part, select, without
 from reground.evaluation.runner import EvalSettings, choose, configuration
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task, task_names

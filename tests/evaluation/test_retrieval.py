@@ -154,12 +154,7 @@ RUNS = st.dictionaries(st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCU
 QRELS = st.dictionaries(
     st.sampled_from(["q1", "q2", "q3"]), st.dictionaries(DOCUMENTS, st.integers(-1, 3), min_size=1), min_size=1
 )
-THEIRS = {
-    "nDCG@10": "ndcg_cut_10",
-    "nDCG@3": "ndcg_cut_3",
-    "recall@5": "recall_5",
-    "MRR": "recip_rank",
-}
+THEIRS = {"nDCG@10": "ndcg_cut_10", "nDCG@3": "ndcg_cut_3", "recall@5": "recall_5", "MRR": "recip_rank"}
 
 
 @given(RUNS, QRELS)
@@ -191,9 +186,7 @@ def test_metrics_by_name() -> None:
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: name.split() == [name])
 
 
-@given(
-    run=st.dictionaries(NAMES, st.dictionaries(NAMES, st.floats(-1e30, 1e30), min_size=1, max_size=6), max_size=4),
-)
+@given(run=st.dictionaries(NAMES, st.dictionaries(NAMES, st.floats(-1e30, 1e30), min_size=1, max_size=6), max_size=4))
 def test_runs_come_back_as_they_went(
     tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]
 ) -> None:

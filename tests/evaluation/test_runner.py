@@ -23,15 +23,7 @@ from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS, NoteStep, read_trajectories
 from reground.evaluation.report import build_reports
 from reground.evaluation.results import read_records, read_run
-from reground.evaluation.runner import (
-    EARLIER,
-    FAITHFULNESS,
-    EvalSettings,
-    Progress,
-    all_scores,
-    choose,
-    evaluate,
-)
+from reground.evaluation.runner import EARLIER, FAITHFULNESS, EvalSettings, Progress, all_scores, choose, evaluate
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 from reground.evaluation.tasks.longform import Judge, JudgedTask
 from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable

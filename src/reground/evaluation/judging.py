@@ -116,11 +116,7 @@ async def rate(
 
 
 async def ask_each(
-    items: Sequence[Item],
-    ask: Callable[[Item], Awaitable[None]],
-    *,
-    concurrency: int,
-    on_item: Callable[[int], None],
+    items: Sequence[Item], ask: Callable[[Item], Awaitable[None]], *, concurrency: int, on_item: Callable[[int], None]
 ) -> None:
     """Have a model asked about each item, `concurrency` of them at once.
 
@@ -258,11 +254,7 @@ def agreement(first: Mapping[Key, float], second: Mapping[Key, float]) -> Agreem
     both = [item for item in first if item in second]
     x, y = [first[item] for item in both], [second[item] for item in both]
     return Agreement(
-        len(both),
-        pearson(x, y),
-        spearman(x, y),
-        correlation_p(x, y),
-        correlation_p(mean_ranks(x), mean_ranks(y)),
+        len(both), pearson(x, y), spearman(x, y), correlation_p(x, y), correlation_p(mean_ranks(x), mean_ranks(y))
     )
 
 

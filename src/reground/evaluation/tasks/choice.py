@@ -155,10 +155,7 @@ def load_agieval(root: Path, name: str, groups: Sequence[str]) -> Task:
     return MultipleChoice(name, "exact match", tuple(loaded), tuple(shots))
 
 
-_MMLU = {
-    "mmlu": tuple(_SUBJECTS),
-    **{f"mmlu_{group.lower().replace(' ', '_')}": (group,) for group in _SUBJECTS},
-}
+_MMLU = {"mmlu": tuple(_SUBJECTS), **{f"mmlu_{group.lower().replace(' ', '_')}": (group,) for group in _SUBJECTS}}
 _FILES = (*GAOKAO, "gaokao-chemistry", "gaokao-chinese", "gaokao-english", "gaokao-mathqa", *JEC_QA)
 _AGIEVAL = {
     "agieval": (*GAOKAO, *JEC_QA),

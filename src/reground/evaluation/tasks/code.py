@@ -61,9 +61,7 @@ def _demonstrations(question: Callable[[Mapping[str, Any]], str]) -> tuple[Demon
     """Our own solved problems, asked as a benchmark asks."""
     return tuple(
         Demonstration(
-            question=question(each),
-            reasoning=each["reasoning"],
-            answer=f"def {each['signature']}:\n{each['body']}",
+            question=question(each), reasoning=each["reasoning"], answer=f"def {each['signature']}:\n{each['body']}"
         )
         for each in worked("program")
     )
@@ -152,9 +150,7 @@ def absent_packages(names: Iterable[str]) -> list[str]:
 
 _FUNCTION = fields(task_id=str, prompt=str, entry_point=str, canonical_solution=str, test=str)
 # EvalPlus' generated test confuses find_zero's answer with the polynomial's arguments.
-_MENDED = {
-    "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
-}
+_MENDED = {"HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001")}
 _FUTURE = re.compile(r"^from __future__ .*$", re.MULTILINE)
 
 
@@ -169,9 +165,7 @@ def humaneval(root: Path, name: str, file: str, limits: Limits = LIMITS) -> Task
         test = given.test.replace(*_MENDED.get(given.task_id, ("", "")))
         problem = Problem(
             Example(
-                id=given.task_id,
-                question=function_question(entry, prompt.strip()),
-                metadata={"entry_point": entry},
+                id=given.task_id, question=function_question(entry, prompt.strip()), metadata={"entry_point": entry}
             ),
             partial(complete_function, prompt, entry),
             # The tests use the prompt's helpers, even if the program redefines them.
@@ -420,10 +414,7 @@ class ContestTask(Loaded):
                 why = f"case {passed + 1}: {execution.verdict}: {execution.detail}"
                 break
             passed += 1
-        return {
-            RIGHT: Score(value=float(passed == whole), why=why),
-            CASES: Score(value=passed / whole, why=why),
-        }
+        return {RIGHT: Score(value=float(passed == whole), why=why), CASES: Score(value=passed / whole, why=why)}
 
 
 def usaco(root: Path) -> Task:

@@ -207,8 +207,4 @@ def _existing(folder: Path, *names: str) -> Path:
 
 TASKS: dict[str, Callable[[Path], Task]] = {"scifact": load_scifact}
 
-FOLDERS: dict[str, Callable[[Path], Task]] = {
-    "beir": load_beir,
-    "beir_train": load_beir_train,
-    "bright": load_bright,
-}
+FOLDERS: dict[str, Callable[[Path], Task]] = {"beir": load_beir, "beir_train": load_beir_train, "bright": load_bright}
