@@ -5,53 +5,43 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import pytest
 
 from reground.core.budget import Budget
 from reground.core.errors import ContextLengthExceeded, TransientModelError
 from reground.core.journal import MemoryJournal
-from reground.core.language import LanguageModel, Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import LanguageModel, Message, Reply, Sampling, TokenLogprob
 from reground.core.reasoning import FIRST, MOST, room_of
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, NoteStep
+from reground.models.scripted import ScriptedModel
 
 SHORT = Sampling(max_tokens=10)
 Fails = Callable[[Sampling], Exception | None]
 
 
-@dataclass
-class Thinker:
+class Thinker(ScriptedModel):
     """A model that thinks this many words before its short text. A word is a token.
 
     thoughts: the length of the thought of each reply, the last one again and again. hidden: the server shows none.
     """
 
-    thoughts: Sequence[int] = (100,)
-    text: str = "So it is."
-    hidden: bool = False
-    fails: Fails = lambda sampling: None
-    wait: float = 0.0
-    name: str = "thinker"
-    calls: list[Sampling] = field(default_factory=list)
-    _count: int = 0
+    def __init__(
+        self, *thoughts: int, text: str = "So it is.", hidden: bool = False, fails: Fails = lambda sampling: None
+    ) -> None:
+        super().__init__(self._said, name="thinker")
+        self.thoughts, self.text, self.hidden, self.fails = list(thoughts or (100,)), text, hidden, fails
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        self.calls.append(sampling)
-        await asyncio.sleep(self.wait)
-        error = self.fails(sampling)
-        if error is not None:
-            raise error
-        replies = [self._reply(sampling) for _ in range(sampling.n)]
-        written = sum(len(reply.text.split()) for reply in replies)
-        usage = Usage(calls=1, prompt=5, completion=written)
-        replies[0] = replies[0].model_copy(update={"usage": usage})
-        return [self._hide(reply) for reply in replies] if self.hidden else replies
+        replies = await super().generate(messages, sampling)
+        said = [{"text": reply.text.partition("</think>")[2].strip()} if self.hidden else {} for reply in replies]
+        return [reply.model_copy(update=update) for reply, update in zip(replies, said, strict=True)]
 
-    def _reply(self, sampling: Sampling) -> Reply:
-        thought = self.thoughts[min(self._count, len(self.thoughts) - 1)]
-        self._count += 1
+    def _said(self, messages: Sequence[Message], sampling: Sampling) -> Reply | Exception:
+        if error := self.fails(sampling):
+            return error
+        thought = self.thoughts.pop(0) if len(self.thoughts) > 1 else self.thoughts[0]
         words = [*(["<think>", *["hm "] * (thought - 2), "</think>"] if thought else []), *self.text.split(" ")]
         tokens = tuple(TokenLogprob(token=word if "think" in word else f"{word} ", logprob=-1.0) for word in words)
         given = tokens[: sampling.max_tokens]
@@ -61,12 +51,13 @@ class Thinker:
             token_logprobs=given if sampling.logprobs else None,
         )
 
-    def _hide(self, reply: Reply) -> Reply:
-        return reply.model_copy(update={"text": reply.text.partition("</think>")[2].strip()})
-
     @property
     def limits(self) -> list[int]:
-        return [sampling.max_tokens for sampling in self.calls]
+        return [sampling.max_tokens for _, sampling in self.calls]
+
+    @property
+    def seeds(self) -> list[int | None]:
+        return [sampling.seed for _, sampling in self.calls]
 
 
 async def ask(run: Run, model: LanguageModel, sampling: Sampling = SHORT) -> list[str]:
@@ -91,16 +82,16 @@ async def test_a_reply_that_is_all_thought_is_asked_once_more_and_the_model_is_l
 
 
 async def test_a_text_that_a_thought_left_too_little_is_asked_for_again_and_a_long_one_is_not() -> None:
-    short = Thinker([9])
+    short = Thinker(9)
     assert await ask(Run(), short) == ["So it is."]
     assert len(short.calls) == 2
-    long = Thinker([2], text="so it goes on and on " * 50)
+    long = Thinker(2, text="so it goes on and on " * 50)
     (cut,) = await ask(Run(), long, Sampling(max_tokens=60))
     assert len(long.calls) == 1, cut
 
 
 async def test_thoughts_that_grow_get_more_room_up_to_a_bound() -> None:
-    model, run = Thinker([100, 5000, 5000, 9000, 9000, 10**6]), Run()
+    model, run = Thinker(100, 5000, 5000, 9000, 9000, 10**6), Run()
     assert await ask(run, model) == [""], "5000 do not fit, and nothing is asked twice"
     assert await ask(run, model) == ["So it is."]
     assert await ask(run, model) == ["So it is."]
@@ -133,10 +124,9 @@ async def test_a_replay_calls_no_model_and_a_killed_run_pays_nothing_twice(hidde
         cut.effects["run", "question"] = dict(recorded[:survived])
         resumed = Run(journal=cut, seed=3)
         assert [await ask(resumed, rest, warm) for _ in range(3)] == said
-        assert [sampling.seed for sampling in rest.calls] == [sampling.seed for sampling in model.calls[survived:]]
-    seeds = [sampling.seed for sampling in model.calls]
-    assert seeds[0] == seeds[1]
-    assert len(set(seeds)) == 3
+        assert rest.seeds == model.seeds[survived:]
+    assert model.seeds[0] == model.seeds[1]
+    assert len(set(model.seeds)) == 3
 
 
 @pytest.mark.parametrize("budget", [Budget(calls=1), Budget(tokens=30), Budget(completion=20)])
@@ -165,42 +155,37 @@ async def test_what_a_later_call_needs_is_kept_with_room_for_its_thought() -> No
 
 async def test_of_several_samples_those_with_a_text_are_given_and_all_are_asked_again_where_none_has_any() -> None:
     several = SHORT.model_copy(update={"n": 3, "temperature": 1.0})
-    model = Thinker([100, 0, 100, 0])
+    model = Thinker(100, 0, 100, 0)
     run = Run()
     assert await ask(run, model, several) == ["So it is."]
     assert len(model.calls) == 1
     (step,) = [step for step in run.steps if isinstance(step, GenerateStep)]
     assert len(step.replies) == 3
-    model = Thinker([100])
+    model = Thinker()
     assert await ask(Run(), model, several) == ["So it is."] * 3
-    assert [sampling.n for sampling in model.calls] == [3, 3]
-
-
-class Stopping(Thinker):
-    """A server that looks for stop strings in the thought too."""
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        self.calls.append(sampling)
-        said = "<think>\nStep one.\nStep two.\n</think>\nObservation or not.\nStep three."
-        ends = [said.find(stop) for stop in sampling.stop if stop in said]
-        return [Reply(text=said[: min(ends, default=len(said))], usage=Usage(calls=1, prompt=5, completion=5))]
+    assert [sampling.n for _, sampling in model.calls] == [3, 3]
 
 
 async def test_a_thought_that_a_stop_string_ended_is_asked_for_without_and_the_text_still_ends_at_it() -> None:
-    model = Stopping()
+    def said(messages: Sequence[Message], sampling: Sampling) -> str:  # as a server that stops in the thought too
+        text = "<think>\nStep one.\nStep two.\n</think>\nObservation or not.\nStep three."
+        return text[: min((text.find(stop) for stop in sampling.stop), default=len(text))]
+
+    model = ScriptedModel(said)
     sampling = Sampling(max_tokens=500, stop=("\nStep",))
     (reply,) = await Run().generate(model, "Why?", name="ask", sampling=sampling)
     assert (reply.text, reply.finish_reason) == ("Observation or not.", "stop")
-    assert [sampling.stop for sampling in model.calls] == [("\nStep",), ()]
+    assert [sampling.stop for _, sampling in model.calls] == [("\nStep",), ()]
 
 
 async def test_a_thought_whose_opening_stands_in_the_prompt_is_known_where_the_model_has_thought_before() -> None:
     class Open(Thinker):
-        def _reply(self, sampling: Sampling) -> Reply:
-            reply = super()._reply(sampling)
+        def _said(self, messages: Sequence[Message], sampling: Sampling) -> Reply | Exception:
+            reply = super()._said(messages, sampling)
+            assert isinstance(reply, Reply)
             return reply.model_copy(update={"text": reply.text.removeprefix("<think>")})
 
-    model, run = Open([100, 1000]), Run()
+    model, run = Open(100, 1000), Run()
     assert await ask(run, model, Sampling(max_tokens=500)) == ["So it is."]
     assert await ask(run, model) == ["So it is."]
     assert len(model.calls) == 3
@@ -236,19 +221,11 @@ async def test_a_second_call_that_fails_for_now_is_made_again_by_the_next_attemp
 
 
 def test_what_was_learnt_goes_with_the_model() -> None:
-    async def teach() -> tuple[int, int]:
+    async def teach() -> int:
         model = Thinker()
         await ask(Run(), model)
-        return id(model), room_of(model)
+        return room_of(model)
 
-    number, room = asyncio.run(teach())
+    assert asyncio.run(teach()) >= 100
     gc.collect()
-    assert room >= 100
-
-    class Same:
-        def __init__(self) -> None:
-            self.name = "same"
-
-    others = [Same() for _ in range(50)]
-    assert not any(room_of(other) for other in others)  # type: ignore[arg-type]
-    assert number
+    assert not any(room_of(other) for other in [Thinker() for _ in range(50)]), "though one may have its id"

@@ -46,19 +46,10 @@ class Budget(Value):
     """Most tokens that the model writes, in all calls together."""
 
 
-@dataclass(eq=False)
-class Reservation:
-    """What an admitted call costs at most.
+class Reservation(Usage):
+    """What an admitted call costs at most. estimated: its prompt's tokens, by estimate; 0 if nothing limits tokens."""
 
-    estimated: the prompt's estimated tokens, 0 if nothing limits tokens. calls: its requests. tokens: of prompts and
-    replies. completion: of replies alone. usd: US dollars, 0 if nothing limits them.
-    """
-
-    estimated: int
-    calls: int
-    tokens: int
-    completion: int
-    usd: float
+    estimated: int = 0
 
 
 _SAFETY = 1.05
@@ -103,13 +94,16 @@ class Meter:
         """Count the time of a replayed effect that ended `elapsed` seconds into its run."""
         self._carried = max(self._carried, elapsed - (self.clock() - self._started))
 
+    @property
+    def _reserved(self) -> Usage:
+        return sum(self._in_flight, Usage())
+
     def remaining_tokens(self) -> int | None:
         """Tokens that are not spent, reserved or held back; None without a limit."""
         if self.budget.tokens is None:
             return None
         held = math.ceil(self.ratio * sum(tokens() for tokens in self._held))
-        reserved = sum(each.tokens for each in self._in_flight)
-        return max(0, self.budget.tokens - self.usage.tokens - reserved - held)
+        return max(0, self.budget.tokens - self.usage.tokens - self._reserved.tokens - held)
 
     @contextmanager
     def holding(self, tokens: Callable[[], int]) -> Iterator[None]:
@@ -158,7 +152,7 @@ class Meter:
                     "a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION"
                 )
             # Calls in flight count with what they cost at most, so that only the last one can go over the limit.
-            if self.usage.usd + sum(each.usd for each in self._in_flight) >= self.budget.usd:
+            if self.usage.usd + (self._reserved.usd or 0.0) >= self.budget.usd:
                 raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")
         n, longest = self._within_completion(n, sampling.max_tokens, least)
         estimated = estimate_tokens(messages)
@@ -176,7 +170,7 @@ class Meter:
         calls = -(-n // samples)
         usd = 0.0 if price is None or self.budget.usd is None else price.usd(calls * estimated, 0, longest * n)
         estimated = estimated if room is not None else 0
-        reserved = Reservation(estimated, calls, calls * prompt + longest * n, longest * n, usd)
+        reserved = Reservation(estimated=estimated, calls=calls, prompt=calls * prompt, completion=longest * n, usd=usd)
         self._in_flight.append(reserved)
         is_whole = (n, longest) == (sampling.n, sampling.max_tokens)
         return sampling if is_whole else sampling.model_copy(update={"n": n, "max_tokens": longest}), reserved
@@ -185,8 +179,7 @@ class Meter:
         """As many samples as the calls that are left give."""
         if self.budget.calls is None:
             return n
-        reserved = sum(each.calls for each in self._in_flight)
-        left = self.budget.calls - self.usage.calls - reserved - len(self._held)
+        left = self.budget.calls - self.usage.calls - self._reserved.calls - len(self._held)
         if left < 1:
             raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
         return min(n, left * samples)
@@ -195,7 +188,7 @@ class Meter:
         """Samples, and the tokens of each that may still be written. The first call is made however few they are."""
         if self.budget.completion is None:
             return n, longest
-        written = self.usage.completion + sum(each.completion for each in self._in_flight)
+        written = self.usage.completion + self._reserved.completion
         left = max(0, self.budget.completion - written)
         n = min(n, left // min(max(1, least if written else 1), longest))
         if n < 1:

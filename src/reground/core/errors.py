@@ -23,10 +23,14 @@ class RegroundError(Exception):
     exit_code = 1
 
 
-class ConfigurationError(RegroundError):
-    """A setting, a name or an argument is wrong; nothing was spent."""
+class SurroundingsError(RegroundError):
+    """What a question needs is wrong or missing: a setting, a file, a server, a sandbox, the disk."""
 
-    exit_code = 2
+    exit_code = EXIT_SURROUNDINGS
+
+
+class ConfigurationError(SurroundingsError):
+    """A setting, a name or an argument is wrong; nothing was spent."""
 
 
 class IndexBusy(ConfigurationError):
@@ -41,10 +45,8 @@ class MissingExtra(ConfigurationError):
         self.extra = extra
 
 
-class DataError(RegroundError):
+class DataError(SurroundingsError):
     """A file has invalid content; the message names the file and the line."""
-
-    exit_code = 2
 
     def __init__(self, why: str, *, path: Path | str | None = None, line: int | None = None) -> None:
         place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
@@ -53,13 +55,12 @@ class DataError(RegroundError):
         self.line = line
 
 
-class ModelError(RegroundError):
+class ModelError(SurroundingsError):
     """A language model gave no usable reply.
 
     paid: the replies of the same call that arrived and are to be paid for.
     """
 
-    exit_code = 2
     paid: Sequence[Any] = ()
 
 
@@ -98,16 +99,12 @@ class RetrievalError(RegroundError):
     """A retriever failed for one query; a method may note it and go on."""
 
 
-class IndexRefused(RetrievalError):
+class IndexRefused(RetrievalError, SurroundingsError):
     """The index is corrupt, foreign or of another format version."""
 
-    exit_code = 2
 
-
-class SandboxUnavailable(RegroundError):
+class SandboxUnavailable(SurroundingsError):
     """No isolation is available here, so generated code is not run."""
-
-    exit_code = 2
 
 
 class ParseError(RegroundError):
@@ -122,20 +119,16 @@ class BudgetExceeded(RegroundError):
         self.limit = limit
 
 
-class StorageError(RegroundError):
+class StorageError(SurroundingsError):
     """The disk cannot be written: it is full, read-only, or the permission is missing."""
-
-    exit_code = 2
 
 
 class TrainingFailed(RegroundError):
     """A fit cannot go on, for example because its loss is not finite; its checkpoints are kept."""
 
 
-class JournalError(RegroundError):
+class JournalError(SurroundingsError):
     """The journal cannot be read or written."""
-
-    exit_code = 2
 
 
 def did_you_mean(name: str, known: Iterable[str], then: str = "") -> str:

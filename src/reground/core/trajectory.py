@@ -192,12 +192,10 @@ def read_trajectories(path: Path) -> Iterator[Trajectory]:
 def parse_trajectory(data: bytes) -> Trajectory:
     """A line's trajectory. Raises ValueError in words for the user."""
     try:
-        data.decode()
-        return Trajectory.model_validate_json(data)
+        return Trajectory.model_validate_json(data.decode())
     except UnicodeDecodeError:
         raise ValueError("not a trajectory: no text in UTF-8") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        complaint = f"{where}: {first['msg']}" if where else first["msg"]
+        complaint = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         raise ValueError(f"not a trajectory of version {VERSION}: {complaint}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection
 
 from reground.text.sentences import sentences
 
@@ -40,32 +39,24 @@ def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
     labels, task = labels_of(template), task_of(template)
     lines = text.strip().split("\n")
     tasks = [bool(task) and line.strip().startswith(task) and line.strip() not in own for line in lines]
-    echoes = [tasks[i] or line.strip() in labels - own for i, line in enumerate(lines)]
-    repeats = bool(before.strip()) and _begins_as(template, lines[0].strip(), own)
-    if (repeats or echoes[0]) and any(tasks) and any(map(str.strip, lines[_last(tasks) + 1 :])):
-        start = _last(tasks) + 1  # the whole prompt stands before it
+    echoes = [is_task or line.strip() in labels - own for is_task, line in zip(tasks, lines, strict=True)]
+    first, fixed = lines[0].strip(), template.strip().partition("\n")[0].partition("{")[0].strip()
+    begins = first == fixed or (min(len(first), len(fixed)) >= _TASK and fixed.startswith(first))
+    repeats = before.strip() != "" and begins and fixed not in {"", *own}
+    behind = 1 + max((i for i, is_task in enumerate(tasks) if is_task), default=-1)
+    if (repeats or echoes[0]) and behind and any(map(str.strip, lines[behind:])):
+        start = behind  # the whole prompt stands before it
     elif repeats:
-        label = next((line.strip() for line in reversed(template.split("\n")) if line.strip() in labels), "")
-        places = [line.strip() == label for line in lines]
-        start = _last(places) + 1 if any(places) else len(lines)
+        label = next(
+            (line.strip() for line in reversed(template.split("\n")) if line.strip() in labels_of(template)), ""
+        )
+        start = max((i + 1 for i, line in enumerate(lines) if line.strip() == label), default=len(lines))
     else:
         start = 0
     while start < len(lines) and (echoes[start] or not lines[start].strip()):
         start += 1
     end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
     return "\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip()
-
-
-def _last(marks: Collection[bool]) -> int:
-    return max(i for i, mark in enumerate(marks) if mark)
-
-
-def _begins_as(template: str, line: str, own: Collection[str]) -> bool:
-    """Whether a reply's first line is the template's. own: lines of the text under revision."""
-    fixed = template.strip().partition("\n")[0].partition("{")[0].strip()
-    if not fixed or fixed in own:
-        return False
-    return line == fixed or (len(line) >= _TASK and len(fixed) >= _TASK and fixed.startswith(line))
 
 
 def labels_of(template: str) -> frozenset[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -147,25 +146,25 @@ def _lines(text: str) -> list[tuple[str, bool]]:
 def _parts(lines: Sequence[tuple[str, bool]]) -> list[_Part]:
     lists = _Lists(lines)
     parts: list[_Part] = []
-    gap = True
+    gap, item = True, -1
     for i, (line, fenced) in enumerate(lines):
         if not line.strip() and not fenced:
             gap = True
             continue
-        item = i in lists.ends
+        itemised = i in lists.items
         last = parts[-1] if parts else None
-        titled = last is not None and last.is_title and not (last.kind == "item" and item)
+        titled = last is not None and last.is_title and not (last.kind == "item" and itemised)
         announced = last is not None and last.kind == "text" and last.announces and len(parts) > 1
-        if item:
-            begins = not announced
+        if itemised:
+            begins, item = not announced, i
         elif fenced:
             begins = gap and not announced and (last is None or last.kind == "text")
         else:
-            begins = not lists.holds(i, line) and (gap or _TITLE.match(line) is not None)
+            begins = not lists.holds(i, line, item) and (gap or _TITLE.match(line) is not None)
         if last is None or (begins and not titled):
-            last = _Part("item" if item else "code" if fenced else "text")
+            last = _Part("item" if itemised else "code" if fenced else "text")
             parts.append(last)
-        elif last.is_title and item:
+        elif last.is_title and itemised:
             last.kind = "item"
         last.add(line.rstrip())
         gap = False
@@ -175,11 +174,11 @@ def _parts(lines: Sequence[tuple[str, bool]]) -> list[_Part]:
 class _Lists:
     """The lists of a draft that are no parts of others.
 
-    ends: the first line of each item, with the last item's first line of its list.
+    items: for the first line of each item, the last item's first line of its list, and the most paragraphs below an
+    item. The last item, whose end is unseen, may have as many.
     """
 
     def __init__(self, lines: Sequence[tuple[str, bool]]) -> None:
-        self._lines = lines
         # A line begins a paragraph after a blank line, if it is neither indented nor a bullet.
         above = ["-", *(line.strip() for line, _ in lines)]
         fresh = (
@@ -187,50 +186,39 @@ class _Lists:
             for (line, _), over in zip(lines, above, strict=False)
         )
         self._paragraphs = [0, *accumulate(map(bool, fresh))]
-        self.ends: dict[int, int] = {}
-        self._bodies: dict[int, int] = {}
-        self._starts: list[int] = []
+        self.items: dict[int, tuple[int, int]] = {}
         for items in _numbered(lines):
-            self._add(items, max(self._below(a, b) for a, b in pairwise(items)))
-        for items in self._bulleted():
-            self._add(items, 0)
-
-    def _add(self, items: Sequence[int], body: int) -> None:
-        """Add a list. body: the most paragraphs below an item. The last one, whose end is unseen, may have as many."""
-        self.ends |= dict.fromkeys(items, items[-1])
-        self._bodies[items[-1]] = body
-        self._starts = sorted(self.ends)
+            body = max(self._below(a, b) for a, b in pairwise(items))
+            self.items |= dict.fromkeys(items, (items[-1], body))
+        runs: list[list[int]] = [[]]  # of bullets outside the numbered lists
+        indent, item = 0, -1
+        for i, (line, fenced) in enumerate(lines):
+            bullet = None if fenced else _BULLET.match(line)
+            if bullet and not self.holds(i, line.strip(), item):
+                depth = len(bullet["indent"])
+                indent = indent if runs[-1] else depth
+                if depth <= indent:
+                    runs[-1].append(i)
+            elif line.strip() and not line[0].isspace() and not fenced:
+                runs.append([])
+            item = i if i in self.items else item
+        for run in runs:
+            if len(run) > 1:
+                self.items |= dict.fromkeys(run, (run[-1], 0))
 
     def _below(self, start: int, end: int) -> int:
         """The paragraphs that begin between two lines."""
         return self._paragraphs[end] - self._paragraphs[min(end, start + 1)]
 
-    def holds(self, i: int, line: str) -> bool:
-        """Whether line i, which begins no item, belongs to the item above it."""
-        place = bisect_left(self._starts, i)
-        if place == 0:
+    def holds(self, i: int, line: str, item: int) -> bool:
+        """Whether line i, which begins no item, belongs to the item above it, which begins at line `item`."""
+        if item < 0:
             return False
-        end = self.ends[self._starts[place - 1]]
+        end, body = self.items[item]
         if i < end or line[0].isspace():
             return i < end or not self._below(end, i)
         below = self._below(end, i + 1)
-        return below == 0 or (below <= self._bodies[end] and not _greets(line))
-
-    def _bulleted(self) -> list[list[int]]:
-        """Runs of two and more bullets outside the numbered lists."""
-        runs: list[list[int]] = [[]]
-        indent = 0
-        for i, (line, fenced) in enumerate(self._lines):
-            bullet = None if fenced else _BULLET.match(line)
-            if bullet and not self.holds(i, line.strip()):
-                depth = len(bullet["indent"])
-                if not runs[-1]:
-                    indent = depth
-                if depth <= indent:
-                    runs[-1].append(i)
-            elif line.strip() and not line[0].isspace() and not fenced:
-                runs.append([])
-        return [run for run in runs if len(run) > 1]
+        return below == 0 or (below <= body and not _greets(line))
 
 
 def _numbered(lines: Sequence[tuple[str, bool]]) -> list[list[int]]:

@@ -83,20 +83,18 @@ def _listed(lines: list[str], *, several: bool) -> list[str]:
     begins: list[Callable[[str], object]] = [
         _LABEL.match,
         _ANSWER.match,
+        lambda line: several and (_ITEM.match(line) or _SEPARATOR.search(line)),
         lambda line: says_something(line) and says_something(_clean(line)),
     ]
-    if several:
-        begins.insert(2, lambda line: _ITEM.match(line) or _SEPARATOR.search(line))
     start = next((number for begin in begins for number, line in enumerate(lines) if begin(line)), len(lines))
     listed = lines[start : start + 1]
     introduced = bool(listed) and _unfinished(listed[0])
     for before, line in pairwise(lines[start:]):
         plain = introduced and before.strip() and not _ITEM.match(listed[-1])
-        if not line.strip():
-            continue
-        if not (plain or _LABEL.match(line) or _ITEM.match(line) or _unfinished(listed[-1])):
-            break
-        listed.append(line)
+        if line.strip():
+            if not (plain or _LABEL.match(line) or _ITEM.match(line) or _unfinished(listed[-1])):
+                break
+            listed.append(line)
     if len(listed) > 1 and listed[0].rstrip(" *").endswith((":", "：")):
         del listed[0]
     return [] if listed and _declines(_clean(listed[0])) else listed
