@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import UnionType
 from typing import Any, Literal, get_args
 
 from reground.core.errors import ConfigurationError
@@ -127,20 +126,17 @@ class ModelOptions:
             raise ConfigurationError(
                 f"price is Price.parse('PROMPT,COMPLETION') in USD per million tokens, not {self.price!r}"
             )
-        for name in ("connections", "attempts", "context", "slots", "threads"):
-            self._check_number(name, int, "a whole number")
-        for name in ("timeout", "requests_per_minute", "tokens_per_minute"):
-            self._check_number(name, int | float, "a finite number")
-
-    def _check_number(self, name: str, kind: type | UnionType, what: str) -> None:
-        value: Any = getattr(self, name)
-        if value is None and getattr(ModelOptions, name) is None:
-            return
-        is_number = isinstance(value, kind) and not isinstance(value, bool)
-        if not is_number or not _LEAST <= value < _MOST:
-            raise ConfigurationError(f"{name} must be {what} above zero, not {value!r}")
+        for name, what in _NUMBERS.items():
+            number: Any = getattr(self, name)
+            kind = int if what == _WHOLE else int | float
+            is_valid = isinstance(number, kind) and not isinstance(number, bool) and _LEAST <= number < _MOST
+            if not is_valid and not (number is None and getattr(ModelOptions, name) is None):
+                raise ConfigurationError(f"{name} must be {what} above zero, not {number!r}")
 
 
+_WHOLE, _FINITE = "a whole number", "a finite number"
+_NUMBERS = dict.fromkeys(("connections", "attempts", "context", "slots", "threads"), _WHOLE)
+_NUMBERS |= dict.fromkeys(("timeout", "requests_per_minute", "tokens_per_minute"), _FINITE)
 _LEAST, _MOST = 1e-6, 2**53
 """The range of a meaningful number of calls, tokens or seconds."""
 

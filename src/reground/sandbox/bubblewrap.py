@@ -223,25 +223,26 @@ def _in_memory(data: bytes) -> int:
 
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_REFUSED = {
-    # unshare setns mount umount2 pivot_root ptrace process_vm_readv process_vm_writev bpf perf_event_open
-    # userfaultfd keyctl add_key request_key io_uring_setup/enter/register fsopen fsmount move_mount open_tree
-    "x86_64": (272, 308, 165, 166, 155, 101, 310, 311, 321, 298, 323, 250, 248, 249, 425, 426, 427, 430, 432, 429, 428),
-    "aarch64": (97, 268, 40, 39, 41, 117, 270, 271, 280, 241, 282, 219, 217, 218, 425, 426, 427, 430, 432, 429, 428),
-}
-# Calls that capabilities block today, or that only affect the program itself, but reach much kernel code:
-# chroot reboot swapon swapoff acct kexec_load kexec_file_load init_module finit_module delete_module syslog quotactl
-# name_to_handle_at open_by_handle_at kcmp pidfd_getfd process_madvise fsconfig fspick mount_setattr fanotify_init
-# personality lookup_dcookie vhangup, and on x86_64 modify_ldt iopl ioperm
-_NEEDLESS = {
-    "x86_64": (161, 169, 167, 168, 163, 246, 320, 175, 313, 176, 103, 179, 303, 304, 312, 438, 440, 431, 433, 442, 300,
-               135, 212, 153, 154, 172, 173),
-    "aarch64": (51, 142, 224, 225, 89, 104, 294, 105, 273, 106, 116, 60, 264, 265, 272, 438, 440, 431, 433, 442, 262,
-                92, 18, 58),
+_REFUSED: dict[str, tuple[int, int | None]] = {
+    # name: its number on x86_64, on aarch64
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41),
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "bpf": (321, 280),
+    "perf_event_open": (298, 241), "userfaultfd": (323, 282), "keyctl": (250, 219), "add_key": (248, 217),
+    "request_key": (249, 218), "io_uring_setup": (425, 425), "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427), "fsopen": (430, 430), "fsmount": (432, 432), "move_mount": (429, 429),
+    "open_tree": (428, 428),
+    # Calls that capabilities block today, or that only affect the program itself, but reach much kernel code.
+    "chroot": (161, 51), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
+    "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
+    "delete_module": (176, 106), "syslog": (103, 116), "quotactl": (179, 60), "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265), "kcmp": (312, 272), "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
+    "fsconfig": (431, 431), "fspick": (433, 433), "mount_setattr": (442, 442), "fanotify_init": (300, 262),
+    "personality": (135, 92), "lookup_dcookie": (212, 18), "vhangup": (153, 58), "modify_ldt": (154, None),
+    "iopl": (172, None), "ioperm": (173, None),
+    # Memory that belongs to no process and no file, so it could not be counted.
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "semget": (64, 190),
+    "msgget": (68, 186), "mq_open": (240, 180),
 }  # fmt: skip
-# Memory that belongs to no process and no file, so it could not be counted:
-# memfd_create memfd_secret shmget semget msgget mq_open
-_UNCOUNTED = {"x86_64": (319, 447, 29, 64, 68, 240), "aarch64": (279, 447, 194, 190, 186, 180)}
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _AF_UNIX, _AF_INET = 1, 2
 _CLONE = {"x86_64": 56, "aarch64": 220}
@@ -260,7 +261,7 @@ def filter_program(machine: str) -> bytes:
     """
     if machine not in _ARCHITECTURES:
         return b""
-    refused = _REFUSED[machine] + _NEEDLESS[machine] + _UNCOUNTED[machine]
+    place = list(_ARCHITECTURES).index(machine)
     rules = [
         (_LOAD, 0, 0, 4),
         (_EQUAL, 1, 0, _ARCHITECTURES[machine]),
@@ -271,8 +272,9 @@ def filter_program(machine: str) -> bytes:
         (_EQUAL, 0, 1, _CLONE3),
         (_RETURN, 0, 0, _ENOSYS),
     ]
-    for number in refused:
-        rules += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
+    for numbers in _REFUSED.values():
+        if (number := numbers[place]) is not None:
+            rules += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
     # Only the two socket families that stay within the namespace: vsock, for example, would reach the host.
     rules += [
         (_EQUAL, 0, 5, _SOCKET[machine]),
