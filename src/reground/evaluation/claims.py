@@ -122,10 +122,10 @@ def claim_tables(found: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:
     gains = Table("The paper's gain", ["claim", "method", "over", "metric", "published", "here", "95 %", "p"], [])
     for claim, rows in found:
         for row, metric in product(rows, claim.metrics):
-            said = claim.published(row.config.budget.tokens, metric).get(row.config.method, math.nan)
+            published = claim.published(row.config.budget.tokens, metric).get(row.config.method, math.nan)
             here = row.summary.metrics.get(metric)
             cells = [NOTHING] * 2 if here is None else [number(here.mean), interval(here.low, here.high)]
-            named = [claim.name, label(row.config), metric, _share(said)]
+            named = [claim.name, label(row.config), metric, _share(published)]
             scores.rows.append([*named, *cells, str(row.summary.questions)])
             if row.config.method == claim.own:
                 gains.rows.extend(_gains(claim, metric, row, rows))
@@ -135,13 +135,13 @@ def claim_tables(found: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:
 def _gains(claim: Claim, metric: str, own: Row, rows: Sequence[Row]) -> list[list[str]]:
     """A line for each rival that was measured under the same limit."""
     limit, lines = own.config.budget.tokens, []
-    said = claim.published(limit, metric)
+    published = claim.published(limit, metric)
     for rival, row in product(claim.rivals(limit, metric), rows):
         if row.config.method == rival and row.comparable == own.comparable:
-            found = compare(*(question_scores(metric, each.records) for each in (own, row)))
-            difference = found.difference
-            here = [number(difference.mean, sign=True), interval(difference.low, difference.high), number(found.p)]
-            gain = _share(said[claim.own] - said[rival], sign=True)
+            comparison = compare(*(question_scores(metric, each.records) for each in (own, row)))
+            difference = comparison.difference
+            here = [number(difference.mean, sign=True), interval(difference.low, difference.high), number(comparison.p)]
+            gain = _share(published[claim.own] - published[rival], sign=True)
             lines.append([claim.name, label(own.config), rival, metric, gain, *here])
     return lines
 

@@ -149,9 +149,9 @@ async def compare(
     if baseline is not None:
         _write_plan(out, task, [*cells], baseline, result.refused)
     for index, (cell, ready) in enumerate(cells.items()):
-        told = None if observer is None else partial(observer, index)
+        watch = None if observer is None else partial(observer, index)
         try:
-            result.runs[cell.label] = await _run(task, ready, folders[cell], sandbox, told)
+            result.runs[cell.label] = await _run(task, ready, folders[cell], sandbox, watch)
         except (CapabilityError, SandboxUnavailable) as error:
             if baseline is None:
                 raise
@@ -258,8 +258,8 @@ async def tune(
         try:
             for index, ready in several.items():
                 ready = replace(ready, settings=replace(ready.settings, ids="", limit=questions, repeats=1))
-                told = None if observer is None else partial(observer, cell, index)
-                run = await _run(task, ready, out / FOLDER / cell.label / str(index), sandbox, told)
+                watch = None if observer is None else partial(observer, cell, index)
+                run = await _run(task, ready, out / FOLDER / cell.label / str(index), sandbox, watch)
                 mean, tokens = run.summary.metrics[run.summary.primary].bound, run.summary.cost.tokens
                 trial = Trial(settings=run.config.settings, mean=mean, tokens=tokens, failed=run.summary.failed)
                 trials.append(trial)

@@ -194,11 +194,11 @@ def agreement_table(raters: Sequence[Rater]) -> Table:
     for one, other in combinations(final, 2):
         questions = agreement(*(_means(rater, lambda answer: (answer.run, answer.example)) for rater in (one, other)))
         runs = agreement(*(_means(rater, lambda answer: answer.run) for rater in (one, other)))
-        for unit, found, least in (("questions", questions, 1), ("runs", runs, 3)):
-            if found.n >= least:
-                linear = [number(found.pearson), p_value(found.pearson_p)]
-                ranked = [number(found.spearman), p_value(found.spearman_p)]
-                rows.append([one.name, other.name, unit, str(found.n), *linear, *ranked])
+        for unit, result, least in (("questions", questions, 1), ("runs", runs, 3)):
+            if result.n >= least:
+                linear = [number(result.pearson), p_value(result.pearson_p)]
+                ranked = [number(result.spearman), p_value(result.spearman_p)]
+                rows.append([one.name, other.name, unit, str(result.n), *linear, *ranked])
     headers = ["rater", "other rater", "over", "n", "Pearson", "p", "Spearman", "p"]
     return Table("Agreement", headers, rows)
 

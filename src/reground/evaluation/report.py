@@ -207,15 +207,15 @@ def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
 def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
     methods = [row.config.method for row in rows]
     wanted = [baseline, *(plan.baseline for plan in plans), DEFAULT_BASELINE]
-    chosen = next((name for name in wanted if name in methods), None) or methods[0]
+    base = next((name for name in wanted if name in methods), None) or methods[0]
 
     def order(row: Row) -> tuple[str, float, bool, str]:
         config, tokens = row.config, row.config.budget.tokens
-        return (config.model, float("inf") if tokens is None else tokens, config.method != chosen, config.method)
+        return (config.model, float("inf") if tokens is None else tokens, config.method != base, config.method)
 
     rows = sorted(rows, key=order)
-    _compare_all(rows, chosen)
-    report = Report(task, rows, chosen, _tables(rows, chosen, by), _notes(rows, plans), _verdict(rows))
+    _compare_all(rows, base)
+    report = Report(task, rows, base, _tables(rows, base, by), _notes(rows, plans), _verdict(rows))
     unfinished = [label(row.config) for row in rows if not row.summary.finished]
     if report.verdict is not None and unfinished:
         report.notes.append(f"The verdict leaves out {', '.join(unfinished)}, which is not finished.")
@@ -264,14 +264,14 @@ def _tables(rows: Sequence[Row], baseline: str, by: str | None) -> list[Table]:
     compared there are no columns of differences.
     """
     primary, models = rows[0].summary.primary, {row.config.model for row in rows}
-    named = ["method", "budget", *(["model"] if len(models) > 1 else [])]
+    leading = ["method", "budget", *(["model"] if len(models) > 1 else [])]
 
     def name(row: Row) -> list[str]:
         config = row.config
         return [config.method, budget_label(config.budget.tokens), *([config.model] if len(models) > 1 else [])]
 
     def table(title: str, words: list[str], headers: list[str], lines: list[list[str]]) -> Table:
-        return Table(f"{rows[0].config.task}: {title}", [*named, *words, *headers], lines, len(named) + len(words))
+        return Table(f"{rows[0].config.task}: {title}", [*leading, *words, *headers], lines, len(leading) + len(words))
 
     compared = any(row.comparison is not None for row in rows)
     differences = [f"minus {baseline}", "95 % interval", "p (Holm)"] if compared else []
@@ -297,8 +297,8 @@ def _result(row: Row, *, compared: bool) -> list[str]:
     metric, summary, cost = row.primary, row.summary, row.summary.cost
     cells = [number(metric.mean), interval(metric.low, metric.high)]
     if compared and row.comparison is not None:
-        found = row.comparison.difference
-        mean, low, high = (number(value, sign=True) for value in (found.mean, found.low, found.high))
+        difference = row.comparison.difference
+        mean, low, high = (number(value, sign=True) for value in (difference.mean, difference.low, difference.high))
         cells += [mean, f"{low} to {high}", p_value(row.adjusted)]
     elif compared:
         cells += [NOTHING] * 3

@@ -137,15 +137,15 @@ def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
 
     keep: settings that the user chose, which stay unchanged. Sizes that contradict them are left out.
     """
-    found = [method]
+    several = [method]
     for size in method.sizes() if isinstance(method, Sizable) else ():
         try:
-            kept: Any = replace(size, **{name: getattr(method, name) for name in keep})  # type: ignore[type-var]
+            fixed: Any = replace(size, **{name: getattr(method, name) for name in keep})  # type: ignore[type-var]
         except ConfigurationError:
             continue
-        if kept not in found:
-            found.append(kept)
-    return found
+        if fixed not in several:
+            several.append(fixed)
+    return several
 
 
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:

@@ -41,8 +41,8 @@ def exact_match(prediction: str, golds: Iterable[str]) -> float:
     """1 if the normalised prediction equals a normalised gold, else 0. A blank prediction matches nothing."""
     if not prediction.strip():
         return 0.0
-    said = normalise(prediction)
-    return float(any(said == normalise(gold) for gold in golds))
+    answer = normalise(prediction)
+    return float(any(answer == normalise(gold) for gold in golds))
 
 
 def cover_exact_match(prediction: str, golds: Iterable[str]) -> float:
@@ -55,10 +55,10 @@ def cover_exact_match(prediction: str, golds: Iterable[str]) -> float:
 
 def token_f1(prediction: str, golds: Iterable[str]) -> float:
     """The harmonic mean of precision and recall over the normalised words, as bags; between 0 and 1."""
-    said, best = normalise(prediction), 0.0
+    answer, best = normalise(prediction), 0.0
     for gold in map(normalise, golds):
-        if said == gold or not {said, gold} & _UNDIVIDED:
-            words, gold_words = said.split(), gold.split()
+        if answer == gold or not {answer, gold} & _UNDIVIDED:
+            words, gold_words = answer.split(), gold.split()
             common = sum((Counter(words) & Counter(gold_words)).values())
             precision, recall = common / max(1, len(words)), common / max(1, len(gold_words))
             best = max(best, 2 * precision * recall / (precision + recall) if common else 0.0)

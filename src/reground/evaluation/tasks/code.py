@@ -158,20 +158,20 @@ def humaneval(root: Path, name: str, file: str, limits: Limits = LIMITS) -> Task
     """HumanEval's 164 problems, with its own tests or with EvalPlus'."""
     path = data_path(root, "humaneval", file)
     problems = []
-    for line, given in read_values(path, _FUNCTION):
-        prompt, entry = given.prompt, given.entry_point
+    for line, record in read_values(path, _FUNCTION):
+        prompt, entry = record.prompt, record.entry_point
         if not entry.isidentifier() or f"def {entry}(" not in prompt:
             raise DataError(f"the prompt does not begin the function {entry!r}", path=path, line=line)
-        test = given.test.replace(*_MENDED.get(given.task_id, ("", "")))
+        test = record.test.replace(*_MENDED.get(record.task_id, ("", "")))
         problem = Problem(
             Example(
-                id=given.task_id, question=function_question(entry, prompt.strip()), metadata={"entry_point": entry}
+                id=record.task_id, question=function_question(entry, prompt.strip()), metadata={"entry_point": entry}
             ),
             partial(complete_function, prompt, entry),
             # The tests use the prompt's helpers, even if the program redefines them.
             tests=f"{prompt[: prompt.index(f'def {entry}(')]}\n{test}\n\ncheck({entry})\n",
             exports=(entry,),
-            solution=f"{prompt}{given.canonical_solution}",
+            solution=f"{prompt}{record.canonical_solution}",
             limits=limits,
             secret=test,
         )
@@ -204,13 +204,14 @@ def mbpp(root: Path, name: str) -> Task:
     """
     path = data_path(root, "mbpp", "mbpp.jsonl")
     lines = list(read_values(path, _SENTENCE))
-    measured = {given.text.strip() for _, given in lines if given.task_id not in _TRAIN_TASKS}
+    measured = {record.text.strip() for _, record in lines if record.task_id not in _TRAIN_TASKS}
     train = name == "mbpp_train"
     problems = [
         # The setup uses the program's definitions, so it comes after the program, with the tests.
-        _mbpp_problem(given, given.text, [given.test_setup_code, *given.test_list], path, line)
-        for line, given in lines
-        if given.task_id in (_TRAIN_TASKS if train else _TEST_TASKS) and not (train and given.text.strip() in measured)
+        _mbpp_problem(record, record.text, [record.test_setup_code, *record.test_list], path, line)
+        for line, record in lines
+        if record.task_id in (_TRAIN_TASKS if train else _TEST_TASKS)
+        and not (train and record.text.strip() in measured)
     ]
     return _task(name, problems, FROM_TESTS)
 
@@ -219,19 +220,19 @@ def mbpp_plus(root: Path) -> Task:
     """The 378 problems of MBPP+, with EvalPlus' tests."""
     path = data_path(root, "mbpp", "MbppPlus-OriginFmt.jsonl")
     problems = (
-        _mbpp_problem(given, given.prompt, [*given.test_imports, given.test], path, line, PLUS_LIMITS)
-        for line, given in read_values(path, _PLUS_SENTENCE)
+        _mbpp_problem(record, record.prompt, [*record.test_imports, record.test], path, line, PLUS_LIMITS)
+        for line, record in read_values(path, _PLUS_SENTENCE)
     )
     return _task("mbpp_plus", problems, FROM_TESTS)
 
 
 def _mbpp_problem(
-    given: Any, text: str, tests: Sequence[str], path: Path, line: int, limits: Limits = LIMITS
+    record: Any, text: str, tests: Sequence[str], path: Path, line: int, limits: Limits = LIMITS
 ) -> Problem:
     test = "\n".join(each.replace("\r\n", "\n") for each in tests)
-    exports = used_definitions(parsed_code(given.code, "code", path, line), parsed_code(test, "test", path, line))
-    question = tested_question(text.strip(), [each.replace("\r\n", "\n") for each in given.test_list])
-    return Problem(Example(id=str(given.task_id), question=question), str, test, exports, given.code, limits)
+    exports = used_definitions(parsed_code(record.code, "code", path, line), parsed_code(test, "test", path, line))
+    question = tested_question(text.strip(), [each.replace("\r\n", "\n") for each in record.test_list])
+    return Problem(Example(id=str(record.task_id), question=question), str, test, exports, record.code, limits)
 
 
 def used_definitions(reference: ast.Module, tests: ast.Module) -> tuple[str, ...]:
@@ -269,29 +270,29 @@ _CLASS = fields(
 )
 
 
-def _shown(given: Any) -> str:
+def _shown(record: Any) -> str:
     """A class without its methods' bodies, with each needed import once, as a question shows it."""
-    skeleton = given.skeleton.strip()
+    skeleton = record.skeleton.strip()
     lines = {line.strip() for line in skeleton.splitlines()}
-    missing = [line for line in given.import_statement if line.strip() not in lines]
+    missing = [line for line in record.import_statement if line.strip() not in lines]
     return "\n".join(["```python", *missing, skeleton, "```"])
 
 
 def classeval(root: Path) -> Task:
     """Whole classes from their skeletons."""
     problems = []
-    for given, imports, _, _ in _classes(root):
-        name = given.class_name
+    for record, imports, _, _ in _classes(root):
+        name = record.class_name
         question = (
             f"Complete the class `{name}`: write every method so that it does what its docstring says. "
-            f"Give the whole class.\n\n{_shown(given)}"
+            f"Give the whole class.\n\n{_shown(record)}"
         )
         problem = Problem(
-            Example(id=given.task_id, question=question),
+            Example(id=record.task_id, question=question),
             partial("{}\n{}".format, imports),
-            tests=f"{imports}\n{given.test}",
+            tests=f"{imports}\n{record.test}",
             exports=(name,),
-            solution=f"{imports}\n{given.solution_code}",
+            solution=f"{imports}\n{record.solution_code}",
             imports=f"{imports}\n",
         )
         problems.append(problem)
@@ -301,16 +302,16 @@ def classeval(root: Path) -> Task:
 def classeval_method(root: Path) -> Task:
     """One method at a time, shown in the skeleton. A prompt has only signatures and docstrings of the others."""
     problems = []
-    for given, imports, spans, methods in _classes(root):
-        name, lines = given.class_name, given.solution_code.splitlines()
+    for record, imports, spans, methods in _classes(root):
+        name, lines = record.class_name, record.solution_code.splitlines()
         for method, tests in methods.items():
             first, last = spans[method]
             question = (
                 f"Write the method `{method}` of the class `{name}` so that it does what its docstring says. "
-                f"The other methods exist.\n\n{_shown(given)}"
+                f"The other methods exist.\n\n{_shown(record)}"
             )
             problem = Problem(
-                Example(id=f"{given.task_id}/{method}", question=question),
+                Example(id=f"{record.task_id}/{method}", question=question),
                 partial(_with_method, name, method, imports, lines[: first - 1], lines[last:]),
                 tests=tests,
                 exports=(name,),
@@ -326,18 +327,18 @@ def classeval_method(root: Path) -> Task:
 def _classes(root: Path) -> Iterator[tuple[Any, str, Mapping[str, tuple[int, int]], Mapping[str, str]]]:
     """Each class, its imports, the first and last line of each method of its reference, and the methods' tests."""
     path = data_path(root, "classeval", "ClassEval_data.jsonl")
-    for line, given in read_values(path, _CLASS):
-        spans = method_lines(parsed_code(given.solution_code, "solution_code", path, line), given.class_name)
-        imports, header = "\n".join(given.import_statement), given.test.split("\nclass ", 1)[0]
+    for line, record in read_values(path, _CLASS):
+        spans = method_lines(parsed_code(record.solution_code, "solution_code", path, line), record.class_name)
+        imports, header = "\n".join(record.import_statement), record.test.split("\nclass ", 1)[0]
         tests = {
             info.method_name: f"{imports}\n{header}\n{info.test_code}"
-            for info in given.methods_info
+            for info in record.methods_info
             if info.method_name in spans and info.test_code.strip()
         }
         if not tests:
-            why = f"the class {given.class_name!r} of solution_code has no method that methods_info has tests of"
+            why = f"the class {record.class_name!r} of solution_code has no method that methods_info has tests of"
             raise DataError(why, path=path, line=line)
-        yield given, imports, spans, tests
+        yield record, imports, spans, tests
 
 
 def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]:

@@ -195,7 +195,7 @@ class JudgedTask:
             run = Run(run_id="judge", question_id=judgement, journal=self.journal())
             text, criteria = as_read(self.task, answer), criteria_of(self.task)
             rating = await self.judge.rate(example.question, example.golden_answers, text, run, criteria=criteria)
-            judged = Score(value=rating, why="" if rating is not None else "no rating of the judge could be read")
+            score = Score(value=rating, why="" if rating is not None else "no rating of the judge could be read")
         else:
-            judged = NO_ANSWER
-        return {METRIC: judged, **await self.task.score(example, trajectory, sandbox)}
+            score = NO_ANSWER
+        return {METRIC: score, **await self.task.score(example, trajectory, sandbox)}

@@ -128,8 +128,8 @@ class TheoremQA(Loaded):
 def same_answer(phrase: str, gold: JsonValue, kind: str) -> bool | None:
     """Whether a phrase states the gold; None if it has no answer of that type."""
     if kind == "bool":
-        said = re.match(r"\A\W*+(true|yes|false|no)\b", phrase, re.IGNORECASE)
-        return None if said is None else (said[1].lower() in ("true", "yes")) == gold
+        truth = re.match(r"\A\W*+(true|yes|false|no)\b", phrase, re.IGNORECASE)
+        return None if truth is None else (truth[1].lower() in ("true", "yes")) == gold
     if kind == "option":
         letter = _letter(phrase)
         return None if letter is None else letter == _letter(str(gold))
