@@ -110,7 +110,7 @@ def assigned(reply: str, name: str, form: str) -> object:
 async def asked_again(
     run: Run, model: LanguageModel, prompt: Prompt, parse: Callable[[str], Verdict], *, tokens: int
 ) -> Verdict:
-    """A judgement of at most so many tokens, asked for greedily, and once more where it cannot be read.
+    """A judgement of at most this many tokens, asked for greedily, and once more where it cannot be read.
 
     The second attempt is not greedy, because a greedy judge would repeat itself. Raises ParseError where that is
     unreadable too, the run's ModelError and BudgetExceeded.
