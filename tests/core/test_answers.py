@@ -149,40 +149,31 @@ def test_numbers(text, number):
     assert extract_number(text) == number
 
 
-@pytest.mark.parametrize(
-    ("text", "program"),
-    [
-        ("Here:\n```python\nx = 1\n```\nDone.", "x = 1"),
-        ("```python\nold\n```\n```py\nnew\n```", "new"),
-        ("```python\nright\n```\n```text\noutput\n```", "right"),
-        ("```\nplain\n```", "plain"),
-        ("```js\nonly\n```", "only"),
-        ("```python\nx = 1\nif x:\n    y", "x = 1\nif x:\n    y"),
-        ("x = 1\n", "x = 1"),
-        ("", ""),
-        ("```python\n```python\nx = 1\n```\n```", "x = 1"),
-        ("```python\n```python\nx = 1\n```", "x = 1"),
-        ("```\n```python\nx = 1\n```\n```", "x = 1"),
-        ("~~~\n```python\nx = 1\n```\n~~~", "x = 1"),
-        ("```python\n```\nx = 1\n```", "x = 1"),
-        ("```python\nold\n```python\nnew\n```", "new"),
-        ("```python title=main.py\nx = 1\n```", "x = 1"),
-        ("``` Python 3\nx = 1\n```\n```text\n1\n```", "x = 1"),
-        ("```{.python .numberLines}\nx = 1\n```\n```text\n1\n```", "x = 1"),
-        ("~~~python\nx = 1\n~~~\nDone.", "x = 1"),
-        ('~~~python\ns = """\n```\n"""\n~~~', 's = """\n```\n"""'),
-        ("````python\nx = 1\n```\n````", "x = 1\n```"),
-        ("```python\nx = 1\n```\nIt prints:\n```python", "x = 1"),
-        ("```python\nx = 1\n```\n```python\n\n```\nDone.", "x = 1"),
-        ("```python\nx = 1\n```\n```", "x = 1"),
-        ("Use ```x``` for it:\n```python\nx = 1\n```", "x = 1"),
-        ("Here: ```python\nx = 1```", "x = 1"),
-        ("1. So:\n   ```python\n   if x:\n       y\n   ```", "if x:\n    y"),
-        ("```\nx = 1\n``` This is all there is.\nIt works.", "x = 1"),
-        ('```python\nprint("```python")\n```', 'print("```python")'),
-        ("```python\r\nx = 1\r\n```\r\n", "x = 1"),
+PROGRAMS = {
+    "x = 1": [
+        "Here:\n```python\nx = 1\n```\nDone.", "x = 1\n", "```python\n```python\nx = 1\n```\n```",
+        "```python\n```python\nx = 1\n```", "```\n```python\nx = 1\n```\n```", "~~~\n```python\nx = 1\n```\n~~~",
+        "```python\n```\nx = 1\n```", "```python title=main.py\nx = 1\n```",
+        "``` Python 3\nx = 1\n```\n```text\n1\n```", "```{.python .numberLines}\nx = 1\n```\n```text\n1\n```",
+        "~~~python\nx = 1\n~~~\nDone.", "```python\nx = 1\n```\nIt prints:\n```python",
+        "```python\nx = 1\n```\n```python\n\n```\nDone.", "```python\nx = 1\n```\n```",
+        "Use ```x``` for it:\n```python\nx = 1\n```", "Here: ```python\nx = 1```",
+        "```\nx = 1\n``` This is all there is.\nIt works.", "```python\r\nx = 1\r\n```\r\n",
     ],
-)
+    "new": ["```python\nold\n```\n```py\nnew\n```", "```python\nold\n```python\nnew\n```"],
+    "right": ["```python\nright\n```\n```text\noutput\n```"],
+    "plain": ["```\nplain\n```"],
+    "only": ["```js\nonly\n```"],
+    "x = 1\nif x:\n    y": ["```python\nx = 1\nif x:\n    y"],
+    "": [""],
+    's = """\n```\n"""': ['~~~python\ns = """\n```\n"""\n~~~'],
+    "x = 1\n```": ["````python\nx = 1\n```\n````"],
+    "if x:\n    y": ["1. So:\n   ```python\n   if x:\n       y\n   ```"],
+    'print("```python")': ['```python\nprint("```python")\n```'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "program"), rows(PROGRAMS))
 def test_programs(text, program):
     assert extract_program(text) == program
 

@@ -74,32 +74,23 @@ def test_an_opening_that_may_be_plain_text_shows_a_thought_only_where_the_reply_
     assert separate(Reply(text=said, finish_reason="length")).text == ""
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "The tag <think> opens a thought.",
-        "The tags <think> and </think> frame a thought.",
-        "A model ends its thought with </think> and then answers.",
-        "It ends with `</think>`, and `<|END_THINKING|>` is the same.",
-        "It ends (</think>). Then comes the answer.",
-        "</think> closes a thought.",
-        "Write [THINK] first and [/THINK] after it.",
-        "[THINK] opens the thoughts of Magistral.",
-        "[thinking]\nenabled = true\n\n[thinking.limits]\ntokens = 64",
-        "<html>\n<body>\n<thinking>\nHm.\n</thinking>\n</body>\n</html>",
-        '<thinkpad model="X1">new</thinkpad>',
-        '```python\nTAGS = ("<think>", "</think>")\n```',
-        'answer = reply.split("</think>")[-1].strip()',
-        'answer = re.sub(r".*</think>\\s*", "", reply)',
-        "answer = reply.split('</think>')[-1]",
-        "The template writes:\n\n```\n<|im_start|>assistant\n</think>\n\n```\n\nThen the model goes on.",
-        "First comes <|channel|>analysis<|message|>, then <|channel|>final<|message|> and the answer.",
-        "analysis of variance",
-        "analysis: the poem has four stanzas.",
-        "Here is my thought process: first I add, then I divide.",
-        "<answer>4</answer>",
-    ],
-)
+PLAIN = [
+    "The tag <think> opens a thought.", "The tags <think> and </think> frame a thought.",
+    "A model ends its thought with </think> and then answers.",
+    "It ends with `</think>`, and `<|END_THINKING|>` is the same.", "It ends (</think>). Then comes the answer.",
+    "</think> closes a thought.", "Write [THINK] first and [/THINK] after it.",
+    "[THINK] opens the thoughts of Magistral.", "[thinking]\nenabled = true\n\n[thinking.limits]\ntokens = 64",
+    "<html>\n<body>\n<thinking>\nHm.\n</thinking>\n</body>\n</html>", '<thinkpad model="X1">new</thinkpad>',
+    '```python\nTAGS = ("<think>", "</think>")\n```', 'answer = reply.split("</think>")[-1].strip()',
+    'answer = re.sub(r".*</think>\\s*", "", reply)', "answer = reply.split('</think>')[-1]",
+    "The template writes:\n\n```\n<|im_start|>assistant\n</think>\n\n```\n\nThen the model goes on.",
+    "First comes <|channel|>analysis<|message|>, then <|channel|>final<|message|> and the answer.",
+    "analysis of variance", "analysis: the poem has four stanzas.",
+    "Here is my thought process: first I add, then I divide.", "<answer>4</answer>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("said", PLAIN)
 def test_a_text_that_speaks_of_such_tags_stays_whole(said: str) -> None:
     assert separate(Reply(text=said)) == Reply(text=said)
 

@@ -15,72 +15,72 @@ from reground.core.language import Grammar, Message, Reply, Sampling, Usage
 from reground.core.method import solve
 from reground.core.programs import Program
 from reground.core.run import Run
-from reground.core.trajectory import (
-    Candidate,
-    ChooseStep,
-    ExecuteStep,
-    GenerateStep,
-    NoteStep,
-    Pair,
-    RetrieveStep,
-    ScoreStep,
-    Trajectory,
-)
+from reground.core.trajectory import Candidate, ChooseStep, GenerateStep, NoteStep, Pair, Trajectory
 from reground.core.untrusted import fence
 from reground.models.options import Price
 from reground.models.scripted import ScriptedModel
 from tests.core.fakes import PASSAGE, Box, Library
 
 
-async def every_effect(run, model, library, box):
+class Judge:
+    """A critic that computes: the i-th candidate is worth the i-th score."""
+
+    def __init__(self, *scores, name="judge"):
+        self.name, self.scores, self.asked = name, scores, 0
+
+    async def score(self, pairs, run):
+        self.asked += 1
+        return self.scores
+
+
+TWO = [Pair(context="at the fork", candidate=text) for text in ("left", "right")]
+
+
+async def every_effect(run, model, library, box, judge):
     replies = await run.generate(model, "question", name="draft", sampling=Sampling(n=2, temperature=1))
     with run.span("branch", number=1) as branch:
         passages = await branch.retrieve(library, "query", k=3)
         text = await branch.ask(model, f"use {passages[0].text}", name="refine")
     execution = await run.execute(box, Program(source="x = 1"))
+    scores = await run.score(judge, TWO, name="rationale")
     run.note("done", text=text)
-    return [reply.text for reply in replies], passages, text, execution
+    return [reply.text for reply in replies], passages, text, execution, scores
 
 
 async def test_every_effect_is_recorded_in_order():
     run = Run()
-    await every_effect(run, ScriptedModel(["a", "b", "c"]), Library(), Box())
+    await every_effect(run, ScriptedModel(["a", "b", "c"]), Library(), Box(), Judge(1.0, 2.0))
     assert [(step.kind, step.span, step.ordinal, step.name) for step in run.steps] == [
         ("generate", "", 0, "draft"),
         ("note", "/branch.0", 0, "span"),
         ("retrieve", "/branch.0", 0, "retrieve"),
         ("generate", "/branch.0", 1, "refine"),
         ("execute", "", 1, "execute"),
-        ("note", "", 2, "done"),
+        ("score", "", 2, "rationale"),
+        ("note", "", 3, "done"),
     ]
-    draft, span, found, _, executed, done = run.steps
-    assert isinstance(draft, GenerateStep)
+    draft, span, found, _, executed, scored, done = run.steps
     assert [reply.text for reply in draft.replies] == ["a", "b"]
     assert (draft.model, draft.sampling.n, draft.messages[0].content) == ("scripted", 2, "question")
-    assert isinstance(span, NoteStep)
-    assert span.data == {"number": 1}
-    assert isinstance(found, RetrieveStep)
     assert (found.retriever, found.query, found.k) == ("library", "query", 3)
-    assert isinstance(executed, ExecuteStep)
     assert (executed.sandbox, executed.program.source) == ("box", "x = 1")
-    assert done.data == {"text": "c"}
+    assert (scored.critic, scored.pairs, scored.scores) == ("judge", tuple(TWO), (1.0, 2.0))
+    assert (span.data, done.data) == ({"number": 1}, {"text": "c"})
     assert not any(step.replayed for step in run.steps)
     assert run.usage.calls == 2
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_a_replay_asks_nobody_and_gives_the_same(tmp_path, kind):
+async def test_a_replay_asks_nobody_and_gives_exactly_the_same(tmp_path, kind):
     journal = MemoryJournal() if kind == "memory" else SqliteJournal(tmp_path / "j.db")
     first = Run(journal=journal)
-    result = await every_effect(first, ScriptedModel(["a", "b", "c"]), Library(), Box())
-    model, library, box = ScriptedModel([]), Library(), Box()
-    again = Run(journal=journal)
-    assert await every_effect(again, model, library, box) == result
-    assert (model.calls, library.queries, box.programs) == ([], [], [])
+    result = await every_effect(first, ScriptedModel(["a", "b", "c"]), Library(), Box(), Judge(0.1 + 0.2, 0.3))
+    again, model, library, box, judge = Run(journal=journal), ScriptedModel([]), Library(), Box(), Judge(9.0, 10.0)
+    assert await every_effect(again, model, library, box, judge) == result
+    assert (model.calls, library.queries, box.programs, judge.asked) == ([], [], [], 0)
     assert again.usage == first.usage
     assert again.meter.replayed_calls == 2
-    effects = [step for step in again.steps if step.kind != "note"]
-    assert all(step.replayed for step in effects)
+    assert all(step.replayed for step in again.steps if step.kind != "note")
     bare = [step.model_copy(update={"replayed": False, "elapsed": 0.0}) for step in again.steps]
     assert bare == [step.model_copy(update={"elapsed": 0.0}) for step in first.steps]
 
@@ -284,33 +284,6 @@ def test_a_choice_is_recorded_with_what_it_saw():
     with run.span("step") as step:
         step.choose("turn", **parts)
     assert run.steps == (ChooseStep(span="/step.0", ordinal=0, name="turn", elapsed=run.steps[0].elapsed, **parts),)
-
-
-class Judge:
-    """A critic that computes: the i-th candidate is worth the i-th score."""
-
-    def __init__(self, *scores, name="judge"):
-        self.name, self.scores, self.asked = name, scores, 0
-
-    async def score(self, pairs, run):
-        self.asked += 1
-        return self.scores
-
-
-TWO = [Pair(context="at the fork", candidate=text) for text in ("left", "right")]
-
-
-async def test_scores_are_recorded_and_replayed_exactly(tmp_path):
-    path = tmp_path / "journal.sqlite"
-    run = Run(journal=SqliteJournal(path))
-    first = await run.score(Judge(0.1 + 0.2, 0.3), TWO, name="rationale")
-    (step,) = run.steps
-    assert isinstance(step, ScoreStep)
-    assert (step.name, step.critic, step.pairs, step.scores) == ("rationale", "judge", tuple(TWO), tuple(first))
-    other, again = Judge(9.0, 10.0), Run(journal=SqliteJournal(path))
-    assert await again.score(other, TWO, name="rationale") == first == [0.1 + 0.2, 0.3]
-    assert other.asked == 0
-    assert again.steps[0].replayed
 
 
 @pytest.mark.parametrize(

@@ -42,19 +42,13 @@ def test_yes_claims_what_the_question_asks_and_no_is_not_compared() -> None:
     assert [claim.said for claim in claims("Yes, she won two.", question)] == ["Yes, she won two."]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Which tower is it?",
-        "# The tower",
-        "These are the facts:",
-        "...",
-        "[1]",
-        ABSTENTION,
-        "どの塔ですか？",
-        "```python\n",
-    ],
-)
+NOTHING = [
+    "Which tower is it?", "# The tower", "These are the facts:", "...", "[1]", ABSTENTION, "どの塔ですか？",
+    "```python\n",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", NOTHING)
 def test_what_claims_nothing(text: str) -> None:
     assert [claim.said for claim in claims(text, QUESTION)] == [""]
 

@@ -60,9 +60,6 @@ Json = Annotated[JsonValue, BeforeValidator(storable)]
 """Data that can be written as JSON and read back."""
 
 
-Role = Literal["system", "user", "assistant"]
-
-
 class Value(BaseModel):
     """Base of everything that is serialised: frozen, and strict about unknown fields."""
 
@@ -76,7 +73,7 @@ LATER = Field(exclude_if=not_)
 class Message(Value):
     """One turn of a conversation."""
 
-    role: Role
+    role: Literal["system", "user", "assistant"]
     content: Text
 
 

@@ -306,9 +306,8 @@ class Run:
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
         ordinal, seed = self._next(), self._question.seed
         seeded = wanted
-        if (
-            seed is not None and wanted.seed is None and wanted.temperature > 0
-        ):  # by its position, which no timing moves
+        if seed is not None and wanted.seed is None and wanted.temperature > 0:
+            # from its position, which timing cannot change
             place = fingerprint("seed", str(seed), self._question.id, self._path, str(ordinal))
             seeded = wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
         welcome = frozenset(wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome")
