@@ -139,30 +139,6 @@ def test_what_an_oracle_does_is_taught_without_a_model(tmp_path: Path, capfd) ->
     assert (out / "data" / "mixture.jsonl").read_bytes() == before * 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["demonstrate", "--tasks", "hotpotqa"], "hotpotqa is for measuring"),
-        (["demonstrate", "--config", "two.toml"], "complete is a share between 0 and 1"),
-        (["mix", "--add", "nowhere.jsonl"], "there are no training data yet"),
-        (["grow", "--task", "nq_open"], "nq_open is for measuring"),
-        (["mix"], "nothing has been grown here: run reground train agent grow first"),
-        (["mix", "--by", "ranking"], "there is no ranking here: run reground train agent rank first"),
-        (["fit"], "mixture.jsonl"),
-    ],
-)
-def test_a_stage_without_what_it_needs_says_so(
-    arguments: list[str], why: str, given: tuple[MockOpenAI, list[str]], tmp_path: Path, monkeypatch, capfd
-) -> None:
-    more = given[1] if arguments[0] == "grow" else []
-    monkeypatch.chdir(tmp_path)
-    Path("two.toml").write_text("complete = 2\n")
-    assert run(["train", "agent", *arguments, *more, "--out", str(tmp_path / "out")]) in (1, 2)
-    err = capfd.readouterr().err
-    assert why in " ".join(err.split())
-    assert "Traceback" not in err
-
-
 def test_failed_questions_are_told_and_tried_again_by_the_same_command(
     given: tuple[MockOpenAI, list[str]], tmp_path: Path, capfd
 ) -> None:

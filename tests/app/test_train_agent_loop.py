@@ -138,8 +138,8 @@ def test_a_measurement_with_failed_questions_is_made_again_until_a_model_was_cho
         loop = again(monkeypatch, tmp_path, runs)
         loop.measure(agent, "validation")
         assert loop.failed == wanted
-    again(monkeypatch, tmp_path, runs).results_of(agent, "validation", 2)
-    assert again(monkeypatch, tmp_path, runs).results_of(agent, "validation", 2, chosen=True).summary.failed == 3
+    again(monkeypatch, tmp_path, runs).results_of(replace(agent, data="prompted, epoch2"), "validation")
+    assert again(monkeypatch, tmp_path, runs).results_of(agent, "validation", 2).summary.failed == 3
 
 
 def test_no_question_is_for_two_things(given, tmp_path: Path) -> None:  # noqa: F811

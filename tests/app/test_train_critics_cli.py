@@ -33,14 +33,6 @@ def small(tmp_path: Path) -> list[str]:
     return ["--base", str(base), *small]
 
 
-@pytest.mark.parametrize("task", ["bamboogle", "hotpotqa"])
-def test_no_stage_takes_a_task_that_measures(task: str, server: Server, data: Path, capfd) -> None:
-    for stage in ([], ["collect"]):
-        assert call(server, data, "train", "critics", *stage, "--task", task) == 2
-        assert f"error: {task} is for measuring" in capfd.readouterr().err
-    assert not server.asked
-
-
 def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
     monkeypatch.chdir(tmp_path)
     assert run(["train", "critics", "--out", "x", "data"]) == 2
@@ -126,22 +118,6 @@ def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: P
     capfd.readouterr()
     assert call(server, data, *plan, "--set", "critic=rationale=trained:out", "--out", "plan") == 2
     assert "contains another run" in capfd.readouterr().err  # the same name, other weights
-
-
-def test_what_is_missing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert run(["train", "critics", "--out", "out"]) == 2
-    assert "no trees here: collect some with reground train critics collect" in capfd.readouterr().err
-    assert run(["train", "critics", "fit", "--out", "out"]) == 2
-    assert "out/data" in capfd.readouterr().err
-    assert run(["train", "critics", "eval", "--out", "out"]) == 2
-    assert "no trained critic" in capfd.readouterr().err
-    planted(tmp_path / "out", 3)
-    Path("docs.toml").write_text('kinds = "docs"\n')
-    assert run(["train", "critics", "fit", "--out", "out", "--config", "docs.toml"]) == 2
-    assert "no critic judges 'docs'; did you mean doc" in capfd.readouterr().err
-    assert run(["train", "critics", "data", "--out", "out", "--gold-documents"]) == 2
-    assert "there are no questions here: collect trees first" in capfd.readouterr().err
 
 
 def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, training: None, capfd) -> None:

@@ -86,30 +86,3 @@ def test_questions_that_teach_nothing_are_an_error(
     out, err = capfd.readouterr()
     assert "3 questions whose gold passages do not hold the answer" in " ".join(out.split())
     assert "nothing to teach was found" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["data", "--tasks", "hotpotqa"], "hotpotqa is for measuring"),
-        (["data", "--tasks", "hotpotqa_train", "--rerank", "magic"], "magic"),
-        (["data", "--config", "two.toml"], "shares of the same questions"),
-        (["fit"], "reader.jsonl"),
-    ],
-)
-def test_what_cannot_be_done_says_why(
-    arguments: list[str],
-    why: str,
-    data: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    if arguments[0] == "fit":
-        pytest.importorskip("accelerate", reason="needs the extra [train]")
-    else:
-        arguments = [*arguments, "--data", str(data)]
-    monkeypatch.chdir(tmp_path)
-    Path("two.toml").write_text("unanswerable = 0.6\ncomplete = 0.6\n")
-    assert run(["train", "reader", *arguments, "--out", str(tmp_path / "out")]) == 2
-    assert why in capfd.readouterr().err

@@ -109,28 +109,6 @@ def test_queries_are_measured_on_what_is_reranked(data: Path, docs: Path, tmp_pa
     assert found == {"plain": 0, "linked": 1}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (["ppo", "--task", "nq_open"], "nq_open is for measuring"),
-        (["ppo", "--task", "nq_open_train", "--reward", "hit=x"], "--reward is retrieval, paper or METRIC=WEIGHT"),
-        (
-            ["ppo", "--task", "nq_open_train", "--validation", "99"],
-            "whose answers retrieval can reward, too few for --validation 99",
-        ),
-        (["warmup"], "cannot read scores"),
-    ],
-)
-def test_what_cannot_be_trained(
-    arguments: list[str], why: str, data: Path, training: Path, tmp_path: Path, capfd
-) -> None:
-    more = [] if arguments == ["warmup"] else ["--data", str(data), "--corpus", str(training)]
-    assert run(["train", "rewriter", *arguments, *more, "--out", str(tmp_path / "out")]) in (1, 2)
-    err = capfd.readouterr().err
-    assert why in err
-    assert "Traceback" not in err
-
-
 def test_failed_questions_are_told_and_collected_by_the_same_command(
     server: Server, data: Path, training: Path, tmp_path: Path, capfd
 ) -> None:

@@ -416,14 +416,14 @@ class Loop:
             scores = []
             for number, each in enumerate(epochs_of(place), start=1):
                 own = replace(agent, model=f"hf/{each}", data=f"{agent.data}, epoch{number}")
-                mean = self.results_of(own, "validation", number).metric.mean
+                mean = self.results_of(own, "validation").metric.mean
                 scores.append(float("-inf") if mean is None else mean)  # no score counts as the worst
             choice = {"epoch": scores.index(max(scores)) + 1, "scores": scores}  # the earliest of equals
             write_text(record, json.dumps(choice, indent=1) + "\n")
         epoch = int(json.loads(record.read_text(encoding="utf-8"))["epoch"])
         steps.keep(place, epoch)
         self.passes[agent] = epoch
-        self._report(self.results_of(agent, "validation", epoch, chosen=True), f"pass {epoch}; ")
+        self._report(self.results_of(agent, "validation", epoch), f"pass {epoch}; ")
 
     def measure(self, agent: Agent, *splits: Split) -> None:
         """Measure an agent."""
@@ -431,15 +431,15 @@ class Loop:
             if self._begins(f"measure {agent.size} ({agent.data}) on the {split} questions"):
                 self._report(self.results_of(agent, split))
 
-    def results_of(self, agent: Agent, split: Split, epoch: int | None = None, *, chosen: bool = False) -> Measured:
-        """The results of a run, made if need be. epoch: the pass that is measured.
+    def results_of(self, agent: Agent, split: Split, epoch: int | None = None) -> Measured:
+        """The results of a run, made if need be.
 
-        chosen: what was measured decided which model is kept, so failed questions are not tried again.
+        epoch: the pass that was kept because of these results, so failed questions are not tried again.
         """
-        data = agent.data.removesuffix(f", epoch{epoch}") + ("" if epoch is None else f" epoch{epoch}")
+        data = agent.data if epoch is None else f"{agent.data}, epoch{epoch}"
         run = self.options.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{split} {agent.size} {data}")
         summary = _ended(run)
-        if summary is None or (summary.failed and not chosen):
+        if summary is None or (summary.failed and epoch is None):
             summary = answered_by(self.measuring(agent, split, run), self.tasks[split], run)
         results = Measured(agent, split, summary, usable(run).share, epoch=self.passes.get(agent))
         if not agent.generation:
