@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,24 +66,42 @@ def scored(action: Action, logprob: float, comments: Sequence[str] = ()) -> Repl
     return Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=logprob),))
 
 
-async def solved(*, decide: Sequence[Reply | str] = ()) -> Trajectory:
-    """A trajectory of one search; `decide` are the samples of its decision."""
-    drawn = iter(decide or [scored(NEXT, -0.2), scored(SAMPLES["decide"][1], -0.1)])
+async def trajectory(script: Callable[..., Reply | str], **settings: object) -> Trajectory:
+    """What the agent does where a model says what the script says."""
+    passages = [Passage(id="p", text="The tower is 57 metres high.")]
+    agent = SearchAgent(model=ScriptedModel(script), retriever=ScriptedRetriever(passages), **settings)
+    run = Run(question_id="q1")
+    answer = await agent.solve("How high is the tower of Pisa?", run)
+    return Trajectory(id="q1", question="How high?", method="search_agent", steps=run.steps, answer=answer)
+
+
+async def solved() -> Trajectory:
+    """A trajectory of one search; its decision has two samples that differ."""
+    drawn = iter([scored(NEXT, -0.2), scored(SAMPLES["decide"][1], -0.1)])
 
     def script(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
         name = next(name for name in BY_NAME if messages[0].content == Prompts().system(name))
         return next(drawn, "no more") if name == "decide" else scored(SAMPLES[name][0], -0.5, ["It helps."])
 
-    agent = SearchAgent(
-        model=ScriptedModel(script),
-        retriever=ScriptedRetriever([Passage(id="p", text="The tower is 57 metres high.")]),
-        samples=2,
-        max_searches=1,
-        retries=0,
-    )
-    run = Run(question_id="q1")
-    answer = await agent.solve("How high is the tower of Pisa?", run)
-    return Trajectory(id="q1", question="How high?", method="search_agent", steps=run.steps, answer=answer)
+    return await trajectory(script, samples=2, max_searches=1, retries=0)
+
+
+async def in_form(text: str, *, cut: bool = False) -> Trajectory:
+    """A trajectory without a search, with this short answer."""
+
+    def script(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
+        steps = {Prompts().system("decide"): Terminate("Enough."), Prompts().system("answer"): SAMPLES["answer"][0]}
+        action = steps.get(messages[0].content)
+        finish = Reply(text=text, finish_reason="length" if cut else "stop")
+        return finish if action is None else reply(action)
+
+    return await trajectory(script, form=PHRASE, samples=1, temperature=0.0, checks=False)
+
+
+def keep_grown(out: Path, told: Trajectory, name: str, **end: object) -> None:
+    """Put a trajectory among those that were grown."""
+    append_trajectory(out / "grown" / "trajectories.jsonl", told.model_copy(update={"id": name, **end}))
+    append_line(out / "grown" / "scores.jsonl", Record(id=name, example=name, repeat=0, **end).model_dump_json())
 
 
 async def test_every_reasoning_step_becomes_a_row_without_exemplars() -> None:
@@ -128,25 +146,6 @@ def turn(name: str, *actions: Action, logprobs: Sequence[float] = (), number: in
     return Turn("q1", "q1", number, BY_NAME[name], f"ORIGINAL_QUESTION = {number}", samples, 0)
 
 
-async def in_form(*replies: str, cut: bool = False) -> Trajectory:
-    """A trajectory without a search, whose short answer is one of the replies."""
-    left = iter(replies)
-
-    def script(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
-        steps = {Prompts().system("decide"): Terminate("Enough."), Prompts().system("answer"): SAMPLES["answer"][0]}
-        action = steps.get(messages[0].content)
-        finish = Reply(text=next(left) if action is None else "", finish_reason="length" if cut else "stop")
-        return finish if action is None else reply(action)
-
-    agent = SearchAgent(
-        model=ScriptedModel(script), retriever=ScriptedRetriever([]), form=PHRASE, samples=1, temperature=0.0,
-        checks=False,
-    )  # fmt: skip
-    run = Run(question_id="q1")
-    answer = await agent.solve("How high is the tower of Pisa?", run)
-    return Trajectory(id="q1", question="How high?", method="search_agent", steps=run.steps, answer=answer)
-
-
 async def test_the_call_that_states_the_short_answer_is_taught_too() -> None:
     told = await in_form(" 57 metres \n")
     (row,) = stated_of(told, "q1")
@@ -163,20 +162,16 @@ async def test_a_short_answer_that_is_none_is_not_taught(said: str, cut: bool) -
     assert [*stated_of(await in_form(said, cut=cut), "q1")] == []
 
 
-def test_a_ranking_decides_where_there_is_one() -> None:
-    turns = [turn("decide", *SAMPLES["decide"], number=i) for i in range(3)]
-    made = mixture(turns, by="ranking", ranking={"q1#0": [2, 0, 1], "q1#1": [1]})
-    said = {row.extra["turn"]: parse_action(row.messages[-1].content) for row in made.rows}
-    assert said == {0: SAMPLES["decide"][2], 1: SAMPLES["decide"][1], 2: SAMPLES["decide"][0]}
-
-
-def test_what_was_not_ranked_is_told_and_written_down() -> None:
+def test_a_ranking_decides_and_what_was_not_ranked_is_told_and_written_down() -> None:
     unlike = [turn("decide", *SAMPLES["decide"], number=i) for i in range(3)]
-    made = mixture([*unlike, turn("decide", NEXT, NEXT, number=3)], by="ranking", ranking={"q1#0": [2, 0, 1]})
-    chosen_by = {row.extra["turn"]: row.extra["by"] for row in made.rows}
-    assert chosen_by == {0: "ranking", 1: "perplexity", 2: "perplexity", 3: "perplexity"}
-    assert made.unranked == 2
-    assert made.describe().endswith("; 2 steps by perplexity, because they were not ranked")
+    ranking = {"q1#0": [2, 0, 1], "q1#1": [1]}
+    made = mixture([*unlike, turn("decide", NEXT, NEXT, number=3)], by="ranking", ranking=ranking)
+    chosen = {row.extra["turn"]: (parse_action(row.messages[-1].content), row.extra["by"]) for row in made.rows}
+    first, second, third = SAMPLES["decide"]
+    ranked = {0: (third, "ranking"), 1: (second, "ranking")}
+    assert chosen == {**ranked, 2: (first, "perplexity"), 3: (first, "perplexity")}
+    assert made.unranked == 1
+    assert made.describe().endswith("; 1 steps by perplexity, because they were not ranked")
     assert "not ranked" not in mixture(unlike).describe()
 
 
@@ -237,23 +232,16 @@ async def test_samples_that_a_ranking_does_not_name_come_last_by_perplexity() ->
 
 async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path) -> None:
     """Both samples of every step but the decision are alike."""
-    trajectory = await solved()
-    append_trajectory(tmp_path / "grown" / "trajectories.jsonl", trajectory)
-    record = Record(id=trajectory.id, example="q1", repeat=0)
-    append_line(tmp_path / "grown" / "scores.jsonl", record.model_dump_json())
+    keep_grown(tmp_path, await solved(), "q1")
     assert [turn.step for turn in rankable(tmp_path)] == [DECIDE]
-    ranker = Ranker(model=ScriptedModel(["Ranking: #1 > #2"]))
-    assert await rank(tmp_path, ranker) == (1, 0)
+    assert await rank(tmp_path, Ranker(model=ScriptedModel(["Ranking: #1 > #2"]))) == (1, 0)
 
 
 async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path: Path) -> None:
-    ends = {"whole": {}, "ended": {"stopped": "tokens"}, "failed": {"failure": Failure(type="ModelError", message="")}}
-    for name, end in ends.items():
-        trajectory = (await in_form("57 metres")).model_copy(update={"id": name, **end})
-        append_trajectory(tmp_path / "grown" / "trajectories.jsonl", trajectory)
-        append_line(
-            tmp_path / "grown" / "scores.jsonl", Record(id=name, example=name, repeat=0, **end).model_dump_json()
-        )
+    told = await in_form("57 metres")
+    keep_grown(tmp_path, told, "whole")
+    keep_grown(tmp_path, told, "ended", stopped="tokens")
+    keep_grown(tmp_path, told, "failed", failure=Failure(type="ModelError", message=""))
     assert {turn.trajectory for turn in grown(tmp_path)} == {"whole", "ended"}
     assert {row.extra["trajectory"] for row in stated(tmp_path)} == {"whole", "ended"}
     assert len([*grown(tmp_path, failed=True)]) == 2
@@ -261,17 +249,9 @@ async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path:
 
 async def test_a_step_that_the_model_refuses_is_unread_and_the_others_are_ranked(tmp_path: Path) -> None:
     for name in ("q1", "q2"):
-        append_trajectory(tmp_path / "grown" / "trajectories.jsonl", (await solved()).model_copy(update={"id": name}))
-        append_line(tmp_path / "grown" / "scores.jsonl", Record(id=name, example=name, repeat=0).model_dump_json())
-    left: list[Exception | str] = [ModelError("cannot reach it"), ModelError("cannot reach it")]
-    left += [ContextLengthExceeded("too long"), "Ranking: #1 > #2"]
-
-    def say(messages: Sequence[Message], sampling: Sampling) -> str:
-        if isinstance(said := left.pop(0), Exception):
-            raise said
-        return said
-
-    ranker = Ranker(model=ScriptedModel(say))
+        keep_grown(tmp_path, await solved(), name)
+    left = [ModelError("cannot reach it")] * 2 + [ContextLengthExceeded("too long"), "Ranking: #1 > #2"]
+    ranker = Ranker(model=ScriptedModel(left))
     with pytest.raises(ModelError, match="cannot reach it"):
         await rank(tmp_path, ranker)
     assert await rank(tmp_path, ranker) == (1, 1)
@@ -289,14 +269,9 @@ async def test_exemplars_rotate_with_the_question() -> None:
     for question in map(str, range(12)):
         model = ScriptedModel(lambda *_: reply(Terminate("Enough.")))
         agent = SearchAgent(
-            model=model,
-            retriever=ScriptedRetriever([]),
-            samples=1,
-            temperature=0.0,
-            shots=1,
-            exemplars="rotated",
+            model=model, retriever=ScriptedRetriever([]), samples=1, temperature=0.0, shots=1, exemplars="rotated",
             checks=False,
-        )
+        )  # fmt: skip
         await agent.solve(question, Run())
         messages = model.calls[0][0]
         assert len(messages) == 4
