@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from reground.core.errors import AuthenticationError, ConfigurationError, ModelError
+from reground.core.errors import AuthenticationError, ModelError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.programs import Execution, Program, Sandbox, Verdict
@@ -205,10 +205,3 @@ async def test_a_task_of_rankings_has_trees_with_ndcg_as_the_reward(tmp_path: Pa
     queries = [row for row in made_pairs if row.kind == "query"]
     assert queries
     assert all((row.chosen, row.rejected) == ("river delta", "river bed") for row in queries)
-
-
-async def test_a_task_of_rankings_needs_a_planner_that_ranks(tmp_path: Path) -> None:
-    made = CRPlanner(model=writer(), retriever=Delta())
-    with pytest.raises(ConfigurationError, match="rankings: the planner needs the setting answer=ranking"):
-        await collect_trees(RANKINGS, made, SETTINGS, SEARCH, tmp_path / "out")
-    assert not (tmp_path / "out").exists()

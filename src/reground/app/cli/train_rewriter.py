@@ -295,13 +295,13 @@ def evaluate(options: RewriterEval, config: ConfigFile = None) -> None:
     if options.dry_run:
         say(f"eval: {count} questions, {options.answered} answered, {options.prompted * count} prompted rewritings")
         return
-    found, answered = asyncio.run(_measured(options, task, count))
+    found, *answered = asyncio.run(_measured(options, task, count))
     parts = []
-    every = dict.fromkeys([*rewards.metrics_of(task), *measuring.FOUND])
-    for rewriters, title, suffix, wanted in (
-        (found, "What the queries find", "", measuring.FOUND),
-        (answered, "What the reader answers", "-answered", tuple(every)),
-    ):
+    every = tuple(dict.fromkeys([*rewards.metrics_of(task), *measuring.FOUND]))
+    groups: list[tuple[list[measuring.Rewriter], str, str, tuple[str, ...]]]
+    groups = [(found, "What the queries find", "", measuring.FOUND)]
+    groups += [(rewriters, "What the reader answers", "-answered", every) for rewriters in answered]
+    for rewriters, title, suffix, wanted in groups:
         if not (metrics := measuring.measurable(rewriters, wanted)):
             continue
         data = json.dumps(measuring.record(rewriters, metrics), indent=2, ensure_ascii=False)
@@ -315,9 +315,7 @@ def evaluate(options: RewriterEval, config: ConfigFile = None) -> None:
     write_section(options.out, f"eval {slug(options.task)}", "\n\n".join(parts))
 
 
-async def _measured(
-    options: RewriterEval, task: Task, count: int
-) -> tuple[list[measuring.Rewriter], list[measuring.Rewriter]]:
+async def _measured(options: RewriterEval, task: Task, count: int) -> list[list[measuring.Rewriter]]:
     """What each rewriter finds, and with --answered what the reader makes of it. count: the questions."""
     async with AsyncExitStack() as stack:
         method = await _pipeline(options, task, stack, reader=bool(options.answered or options.prompted))
@@ -330,24 +328,25 @@ async def _measured(
         for name in own if options.models is None else listed(options.models):
             model = await stack.enter_async_context(opened_model(f"hf/{name}", local, quiet=options.quiet))
             methods[name] = replace(method, mode="rewrite", rewriter=model, rewriter_style="trained", logprobs=False)
-
-        async def measured(what: str, limit: int, *, reads: bool) -> list[measuring.Rewriter]:
+        stages = [("searching", options.limit)]
+        stages += [("answering", min(options.answered, count))] if options.answered else []
+        results = []
+        for stage, limit in stages:
             settings = train.settings_of(replace(options, limit=limit), METHOD)
-            made = []
+            rewriters = []
             for name, each in methods.items():
-                with options.progress(f"{what}: {name}") as progress:
+                used = each if stage == "answering" else rewards.without_reader(each)
+                run = _run(options, task, used, name)
+                with options.progress(f"{stage}: {name}") as progress:
+                    observer = partial(_count, progress)
+                    one = await measuring.measure_rewriter(name, task, used, settings, run, observer=observer)
+                rewriters.append(one)
+            results.append(rewriters)
+        return results
 
-                    def observer(now: RunProgress, shown: Progress = progress) -> None:
-                        shown.count(now.done, now.total, "questions")
 
-                    used = each if reads else rewards.without_reader(each)
-                    run = _run(options, task, used, name)
-                    made.append(await measuring.measure_rewriter(name, task, used, settings, run, observer=observer))
-            return made
-
-        found = await measured("searching", options.limit, reads=False)
-        limit = min(options.answered, count)
-        return found, await measured("answering", limit, reads=True) if options.answered else []
+def _count(progress: Progress, now: RunProgress) -> None:
+    progress.count(now.done, now.total, "questions")
 
 
 def _run(options: RewriterEval, task: Task, method: RewriteRetrieveRead, name: str) -> Path:
