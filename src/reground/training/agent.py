@@ -45,16 +45,8 @@ from reground.critics.prompted import NEUTRAL, read_verdict
 from reground.evaluation.report import NOTHING, Table, interval, number
 from reground.evaluation.results import MetricSummary, Summary, write_text
 from reground.evaluation.runner import EARLIER, is_refusal
-from reground.methods.search_agent import FINISH, UNFORMED
-from reground.methods.search_agent.actions import (
-    Action,
-    CheckAnswer,
-    ReviseAnswer,
-    Terminate,
-    as_data,
-    from_data,
-    reply,
-)
+from reground.methods.search_agent import FINISH, UNFORMED, actions
+from reground.methods.search_agent.actions import Action
 from reground.methods.search_agent.steps import STEPS, Prompts, Step
 from reground.methods.shared.prompts import render
 from reground.training.rows import Demonstration, scored
@@ -125,10 +117,10 @@ def stated_of(trajectory: Trajectory, question: str) -> Iterator[Demonstration]:
 
 
 def _sample(candidate: Candidate) -> Sample:
-    action = from_data(candidate.data)
+    action = actions.from_data(candidate.data)
     lines = candidate.text.partition("ACTION_SELECTED")[0].splitlines()
     comments = [line.lstrip("# ").rstrip() for line in lines if line.lstrip().startswith("#")]
-    return Sample(action, reply(action, list(filter(None, comments))), candidate.logprob)
+    return Sample(action, actions.reply(action, list(filter(None, comments))), candidate.logprob)
 
 
 def fault(action: Action, step: Step) -> str:
@@ -137,9 +129,9 @@ def fault(action: Action, step: Step) -> str:
     It should have thoughts and has none: "automatically bad" (listing 8); checks have none. Or one of its texts is an
     exemplar's, word for word or nearly; an end says nothing of its own.
     """
-    if not isinstance(action, CheckAnswer | ReviseAnswer) and not action.thoughts.strip():
+    if not isinstance(action, actions.CheckAnswer | actions.ReviseAnswer) and not action.thoughts.strip():
         return "no thoughts"
-    if isinstance(action, Terminate):
+    if isinstance(action, actions.Terminate):
         return ""
     shared = ((mine & theirs, mine + theirs) for mine in _texts(action) for theirs in _exemplars(step.name))
     copies = any(2 * both.total() >= _COPIED * all_.total() for both, all_ in shared)
@@ -153,7 +145,7 @@ def _exemplars(step: str) -> tuple[Counter[str], ...]:
 
 def _texts(action: Action) -> list[Counter[str]]:
     """The words of each of its texts that is long enough to tell a copy from chance."""
-    texts = [Counter(value.casefold().split()) for value in as_data(action).values() if isinstance(value, str)]
+    texts = [Counter(value.casefold().split()) for value in actions.as_data(action).values() if isinstance(value, str)]
     return [words for words in texts if words.total() >= _LEAST_WORDS]
 
 

@@ -25,18 +25,8 @@ from reground.core.method import Solved
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
+from reground.evaluation import runner
 from reground.evaluation.results import open_run
-from reground.evaluation.runner import (
-    FATAL,
-    SIMULATION,
-    Asked,
-    Elsewhere,
-    EvalSettings,
-    Told,
-    choose,
-    configuration,
-    solve_here,
-)  # fmt: skip
 from reground.evaluation.scaling import DryRun
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
@@ -76,7 +66,7 @@ class Growing:
         """Grow the tree; a note tells of every simulation that has entered it."""
 
         def watch(simulation: Simulation) -> None:
-            run.note(SIMULATION, number=simulation.index + 1, reward=simulation.reward)
+            run.note(runner.SIMULATION, number=simulation.index + 1, reward=simulation.reward)
 
         problem = PlannerProblem(planner=self.planner, run=run, reward=self._reward, rollout=self.searching.rollout)
         tree = await search(problem, State(question), self.searching.settings, until=(BudgetExceeded,), watch=watch)
@@ -134,12 +124,12 @@ class Collected:
 async def collect_trees(
     task: Task,
     planner: CRPlanner,
-    settings: EvalSettings,
+    settings: runner.EvalSettings,
     searching: Searching,
     out: Path,
     *,
     sandbox: Sandbox | None = None,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: runner.Elsewhere | None = None,
     on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
     on_simulation: Callable[[int], None] = lambda trees: None,
 ) -> Collected:
@@ -158,10 +148,10 @@ async def collect_trees(
         raise ConfigurationError(
             f"the answers of {task.name} are rankings: the planner needs the setting answer=ranking"
         )
-    examples = choose(task, settings)
+    examples = runner.choose(task, settings)
     search = {**dataclasses.asdict(searching.settings), "rollout": searching.rollout}
     named = {"search": search, **settings.method_settings}
-    config = configuration(task, dataclasses.replace(settings, method_settings=named))
+    config = runner.configuration(task, dataclasses.replace(settings, method_settings=named))
     about = {
         "task": task.name, "reward": task.primary, "model": planner.model.name, "rollout": searching.rollout,
         "passage_tokens": planner.passage_tokens,
@@ -173,20 +163,20 @@ async def collect_trees(
     async def solved(example: Example, journal: Journal) -> Solved:
         entered = 0
 
-        def tell(told: Told) -> None:
+        def tell(told: runner.Told) -> None:
             nonlocal entered
             for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
                 on_simulation(missing)
             entered = max(entered, told.simulations)
 
-        asked = Asked(
+        asked = runner.Asked(
             example.id, example.question, settings.method, settings.budget, settings.seed,
             hidden_documents(task, example), RUN_ID, example,
         )  # fmt: skip
         if elsewhere is not None:
             return await elsewhere(asked, journal, tell)
         growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
-        return await solve_here(growing, asked, journal, tell)
+        return await runner.solve_here(growing, asked, journal, tell)
 
     async def work(journal: Journal) -> None:
         for example in left:
@@ -217,7 +207,7 @@ async def collect_trees(
 
 def _failure(solved: Solved) -> str:
     """Why a question has no tree. Raises what is wrong with the run itself."""
-    if isinstance(solved.error, FATAL):
+    if isinstance(solved.error, runner.FATAL):
         raise solved.error
     failure = solved.trajectory.failure
     return f"{failure.type}: {failure.message}" if failure else "it was not searched"

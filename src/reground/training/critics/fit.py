@@ -39,18 +39,9 @@ from reground.critics.scorers import (
 from reground.critics.trained import FEATURES, TEXT
 from reground.evaluation.results import write_text
 from reground.models import pull
+from reground.training import fitting
 from reground.training.critics.pairs import about, data_fingerprint, gaps, passage_tokens
-from reground.training.fitting import (
-    Step,
-    arguments,
-    begin,
-    checkpointing,
-    fit,
-    newest_checkpoint,
-    padded,
-    require_training,
-    result,
-)
+from reground.training.fitting import Step
 from reground.training.rows import Preference, read_rows
 from reground.training.settings import FREE, MINILM, CriticFit
 from reground.training.weights import adapted, load_base, minilm_folder, save
@@ -79,19 +70,19 @@ def fit_critics(
     DataError where there are no pairs, ConfigurationError where another fit's remains are in the way, MissingExtra, and
     TrainingFailed at a loss that is not finite.
     """
-    require_training()
+    fitting.require_training()
     if settings.engine != "lm" and importlib.util.find_spec("sentence_transformers") is None:
         raise MissingExtra("fitting critics", "train")
     plan = planned(out, settings)
     for name, rows in plan.items():
         place = out / "fit" / name
         weights = place / "weights"
-        begun = weights.is_dir() or newest_checkpoint(place) is not None
-        begin(place, _recorded(settings, rows), fresh=fresh or not begun)
+        begun = weights.is_dir() or fitting.newest_checkpoint(place) is not None
+        fitting.begin(place, _recorded(settings, rows), fresh=fresh or not begun)
         if not weights.is_dir():
-            with quietly(), result(weights) as folder:
+            with quietly(), fitting.result(weights) as folder:
                 trainer, store = _trainer(settings, rows, place)
-                fit(trainer, place, on_step=partial(on_step, name))
+                fitting.fit(trainer, place, on_step=partial(on_step, name))
                 store(folder)
         for checkpoint in place.glob("checkpoint-*"):
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -142,7 +133,7 @@ def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]],
         if there.model_copy(update={"mix": None}) == manifest and (there.mix is None) == settings.text_only:
             return
     on_mix()
-    with result(out / "critic") as folder:
+    with fitting.result(out / "critic") as folder:
         for name, place in fitted.items():
             shutil.copytree(place, folder / name, copy_function=_link)
         if not settings.text_only:
@@ -215,7 +206,7 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
         )
         for row in rows
     ]
-    given = {**arguments(settings, out), **(checkpointing() if settings.engine == "lm" else {})}
+    given = {**fitting.arguments(settings, out), **(fitting.checkpointing() if settings.engine == "lm" else {})}
     args = TrainingArguments(**given)
     return Pairwise(model=engine.model, args=args, train_dataset=pairs, data_collator=collate), engine.store
 
@@ -293,7 +284,7 @@ def _lm(settings: CriticFit) -> _Engine:
     return _Engine(
         model,
         LmTokens(tokenizer, settings.max_length),
-        partial(padded, padding=tokenizer.pad_token_id),
+        partial(fitting.padded, padding=tokenizer.pad_token_id),
         lambda texts: model(**texts).logits[:, 0],
         store,
     )
