@@ -113,11 +113,14 @@ def test_replies_that_all_score_the_same_are_not_learnt_from(tmp_path: Path) -> 
     assert made.state.best == 3.0  # the mean of 5 and 1
 
 
-def test_the_same_seed_gives_the_same_curve_and_another_one_another(tmp_path: Path) -> None:
+def test_a_seed_gives_a_curve_and_the_learning_rate_falls_linearly(tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
-        optimiser(tmp_path / name, changed(iterations=3, seed=seed)).train()
-    assert curve(tmp_path / "one") == curve(tmp_path / "same")
-    assert curve(tmp_path / "one") != curve(tmp_path / "other")
+        made = optimiser(tmp_path / name, changed(iterations=4, episodes=32, seed=seed))
+        made.train()
+    assert made.optimizer.param_groups[0]["eps"] == 1e-5
+    assert curve(tmp_path / "one") == curve(tmp_path / "same") != curve(tmp_path / "other")
+    rates = [row["learning_rate"] for row in curve(tmp_path / "one")]
+    assert rates == pytest.approx([0.004, 0.003, 0.002, 0.001])
 
 
 @pytest.mark.slow
@@ -144,20 +147,21 @@ def test_a_policy_that_collapses_ends_the_training(limit: dict[str, float], tmp_
     assert torch.equal(first, next(load_base(str(tmp_path / "base"))[0].parameters())), "the best were the first"
 
 
-def test_a_fault_of_the_judge_ends_the_training_and_is_told(tmp_path: Path) -> None:
-    def away(question: str, text: str) -> Judged:
-        raise ModelError("the reader is away")
+@pytest.mark.parametrize(
+    ("score", "error", "why"),
+    [
+        (ModelError("the reader is away"), ModelError, "the reader is away"),
+        (float("nan"), TrainingFailed, "reward of a reply in iteration 1 is not a finite number"),
+    ],
+)
+def test_a_fault_of_the_judge_ends_the_training_and_is_told(score, error, why: str, tmp_path: Path) -> None:
+    def wrong(question: str, text: str) -> Judged:
+        if isinstance(score, Exception):
+            raise score
+        return {"score": score}
 
-    with pytest.raises(ModelError, match="the reader is away"):
-        optimiser(tmp_path, judge=away).train()
-
-
-def test_scores_that_are_not_numbers_end_the_training(tmp_path: Path) -> None:
-    def nothing(question: str, text: str) -> Judged:
-        return {"score": float("nan")}
-
-    with pytest.raises(TrainingFailed, match="reward of a reply in iteration 1 is not a finite number"):
-        optimiser(tmp_path, judge=nothing).train()
+    with pytest.raises(error, match=why):
+        optimiser(tmp_path, judge=wrong).train()
 
 
 @pytest.mark.parametrize("value", ["shared", "copy"])
@@ -183,14 +187,6 @@ class Forgetful(Policy):
 def test_a_first_ratio_that_is_not_one_ends_the_training(precision: str, tmp_path: Path) -> None:
     with pytest.raises(TrainingFailed, match=r"the first ratio of iteration 1 is .* and not 1"):
         optimiser(tmp_path, changed(temperature=0.7, precision=precision), family=Forgetful).train()
-
-
-def test_the_learning_rate_falls_linearly_and_adams_epsilon_is_that_of_the_source(tmp_path: Path) -> None:
-    made = optimiser(tmp_path, changed(iterations=4, episodes=16))
-    assert made.optimizer.param_groups[0]["eps"] == 1e-5
-    made.train()
-    rates = [row["learning_rate"] for row in curve(tmp_path)]
-    assert rates == pytest.approx([0.004, 0.003, 0.002, 0.001])
 
 
 def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path) -> None:

@@ -33,22 +33,26 @@ from tests.models import sampling, says
 from tests.training.tiny import tiny_llama, tiny_t5
 
 PAIRS = {"a b": "c d e", "f g": "h i", "k l": "m n o", "p q": "r s"}
-ROWS = [
-    Demonstration(
+
+
+def shown(asked: str, said: str) -> Demonstration:
+    return Demonstration(
         question=asked, messages=(Message(role="user", content=asked), Message(role="assistant", content=said))
     )
-    for asked, said in PAIRS.items()
-]
+
+
+ROWS = [shown(*pair) for pair in PAIRS.items()]
+
+
+def fitting(rank: int = 0, **more: Any) -> Fitting:
+    rate = 0.05 if rank else 0.01
+    return Fitting(**{"learning_rate": rate, "batch": 4, "lora_rank": rank, "max_length": 64, "threads": 1, **more})
 
 
 @pytest.mark.parametrize(("make", "rank"), [(tiny_llama, 0), (tiny_llama, 8), (tiny_t5, 0)])
 async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: Path) -> None:
-    base = make(tmp_path / "base")
-    settings = Fitting(
-        epochs=60, batch=4, learning_rate=0.01 if rank == 0 else 0.05, lora_rank=rank, max_length=64, threads=1
-    )
-    steps: list[Step] = []
-    place = fit_named(tmp_path, "model", ROWS, str(base), settings, on_step=steps.append)
+    base, steps = make(tmp_path / "base"), list[Step]()
+    place = fit_named(tmp_path, "model", ROWS, str(base), fitting(rank, epochs=60), on_step=steps.append)
     assert steps[-1].loss < 0.3 < steps[0].loss
     model = hf.create(str(place), ModelOptions(threads=1))
     for asked, said in PAIRS.items():
@@ -64,49 +68,39 @@ async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: P
         (0, {"kind": "Granite", "logits_scaling": 8.0}),
         (8, {"kind": "Cohere", "logit_scale": 0.25}),
         (0, {"kind": "Gemma2", "final_logit_softcapping": 2.0, "head_dim": 8}),
+        (0, None),
+        (8, None),
     ],
 )
-def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, family: dict[str, Any], tmp_path: Path) -> None:
-    """Also where the gradients of several batches are added up, and where a family scales or caps the logits."""
-    base = str(tiny_llama(tmp_path / "base", **family))
-    model, tokenizer = load_base(base)
+def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(
+    rank: int, family: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    """Also where the gradients of several batches are added up, where a family scales or caps the logits, and for an
+    encoder-decoder (None)."""
+    base = tiny_t5(tmp_path / "base") if family is None else tiny_llama(tmp_path / "base", **family)
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "dropout_rate": 0.0}))
+    model, tokenizer = load_base(str(base))
     lost, count = 0.0, 0
     for row in ROWS:
-        prompt, said = tokenised(tokenizer, row, most=64, apart=False)
-        whole = torch.tensor([prompt + said])
+        prompt, said = tokenised(tokenizer, row, most=64, apart=family is None)
         with torch.no_grad():
-            logprobs = model(whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
-        lost -= float(logprobs.gather(-1, whole[0, len(prompt) :, None]).sum())
+            if family is None:
+                logits = model(torch.tensor([prompt]), labels=torch.tensor([said])).logits[0]
+            else:
+                logits = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1]
+        lost -= float(logits.log_softmax(-1).gather(-1, torch.tensor(said)[:, None]).sum())
         count += len(said)
-    for batch in (4, 2):
+    for batch in (4, 2, 1):
         steps: list[Step] = []
-        settings = Fitting(
-            epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1
-        )
-        out = tmp_path / f"{rank}-{batch}"
-        fit_named(out, "model", ROWS, base, settings, on_step=steps.append)
+        settings = fitting(rank, epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch)
+        fit_named(tmp_path / str(batch), "model", ROWS, str(base), settings, on_step=steps.append)
         assert [step.loss for step in steps] == [pytest.approx(lost / count, rel=1e-4)]
-
-
-@pytest.mark.parametrize("rank", [0, 8])
-def test_batches_of_an_encoder_decoder_that_are_added_up_are_one_large_batch(rank: int, tmp_path: Path) -> None:
-    config = tiny_t5(base := tmp_path / "base") / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "dropout_rate": 0.0}))
-    losses = []
-    for batch in (4, 1):
-        steps: list[Step] = []
-        settings = Fitting(
-            epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1
-        )
-        out = tmp_path / str(batch)
-        fit_named(out, "model", ROWS, str(base), settings, on_step=steps.append)
-        losses += [step.loss for step in steps]
-    assert losses == [pytest.approx(losses[0], rel=1e-4)] * 2
 
 
 def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path: Path) -> None:
     base, steps = str(tiny_llama(tmp_path / "base")), list[Step]()
-    settings = Fitting(epochs=1, learning_rate=1e-4, batch=1, max_length=64, threads=1, checkpoint_every=2)
+    settings = fitting(epochs=1, learning_rate=1e-4, batch=1, checkpoint_every=2)
 
     def interrupted(step: Step) -> None:
         if step.number == 3:
@@ -124,11 +118,7 @@ def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path:
 @pytest.mark.parametrize("rank", [0, 8])
 def test_bfloat16_learns_and_keeps_what_it_trains_in_float32(rank: int, tmp_path: Path) -> None:
     base = str(tiny_llama(tmp_path / "base"))
-    settings = Fitting(
-        epochs=40, batch=4, learning_rate=0.01 if rank == 0 else 0.05, lora_rank=rank, max_length=64, threads=1,
-        precision="bfloat16",
-    )  # fmt: skip
-    steps: list[Step] = []
+    settings, steps = fitting(rank, epochs=40, precision="bfloat16"), list[Step]()
     place = fit_named(tmp_path, "model", ROWS, base, settings, on_step=steps.append)
     assert steps[-1].loss < 0.5 * steps[0].loss
     kept = load_file(place / ("adapter_model.safetensors" if rank else "model.safetensors"))
@@ -139,7 +129,7 @@ def test_bfloat16_learns_and_keeps_what_it_trains_in_float32(rank: int, tmp_path
 
 def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: Path) -> None:
     _, tokenizer = load_base(str(tiny_llama(tmp_path)))
-    row = ROWS[0].model_copy(update={"messages": (Message(role="user", content="x y " * 20), ROWS[0].messages[1])})
+    row = shown("x y " * 20, "c d e")
     prompt, said = tokenised(tokenizer, row, most=10, apart=False)
     assert tokenizer.decode(said, skip_special_tokens=True) == "c d e"
     assert said[-1] == tokenizer.eos_token_id
@@ -150,12 +140,8 @@ def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: P
 
 def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> None:
     base = str(tiny_llama(tmp_path / "base"))
-    long = [Demonstration(question="q", messages=(ROWS[0].messages[0], Message(role="assistant", content="a " * 18)))]
-    long += [
-        row.model_copy(update={"messages": (Message(role="user", content="x y " * 9), row.messages[1])})
-        for row in ROWS[:2]
-    ]
-    settings = Fitting(epochs=1, max_length=20, batch=1, threads=1)
+    long = [shown("a b", "a " * 18), shown("x y " * 9, "c d e"), shown("x y " * 9, "h i")]
+    settings = fitting(epochs=1, max_length=20, batch=1)
     for cut, steps, what in ((True, 7, "lose the beginning of their prompt"), (False, 5, "are left out")):
         told: list[str] = []
         taken: list[Step] = []
@@ -177,17 +163,14 @@ def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:
 
 
 def test_a_demonstration_longer_than_the_context_is_refused(tmp_path: Path) -> None:
-    long = [Demonstration(question="q", messages=(*ROWS[0].messages[:1], ROWS[0].messages[1].model_copy(
-        update={"content": "a " * 130}
-    )))]  # fmt: skip
-    settings = Fitting(epochs=1, lora_rank=0, max_length=512, threads=1)
+    base, long = str(tiny_llama(tmp_path / "base")), [shown("a b", "a " * 130)]
     with pytest.raises(ConfigurationError, match="room for 128 tokens, and a demonstration has 133"):
-        fit_named(tmp_path, "model", long, str(tiny_llama(tmp_path / "base")), settings)
+        fit_named(tmp_path, "model", long, base, fitting(epochs=1, max_length=512))
 
 
 def test_the_model_after_each_pass_is_kept_on_demand(tmp_path: Path) -> None:
     base, place = str(tiny_llama(tmp_path / "base")), tmp_path / "model"
-    settings = Fitting(epochs=2.5, batch=2, learning_rate=0.01, lora_rank=0, max_length=64, threads=1)
+    settings = fitting(epochs=2.5, batch=2)
     fit_named(tmp_path, "model", ROWS, base, settings, keep_epochs=True)
     weights = [
         (each / "model.safetensors").read_bytes() for each in (place, *(epoch_place(place, n) for n in (1, 2, 3)))
