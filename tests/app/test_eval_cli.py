@@ -330,17 +330,6 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
     assert server.asked == []
 
 
-def test_unknown_tasks_and_broken_data_are_named(server: Server, data: Path, capfd) -> None:
-    assert run(["eval", "--task", "bambogle", "--data", str(data)]) == 2
-    assert "did you mean bamboogle" in capfd.readouterr().err
-    file = data / "bamboogle" / "questions.jsonl"
-    file.write_text(file.read_text() + '{"id": "x"\n')
-    assert call(server, data, "eval", "--method", "direct") == 2
-    assert "questions.jsonl:7" in capfd.readouterr().err
-    assert run(["report", str(data)]) == 2
-    assert "no run folder" in capfd.readouterr().err
-
-
 def test_a_key_that_is_refused_stops_the_run_and_fails_no_question(server: Server, data: Path, capfd) -> None:
     server.refusing = True
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 2

@@ -1,18 +1,24 @@
-"""The benchmarks' own files: how many questions they hold, that a gold answer is right, that no example is theirs."""
+"""The benchmarks' own files, and our worked examples, which are in one fence, right, and nothing that they ask."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from reground.core.answers import PROGRAM
+from reground.core.answers import PAL, PROGRAM, AnswerForm, Demonstration
 from reground.core.errors import DataError
+from reground.core.programs import Program
 from reground.evaluation.data import demonstrations, worked
+from reground.evaluation.metrics.numbers import within
 from reground.evaluation.tasks import load_task, qa
-from reground.methods.shared.prompts import general
+from reground.evaluation.tasks.code import FROM_DOCSTRING, FROM_TESTS
+from reground.evaluation.tasks.mathematics import PROGRAM_DEMONSTRATIONS, WRITTEN_DEMONSTRATIONS
+from reground.methods.shared.prompts import general, shown
 from tests.data import need_data
 from tests.evaluation.trajectories import answered
+from tests.sandbox.needed import some_sandbox
 
 COUNTS = {
     "hotpotqa": {"hotpotqa": 194, "hotpotqa_train": 600},
@@ -60,9 +66,9 @@ async def test_a_task_has_its_questions_and_a_gold_answer_scores_full(folder: st
             said = ", ".join(gold) if folder in ("mmlu", "agieval") else gold
             found = await task.score(example, answered(f"Answer: {said}"), None)
             assert found[task.primary].value == 1.0, example
-    shown = {shot.question.casefold() for shot in task.demonstrations()}
-    assert shown
-    assert not shown & {example.question.casefold() for example in examples}
+    own = {shot.question.casefold() for shot in task.demonstrations()}
+    assert own
+    assert not own & {example.question.casefold() for example in examples}
 
 
 def words(text: str) -> frozenset[str]:
@@ -96,3 +102,30 @@ def test_no_worked_problem_is_close_to_one_of_a_benchmark(
             assert all(len(theirs & ours) <= share * len(ours) for ours in map(words, examples)), theirs
         compared += len(problems)
     assert compared
+
+
+PROGRAMS = [
+    *((each, PROGRAM) for each in (*FROM_DOCSTRING, *FROM_TESTS, *general(PROGRAM))),
+    *((each, PAL) for each in (*PROGRAM_DEMONSTRATIONS, *general(PAL))),
+]
+
+
+@pytest.mark.parametrize(("example", "form"), PROGRAMS)
+def test_a_program_is_shown_in_one_fence_and_read_back_whole(example: Demonstration, form: AnswerForm) -> None:
+    said = shown(example, form)
+    assert said.count("```") == 2
+    assert form.extract(said) == example.answer.strip()
+
+
+@pytest.mark.parametrize("solved", worked("program"), ids=lambda solved: solved["signature"])
+async def test_a_worked_program_satisfies_its_tests(solved: dict[str, Any]) -> None:
+    source, name = f"def {solved['signature']}:\n{solved['body']}", solved["signature"].partition("(")[0]
+    program = Program(source=source, tests="\n".join(solved["tests"]), exports=(name,))
+    ran = await some_sandbox().execute(program)
+    assert ran.passed, ran.detail
+
+
+async def test_a_worked_sum_is_the_same_by_program_and_in_writing() -> None:
+    for program, written in zip(PROGRAM_DEMONSTRATIONS, WRITTEN_DEMONSTRATIONS, strict=True):
+        ran = await some_sandbox().execute(Program(source=program.answer, returns="solution()"))
+        assert within(ran.value, float(written.answer)), program
