@@ -93,7 +93,6 @@ class Dialect:
         return (others[0].model_copy(update={"content": opening}), *others[1:])
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
-        """The stop strings that are sent."""
         sent = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop
         return sent[: self.stops]
 

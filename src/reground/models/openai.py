@@ -326,7 +326,6 @@ class OpenAIModel:
         )
 
     def _connection_error(self, error: Exception) -> ModelError:
-        """The error for a failed connection."""
         url = self.server.url
         if self._proxy is not None and (failure := _proxy_error(error, self.base_url)) is not None:
             return failure
