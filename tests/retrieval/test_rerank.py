@@ -88,7 +88,6 @@ async def test_pages_and_closing_are_those_of_the_retriever_below() -> None:
     bare = Bare()
     assert not isinstance(Reranked(bare, Fixed({}), depth=3), Pages)
     await Reranked(bare, Fixed({}), depth=3).aclose()
-    await Reranked(bare, Fixed({}), depth=3, closes=False).aclose()
     assert bare.closed == 1
 
 

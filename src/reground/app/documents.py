@@ -98,7 +98,7 @@ async def open_source(
         for option, value in (("a language", options.language), ("--retrieval", options.retrieval)):
             if value is not None:
                 raise ConfigurationError(f"{option} is for documents that are indexed here, not for a retriever")
-        return reranked(source.place, options, closes=False)
+        return reranked(source.place, options)
     if source.place is None and isinstance(options, Web) and names_other(options):
         retriever = own_retriever(options.retriever) if options.retriever else _web(options, source.questions)
     else:
@@ -181,8 +181,8 @@ def check_reranker(options: Searching) -> None:
         known(options.rerank)
 
 
-def reranked(retriever: Retriever, options: Searching, *, closes: bool = True, usual: str | None = None) -> Retriever:
-    """The retriever, with the reranker of the options if there is one. closes: whether closing it closes this one too.
+def reranked(retriever: Retriever, options: Searching, *, usual: str | None = None) -> Retriever:
+    """The retriever, with the reranker of the options if there is one.
 
     usual: the reranker of an index by words where the options say nothing of how to search. Raises ConfigurationError
     for a reranker that does not exist.
@@ -195,7 +195,7 @@ def reranked(retriever: Retriever, options: Searching, *, closes: bool = True, u
     if spec is None:
         return retriever
     depth, tokens, by = options.rerank_depth, options.rerank_tokens, options.rerank_by
-    return rerank(retriever, spec, depth=depth, tokens=tokens, by=by, closes=closes)
+    return rerank(retriever, spec, depth=depth, tokens=tokens, by=by)
 
 
 async def stoppable(

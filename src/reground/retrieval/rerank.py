@@ -45,24 +45,17 @@ By = Literal["fused", "score"]
 
 
 def rerank(
-    retriever: Retriever,
-    spec: str,
-    *,
-    depth: int | None = None,
-    tokens: int | None = None,
-    by: By = "fused",
-    closes: bool = True,
+    retriever: Retriever, spec: str, *, depth: int | None = None, tokens: int | None = None, by: By = "fused"
 ) -> Retriever:
     """A retriever that reranks the first `depth` passages of another one; it opens pages where that one does.
 
     tokens: how much of a query and a passage a cross-encoder reads. by: the order by the scores alone, or fused with
-    the first ranking. closes: whether closing it closes the other one.
-    Raises ConfigurationError for an unknown kind of reranker, or one that is not there.
+    the first ranking. Raises ConfigurationError for an unknown kind of reranker, or one that is not there.
     """
     kind, place = known(spec)
     if kind == "links":
         weights = read_weights(Path(place)) if place else Weights()
-        return Linked(retriever, weights, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
+        return Linked(retriever, weights, depth=LINKS_DEPTH if depth is None else depth)
     from reground.retrieval import judges
 
     if kind == "critic":
@@ -71,7 +64,7 @@ def rerank(
         judge = judges.cross_encoder(place, judges.WINDOW if tokens is None else tokens)
     else:
         judge = judges.server(place)
-    return Reranked(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
+    return Reranked(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by)
 
 
 def known(spec: str) -> tuple[str, str]:
@@ -96,10 +89,10 @@ _EXAMPLES = {
 class _Above:
     """A retriever that puts the first `depth` passages of another one into an order of its own.
 
-    It has `page` where that one has. closes: whether closing it closes the other one.
+    It has `page` where that one has, and closing it closes that one.
     """
 
-    def __init__(self, retriever: Retriever, name: str, *, depth: int, closes: bool) -> None:
+    def __init__(self, retriever: Retriever, name: str, depth: int) -> None:
         if depth < 1:
             raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
         self.name = f"{retriever.name} > {name}"
@@ -108,12 +101,9 @@ class _Above:
             self.page = retriever.page
         self._first = retriever
         self._depth = depth
-        self._closes = closes
 
     async def aclose(self) -> None:
-        """Close the retriever below."""
-        aclose = getattr(self._first, "aclose", None)
-        if self._closes and aclose is not None:
+        if (aclose := getattr(self._first, "aclose", None)) is not None:
             await aclose()
 
 
@@ -124,10 +114,8 @@ class Reranked(_Above):
     that errs where the first search does not.
     """
 
-    def __init__(
-        self, retriever: Retriever, judge: Judge, *, depth: int, by: By = "fused", closes: bool = True
-    ) -> None:
-        super().__init__(retriever, f"{judge.name} {by} {depth}", depth=depth, closes=closes)
+    def __init__(self, retriever: Retriever, judge: Judge, *, depth: int, by: By = "fused") -> None:
+        super().__init__(retriever, f"{judge.name} {by} {depth}", depth)
         self._judge = judge
         self._by = by
 
@@ -199,9 +187,9 @@ def read_weights(place: Path) -> Weights:
 class Linked(_Above):
     """A retriever that follows the titles in the passages of another one."""
 
-    def __init__(self, retriever: Retriever, weights: Weights, *, depth: int, closes: bool = True) -> None:
+    def __init__(self, retriever: Retriever, weights: Weights, *, depth: int) -> None:
         name = f"links@{fingerprint('links', weights.model_dump_json(), str(depth))[:12]}"
-        super().__init__(retriever, name, depth=depth, closes=closes)
+        super().__init__(retriever, name, depth)
         self._weights = weights
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
