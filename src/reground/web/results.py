@@ -124,14 +124,14 @@ def as_list(items: Any) -> list[Any]:
 def parse_results(
     items: Any,
     *,
-    title: str = "title",
     url: str = "url",
     snippet: str = "snippet",
     content: str = "",
     score: str = "",
     date: str = "",
 ) -> list[WebResult]:
-    """The results in a provider's list; each argument names the field that holds it, "" where none does.
+    """The results in a provider's list; each argument names the field that holds it, "" where none does. All have the
+    title in the same one.
 
     Pages without an address are left out. Raises ValueError if it is no list.
     """
@@ -139,7 +139,7 @@ def parse_results(
     for item in as_list(items):
         if isinstance(item, dict) and (address := page_url(item.get(url))) is not None:
             result = WebResult(
-                title=plain(item.get(title), MOST_TITLE),
+                title=plain(item.get("title"), MOST_TITLE),
                 url=address,
                 snippet=plain(item.get(snippet), MOST_SNIPPET),
                 content=page_text(item.get(content)),

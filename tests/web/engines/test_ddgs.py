@@ -6,7 +6,7 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.web.engines import engine
-from reground.web.engines.ddgs import THREAD, DdgsEngine
+from reground.web.engines.ddgs import THREAD, ddgs_engine
 from reground.web.results import Engine, EngineBusy, EngineError
 from tests.models.clocks import Clock
 
@@ -30,7 +30,7 @@ class FakeDdgs:
 
 def over(reply, backend="auto"):
     fake, clock = FakeDdgs(reply), Clock()
-    return fake, clock, DdgsEngine(lambda: fake, backend, clock=clock.now, sleep=clock.sleep)
+    return fake, clock, ddgs_engine(lambda: fake, backend, clock=clock.now, sleep=clock.sleep)
 
 
 async def test_results_and_arguments():

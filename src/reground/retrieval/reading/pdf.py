@@ -78,18 +78,17 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
         is_scan = not any(map(str.strip, texts))
         scanned = [number for number, pixels in enumerate(pages.pictures) if pixels >= (1 if is_scan else _SCAN_PIXELS)]
         if scanned and shutil.which("tesseract") is not None:
-            recognised, partly = _recognised(file, scanned, around)
-            for number, text in zip(scanned, recognised, strict=False):  # at the end of the time some are missing
-                texts[number] = text
+            partly = _recognise(file, texts, scanned, around)
         elif scanned and is_scan:
             raise Unreadable(f"is a scanned PDF; {_INSTALL.format('it')}", kind="scanned")
         elif scanned:
             are, them = ("page of {} is a picture", "it") if len(scanned) == 1 else ("pages of {} are pictures", "them")
             partly = f"{len(scanned)} {are.format(len(texts))}; {_INSTALL.format(them)}"
-    if scanned and not any(map(str.strip, texts)):
+    text = "\n\n".join(filter(None, map(str.strip, texts)))
+    if scanned and not text:
         why = f" ({partly})" if partly else ""
         raise Unreadable(f"is a scanned PDF in which no text was made out{why}", kind="empty")
-    return Read(pages.title, "\n\n".join(filter(None, map(str.strip, texts))), partly=_both(pages.partly, partly))
+    return Read(pages.title, text, partly=_both(pages.partly, partly))
 
 
 def pdf_pages(content: bytes, *, most: int | None = None) -> Pages:
@@ -131,23 +130,22 @@ def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Tick
     return _run(command, tick, seconds=seconds, stdin=file, stdout=out, env=paths)
 
 
-def _recognised(file: IO[bytes], numbers: Sequence[int], around: Circumstances) -> tuple[list[str], str]:
-    """The texts of these pages of a PDF, counted from 0, and what was not read, in words."""
+def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around: Circumstances) -> str:
+    """Put the texts of these pages, counted from 0, into those of all, and say what was not read."""
     ends = time.monotonic() + _FILE_SECONDS
-    texts: list[str] = []
-    missed = 0
-    with TemporaryDirectory(prefix="reground-ocr-") as name:
+    read = missed = 0
+    with TemporaryDirectory(prefix="reground-ocr-") as folder:
         for number in numbers[:MOST_SCANNED]:
             around.tick()
             if time.monotonic() > ends:
                 break
+            read += 1
             try:
-                texts.append(_text_of_scan(file, number, Path(name), around))
+                texts[number] = _text_of_scan(file, number, Path(folder), around)
             except OSError:
                 missed += 1
-                texts.append("")
-    few = f"only {len(texts)} of {len(numbers)} scanned pages were read" if len(texts) < len(numbers) else ""
-    return texts, _both(few, f"{missed} scanned pages could not be read in time" if missed else "")
+    few = f"only {read} of {len(numbers)} scanned pages were read" if read < len(numbers) else ""
+    return _both(few, f"{missed} scanned pages could not be read in time" if missed else "")
 
 
 def _text_of_scan(file: IO[bytes], number: int, folder: Path, around: Circumstances) -> str:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from io import StringIO
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
@@ -99,12 +99,12 @@ _FIRST, _LINES = 100_000, 20  # characters and lines among which the mark is loo
 
 def read_delimited(content: bytes, around: Circumstances) -> Read:
     """Rows as `column: value`. What is no table, by an open quote or a field without end, is read as plain text."""
-    content_, guessed = decode(content)
+    source, guessed = decode(content)
     text = Text()
     try:
-        Table(text).extend(_table_rows(content_, around))
+        Table(text).extend(_table_rows(source, around))
     except csv.Error:
-        return Read("", content_, guessed)
+        return Read("", source, guessed)
     return text.read("", guessed)
 
 
@@ -141,7 +141,6 @@ def _delimiter(text: str) -> str:
 
 _DEEPEST = 8  # levels of nesting that become lines of their own; what is deeper stays JSON
 _LONGEST_KEY = 200
-_CELLS = 20_000
 
 
 def read_json(content: bytes, around: Circumstances) -> Read:
@@ -172,7 +171,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     except (ValueError, RecursionError):
         raise Unreadable("is damaged: it is not a notebook") from None
     cells, title = Text(), ""
-    for kind, source in islice(_cells(notebook), _CELLS):
+    for kind, source in _cells(notebook):
         if kind == "markdown":
             title = title or _first(headings(source))
         if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
