@@ -9,8 +9,9 @@ import threading
 
 import pytest
 
+from reground.retrieval.reading.web import parsed, without_hidden
 from reground.web.fetching import Fetched
-from reground.web.reading import read_page, shown
+from reground.web.reading import read_page
 from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
@@ -48,8 +49,8 @@ async def test_the_encoding_that_a_server_names(content: bytes, charset: str, te
 
 
 def test_what_is_hidden_goes_and_the_text_behind_it_stays() -> None:
-    page = b"<html><body>a<p hidden>x</p>b<p hidden>y<i hidden>z</i></p>c<b>d</b>e<p hidden>w</p>f</body></html>"
-    assert b"<body>abc<b>d</b>ef</body>" in shown(page)
+    page = "<html><body>a<p hidden>x</p>b<p hidden>y<i hidden>z</i></p>c<b>d</b>e<p hidden>w</p>f</body></html>"
+    assert "<body>abc<b>d</b>ef</body>" in without_hidden(parsed(page))
 
 
 SHOWN = "min-width:0", "min-height: 0; flex: 1", "border-width:0", "line-height:0", "margin-top:-120px", "opacity:0.5"
@@ -58,5 +59,5 @@ HIDDEN = "color:red;display: none", "MAX-HEIGHT:0", "width:0px", "top:-999px", "
 
 @pytest.mark.parametrize(("style", "seen"), [*((each, True) for each in SHOWN), *((each, False) for each in HIDDEN)])
 def test_a_style_hides_by_its_whole_name(style: str, seen: bool) -> None:
-    page = f'<html><body><div style="{style}">a text</div>behind</body></html>'.encode()
-    assert (b"a text" in shown(page), b"behind" in shown(page)) == (seen, True)
+    page = without_hidden(parsed(f'<html><body><div style="{style}">a text</div>behind</body></html>'))
+    assert ("a text" in page, "behind" in page) == (seen, True)

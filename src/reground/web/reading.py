@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import re
 import threading
-from collections.abc import Iterable
-from typing import Any
 
 from reground.core.concurrency import in_daemon
 from reground.retrieval.encodings import decode, text_encoding
@@ -15,14 +12,6 @@ from reground.retrieval.reading.result import Circumstances, Read
 from reground.web.fetching import Fetched, NotFetched
 
 _SECONDS = 20.0
-# Whole names alone: min-width:0, line-height:0 and margin-top:-100px are styles of texts that are seen.
-_HIDDEN_STYLE = re.compile(
-    r"(?<![\w-])(?:display:none|visibility:(?:hidden|collapse)|(?:font-size|opacity|(?:max-)?(?:height|width)):0(?![.\d])"
-    r"|(?:text-indent|left|top):-\d{3})"
-)
-
-
-_UNSHOWN = frozenset(("script", "style", "template", "noscript"))
 
 
 async def read_page(page: Fetched) -> Read:
@@ -38,7 +27,7 @@ async def read_page(page: Fetched) -> Read:
 
     try:
         async with asyncio.timeout(_SECONDS):
-            read = await in_daemon(lambda: _read(page, Circumstances(tick)), name="reground-page")
+            read = await in_daemon(lambda: _read(page, Circumstances(tick, is_foreign=True)), name="reground-page")
     except TimeoutError:
         raise NotFetched(f"its text was not found within {_SECONDS:g} s") from None
     except Exception as error:  # a broken page can make a parser fail in any way
@@ -61,7 +50,7 @@ def _read(page: Fetched, around: Circumstances) -> Read:
     if "html" in kind:
         from reground.retrieval.reading.web import read_html
 
-        return read_html(shown(content), around)
+        return read_html(content, around)
     return Read("", *decode(content, markup="xml" in kind))
 
 
@@ -72,41 +61,3 @@ def _in_utf8(page: Fetched) -> bytes:
         return codecs.BOM_UTF8 + page.content.decode(codec).encode() if codec not in ("", "utf-8") else page.content
     except ValueError:  # a server that is wrong about its page
         return page.content
-
-
-def shown(content: bytes) -> bytes:
-    """A page without the elements that its own markup hides from a reader, in UTF-8.
-
-    Text that nobody sees is where instructions to a model are put. Style sheets are not looked at.
-    """
-    from lxml import etree
-
-    from reground.retrieval.reading.web import parsed
-
-    root = parsed(decode(content, markup=True).text)
-    if root is None:
-        return b""
-    _drop(
-        each
-        for each in list(root.iter())
-        if each.tag in _UNSHOWN
-        or each.get("hidden") is not None
-        or _HIDDEN_STYLE.search("".join((each.get("style") or "").lower().split()))
-    )
-    page: bytes = codecs.BOM_UTF8 + etree.tostring(root, method="html", encoding="utf-8")
-    return page
-
-
-def _drop(elements: Iterable[Any]) -> None:
-    """Take elements out, in their order; the text behind each stays. Texts that come together are joined once, for one
-    by one they take the square of their number."""
-    behind: dict[tuple[Any, str], list[str]] = {}
-    for element in elements:
-        parent, before = element.getparent(), element.getprevious()
-        if parent is None:
-            continue
-        place = (parent, "text") if before is None else (before, "tail")
-        behind.setdefault(place, []).append(element.tail or "")
-        parent.remove(element)
-    for (element, name), texts in behind.items():
-        setattr(element, name, "".join([getattr(element, name) or "", *texts]))

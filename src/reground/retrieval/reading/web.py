@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,12 @@ _BLOCKS = frozenset(
 _CELLS = frozenset(("td", "th", "button", "select", "textarea"))
 """Elements that stand side by side with room between them, without a space in the source."""
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_UNSHOWN = frozenset(("script", "style", "template", "noscript"))
+# Whole names alone: min-width:0, line-height:0 and margin-top:-100px are styles of texts that are seen.
+_HIDDEN_STYLE = re.compile(
+    r"(?<![\w-])(?:display:none|visibility:(?:hidden|collapse)|(?:font-size|opacity|(?:max-)?(?:height|width)):0(?![.\d])"
+    r"|(?:text-indent|left|top):-\d{3})"
+)
 _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
 _LONGEST_HEADING = 200  # characters, and pieces of text
@@ -36,11 +43,34 @@ def read_html(content: bytes, around: Circumstances) -> Read:
     page, is_vast, partly = _page(source)
     if page is None:
         return Read("", "")
+    if around.is_foreign:
+        source = without_hidden(page)
     around.tick()
     text = "" if is_vast or _is_large(page) else _article(source)
     around.tick()
     titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
     return Read(next(filter(None, titles), ""), text or visible(page), guessed, partly)
+
+
+def without_hidden(root: Any) -> str:
+    """Take out of a page the elements that its own markup hides from a reader, and return what is left of its source.
+
+    Text that nobody sees is where instructions to a model are put. Style sheets are not looked at.
+    """
+    from lxml import etree
+
+    behind: dict[tuple[Any, str], list[str]] = {}  # texts that come together: joined one by one they take the square
+    for element in list(root.iter()):
+        style = "".join((element.get("style") or "").lower().split())
+        is_hidden = element.tag in _UNSHOWN or element.get("hidden") is not None or _HIDDEN_STYLE.search(style)
+        parent, before = element.getparent(), element.getprevious()
+        if is_hidden and parent is not None:
+            place = (parent, "text") if before is None else (before, "tail")
+            behind.setdefault(place, []).append(element.tail or "")
+            parent.remove(element)
+    for (element, name), texts in behind.items():
+        setattr(element, name, "".join([getattr(element, name) or "", *texts]))
+    return str(etree.tostring(root, method="html", encoding="unicode"))
 
 
 def _is_large(page: Any) -> bool:
