@@ -58,8 +58,3 @@ def test_chinese_is_counted_by_character() -> None:
     looked_for = Decontaminator(["春江潮水连海平海上明月共潮生"])
     assert looked_for.overlap("诗云：春江潮水连海平，海上明月。") == "春 江 潮 水 连 海 平 海 上 明"
     assert looked_for.overlap("春江潮水") is None
-
-
-def test_what_is_too_short_is_not_looked_for() -> None:
-    assert Decontaminator(["yes", "two words", ""]).overlap("yes two words yes") is None
-    assert Decontaminator([]).overlap("anything") is None

@@ -55,14 +55,6 @@ def test_markdown_is_titled_by_its_first_heading(content: str, title: str) -> No
     assert "tags" not in document.text
 
 
-def test_binary_and_empty_files_are_unreadable() -> None:
-    with pytest.raises(Unreadable, match="binary"):
-        read("a.txt", b"\x00\x01\x02")
-    for name, content in (("a.md", " \n"), ("a.txt", b""), ("a.html", "<html><script>x()</script></html>")):
-        with pytest.raises(Unreadable, match="no text"):
-            read(name, content)
-
-
 ARTICLE = """<html><head><title>Site - Rivers</title><style>p {color: red}</style></head><body>
 <nav><a href="/">Home</a></nav><article><h1>Of <b>rivers</b></h1>
 <p>The Danube rises in the Black Forest and flows for 2850 kilometres through ten countries to the Black Sea.</p>

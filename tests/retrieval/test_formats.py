@@ -110,11 +110,6 @@ def test_a_mailbox_gives_a_document_a_message(tmp_path: Path) -> None:
     assert third.id.startswith("in.mbox/1@x~") and third.title == "Three"
 
 
-def test_a_text_that_is_no_mailbox_is_not_read(tmp_path: Path) -> None:
-    with pytest.raises(Unreadable, match="not a mailbox"):
-        mailbox(tmp_path, b"Dear diary\n")
-
-
 def test_a_mailbox_is_updated_message_by_message(tmp_path: Path) -> None:
     messages = [files.mail(f"Mail {n}", f"text {n}", id_=f"{n}@x") for n in range(4)]
     write(tmp_path / "docs", {"in.mbox": files.mbox(*messages[:3]), "a.txt": "x"})

@@ -148,16 +148,17 @@ def test_ties_go_by_id_however_many_there_are(tmp_path: Path) -> None:
 
 
 def test_unreadable_files_are_listed_and_not_fatal(notes: Path, tmp_path: Path) -> None:
-    write(notes, {"bad.pdf": b"%PDF broken", "empty.md": "", "binary.txt": b"\0\0"})
+    script = "<html><script>x()</script></html>"
+    write(notes, {"bad.pdf": b"%PDF broken", "empty.md": " \n", "empty.html": script, "binary.txt": b"\0\0"})
     report = build_index(notes, tmp_path / "index")
     assert report.documents == 4
     reasons = {skipped.path: skipped.why for skipped in report.skipped}
-    assert reasons.keys() == {"bad.pdf", "empty.md", "binary.txt"}
-    assert "PDF" in reasons["bad.pdf"]
+    assert reasons.keys() == {"bad.pdf", "empty.md", "empty.html", "binary.txt"}
+    assert "PDF" in reasons["bad.pdf"] and reasons["empty.md"] == reasons["empty.html"] == "holds no text"
     assert build_index(notes, tmp_path / "index").skipped == report.skipped
     write(notes, {"empty.md": "No longer empty."}, old=False)
     later = build_index(notes, tmp_path / "index")
-    assert {skipped.path for skipped in later.skipped} == {"bad.pdf", "binary.txt"}
+    assert {skipped.path for skipped in later.skipped} == {"bad.pdf", "binary.txt", "empty.html"}
     write(notes, {"cats.md": b"\0"}, old=False)
     last = build_index(notes, tmp_path / "index")
     assert Skipped(path="cats.md", why="is binary, not text", kind="binary") in last.skipped

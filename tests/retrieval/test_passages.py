@@ -14,7 +14,6 @@ from reground.retrieval.build import passages_of
 from reground.retrieval.documents import Document
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.passages import MOST, reciprocal_rank_fusion, whole
-from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import IndexSettings
 from tests.retrieval.corpora import WordEmbedder, jsonl, write
 
@@ -63,15 +62,6 @@ def test_a_book_is_opened_around_the_passage() -> None:
 def test_pieces_beside_one_that_was_left_out_share_nothing() -> None:
     pieces = [Passage(id="d#1", text="It is a"), Passage(id="d#3", text="a lake.")]
     assert whole(pieces, "d", around="d#1", overlapping=True).text == "It is a\na lake."
-
-
-async def test_the_scripted_retriever_opens_pages_too() -> None:
-    retriever = ScriptedRetriever(
-        [Passage(id="d#2", text="two"), Passage(id="e", text="e"), Passage(id="d#1", text="1")]
-    )
-    page = await retriever.page("d#2")
-    assert page is not None and (page.id, page.text) == ("d", "1\ntwo")
-    assert await retriever.page("nowhere") is None
 
 
 RANKINGS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=10), min_size=1, max_size=5)
