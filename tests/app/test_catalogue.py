@@ -25,11 +25,7 @@ class NoSandbox:
 
 def built(name: str, **settings: object) -> Any:
     return catalogue.build_method(
-        name,
-        model=ScriptedModel([]),
-        retriever=ScriptedRetriever([]),
-        sandbox=NoSandbox(),
-        settings=settings,
+        name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=NoSandbox(), settings=settings
     )
 
 

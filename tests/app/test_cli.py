@@ -168,9 +168,7 @@ def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsy
     assert "Vienna [1]." in said.out and "Supported by" in said.out
 
 
-def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tells(
-    capsys,
-) -> None:
+def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tells(capsys) -> None:
     with serving(in_order("It is blue [1].", "It is blue [1].", "It is blue.")) as server:
         arguments = ["ask", "Xyzzy plugh?", "--corpus", "docs", *model_of(server)]
         assert run([*arguments, "--method", "rag", "--json", "--trace", "t.jsonl"]) == 4

@@ -278,14 +278,6 @@ def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageMod
     return load_model(spec, dataclasses.replace(options, adapter=None, price=price))
 
 
-def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
-    """Refuse a rewriter that no method would use, before any cost arises."""
-    if rewriter is not None and not any("rewriter" in method(name).fields for name in names):
-        raise ConfigurationError(
-            f"a rewriter is for methods such as rewrite_retrieve_read; {', '.join(names)} would not use it"
-        )
-
-
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
     """Refuse a budget in USD for a model without a known price, before any cost arises."""
     if budget is None or budget.usd is None or spec.partition("/")[0] not in PAID:

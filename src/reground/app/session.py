@@ -94,11 +94,15 @@ class Setup:
     def __post_init__(self) -> None:
         check_reranker(self.search)
         check_support(self.support, self.threshold)
-        catalogue.check_rewriter(self.rewriter, self.methods)
         for source in self.sources.values():
             source.check()
-        for method in self.methods:
-            listed = catalogue.method(method)
+        methods = {name: catalogue.method(name) for name in self.methods}
+        if self.rewriter is not None and not any("rewriter" in listed.fields for listed in methods.values()):
+            names = ", ".join(methods)
+            raise ConfigurationError(
+                f"a rewriter is for methods such as rewrite_retrieve_read; {names} would not use it"
+            )
+        for method, listed in methods.items():
             if not self.sources and "retriever" in listed.needs:
                 raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR or --web ENGINE")
             settings = self.settings.get(method, {})
