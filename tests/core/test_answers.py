@@ -231,8 +231,7 @@ def test_the_right_letters_of_chinese_examinations_are_read(joint):
 
 
 @pytest.mark.parametrize(
-    "layout",
-    ["The answer is {}.", "Answer: {}", "**Answer:** ${}", "#### {}", r"\boxed{{{}}}", "She has {} in 2020."],
+    "layout", ["The answer is {}.", "Answer: {}", "**Answer:** ${}", "#### {}", r"\boxed{{{}}}", "She has {} in 2020."]
 )
 def test_the_right_numbers_of_word_problems_are_read(layout):
     root = need_data("gsm8k", "test.jsonl").parent.parent

@@ -27,9 +27,9 @@ def story(number):
     return Trajectory(id=str(number), question="why é", method="m", steps=(note,), answer=Answer(text=WORDS))
 
 
-def flipped(data, chance, begin=0, end=None):
+def flipped(data, chance, begin=0):
     """The data with one bit changed."""
-    at = chance.randrange(begin, len(data) if end is None else end)
+    at = chance.randrange(begin, len(data))
     return data[:at] + bytes([data[at] ^ (1 << chance.randrange(8))]) + data[at + 1 :]
 
 
@@ -46,28 +46,20 @@ def test_every_flipped_bit_of_a_trajectory_is_noticed(tmp_path):
                 assert error.line in (1, 2)
 
 
-def tree():
+def test_every_flipped_bit_of_a_tree_is_noticed(tmp_path):
+    def as_it_is(state, parent):
+        return state
+
     leaves = tuple(Node(state=f"{WORDS}{n}", rewards=(0.5,), visits=1, value=0.5) for n in range(3))
     root = Node(state="root", children=leaves, visits=3, value=1.5, expanded=True)
-    return Tree(root=root, settings=Settings(simulations=3), stopped=None, metadata={"a": WORDS})
-
-
-def as_it_is(state, parent):
-    return state
-
-
-def plain(found):
-    return tree_to_dict(found, as_it_is)
-
-
-def test_every_flipped_bit_of_a_tree_is_noticed(tmp_path):
+    tree = Tree(root=root, settings=Settings(simulations=3), stopped=None, metadata={"a": WORDS})
     path, chance = tmp_path / "t.json", random.Random(7)
-    write_tree(path, tree(), as_it_is)
+    write_tree(path, tree, as_it_is)
     whole = path.read_bytes()
     for _ in range(2000):
         path.write_bytes(flipped(whole.strip(), chance))
         with contextlib.suppress(TreeFileError):
-            assert plain(read_tree(path)) == plain(tree())
+            assert tree_to_dict(read_tree(path), as_it_is) == tree_to_dict(tree, as_it_is)
 
 
 def opened(path, whole, chance, begin):

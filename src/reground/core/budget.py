@@ -13,16 +13,7 @@ from typing import Annotated, TypeVar
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import (
-    LATER,
-    LEAST_REPLY,
-    Message,
-    Reply,
-    Sampling,
-    Usage,
-    Value,
-    estimate_tokens,
-)
+from reground.core.language import LATER, LEAST_REPLY, Message, Reply, Sampling, Usage, Value, estimate_tokens
 
 T = TypeVar("T")
 

@@ -35,24 +35,30 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
     mark, indent, blank = "", 0, True  # of the block that is open, if the mark is not empty
     for line in text.split("\n"):
         fence = _fence(line)
-        if not mark:
-            opens = fence is not None and (fence.alone or _ONE_WORD.fullmatch(fence.info) is not None)
+        if mark and (fence is None or not fence.ends(mark, blank=blank)):
+            blocks[-1][1].append(_dedented(line, indent))
+            blank = blank and not line.strip()
+            continue
+        if fence is None:
+            continue
+        if mark and not fence.alone:
+            blocks[-1][1].append(_dedented(fence.before, indent))
+        if mark:
+            opens = fence.alone and (fence.names_a_language or (blank and fence.info != ""))
         else:
-            ends = fence is not None and fence.ends(mark, blank=blank)
-            opens = (
-                fence is not None and ends and fence.alone and (fence.names_a_language or (blank and fence.info > ""))
-            )
-            rest = line if fence is None or not ends else None if fence.alone else fence.before
-            if rest is not None:  # without the indentation of the opening fence
-                margin = len(rest) - len(rest.lstrip(" \t"))
-                blocks[-1][1].append(rest[min(margin, indent) :])
-                blank = blank and not rest.strip()
-            mark = "" if ends else mark
-        if fence is not None and opens:
+            opens = fence.alone or _ONE_WORD.fullmatch(fence.info) is not None
+        mark = fence.mark if opens else ""
+        if opens:
             language = _LANGUAGE.match(fence.info)
             blocks.append((language[1].lower() if language else "", []))
-            mark, indent, blank = fence.mark, len(fence.before) if fence.alone else 0, True
+            indent, blank = len(fence.before) if fence.alone else 0, True
     return [(language, "\n".join(lines)) for language, lines in blocks]
+
+
+def _dedented(line: str, indent: int) -> str:
+    """The line without the indentation of the opening fence."""
+    margin = len(line) - len(line.lstrip(" \t"))
+    return line[min(margin, indent) :]
 
 
 def without_fences(text: str) -> str:

@@ -255,7 +255,6 @@ def _unframed(parts: list[_Part], *, concluding: bool) -> list[_Part]:
 
     What may hold a fact stays: an introduction that does belongs to the first step.
     """
-    parts = list(parts)
     while len(parts) > 1 and parts[-1].is_title and parts[-1].kind == "text":
         parts.pop()
     if len(parts) > 2 and _closes(parts[-1], parts[-2], concluding=concluding):
@@ -347,8 +346,5 @@ def _outside_strings(lines: Sequence[str]) -> list[int]:
         if not mark:
             free.append(i)
         for quotes in _QUOTES.findall(line):
-            if not mark:
-                mark = quotes
-            elif mark == quotes:
-                mark = ""
+            mark = "" if mark == quotes else mark or quotes
     return free
