@@ -1,6 +1,6 @@
 """Surroundings of a command that are odd: what it finds in its environment, and where it stands.
 
-Streams that are closed or full are in tests/app (test_process.py, test_full_disk.py).
+Streams that are closed or full are in tests/app/test_process.py.
 """
 
 from __future__ import annotations
