@@ -7,7 +7,6 @@ import asyncio
 import shutil
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -18,69 +17,15 @@ import torch
 
 from reground.core.concurrency import Job
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
-from reground.core.language import Grammar, LanguageModel, Message, Reply, Sampling
+from reground.core.language import Grammar, Message, Sampling
 from reground.models import gguf
 from reground.models.hf import Call, create
-from reground.models.options import ModelOptions, Price
+from reground.models.options import ModelOptions
 from tests.models import sampling, says, small_model
-from tests.word_tokenizer import word_tokenizer
+from tests.models.tiny import WORDS, build
 
-WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?<>|", "im", "start", "end"]
-TEMPLATE = (
-    "{% for m in messages %}<|im_start|> {{ m.role[0] }} {{ m.content }} <|im_end|> {% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|> a{% endif %}"
-)
 OPTIONS = ModelOptions(threads=1)
 APART = ("t5", "bart")
-
-
-def build(kind, path):
-    """A model of two layers with random weights that reads and writes single letters."""
-    from transformers import (
-        BartConfig,
-        BartForConditionalGeneration,
-        LlamaConfig,
-        LlamaForCausalLM,
-        T5Config,
-        T5ForConditionalGeneration,
-    )
-
-    special = {"pad_token": "<pad>", "extra_special_tokens": ["<|im_start|>", "<secret>"]}
-    if kind == "llama":
-        tokenizer = word_tokenizer(["<unk>", *WORDS], blanks=True, eos_token="<|im_end|>", **special)
-        tokenizer.chat_template = TEMPLATE
-    else:
-        known = ["<pad>", "</s>", "<unk>", *WORDS]
-        tokenizer = word_tokenizer(known, end="</s>", blanks=True, **special)  # it ends a text with </s>, as T5's does
-    torch.manual_seed(11)
-    size = {"vocab_size": len(tokenizer), "d_model": 32, "pad_token_id": 0, "eos_token_id": 1}
-    if kind == "llama":
-        torch.manual_seed(7)
-        config = LlamaConfig(
-            vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-            num_key_value_heads=2, max_position_embeddings=128, eos_token_id=tokenizer.eos_token_id, bos_token_id=None,
-            initializer_range=0.6,
-        )  # fmt: skip
-        weights = LlamaForCausalLM(config)
-    elif kind == "t5":
-        config = T5Config(
-            **size, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0, initializer_factor=3.0,
-            tie_word_embeddings=False,
-        )  # fmt: skip
-        weights = T5ForConditionalGeneration(config)
-    else:
-        config = BartConfig(
-            **size, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64,
-            encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=40, bos_token_id=0,
-            decoder_start_token_id=1, init_std=0.6, forced_eos_token_id=None, tie_word_embeddings=False,
-        )  # fmt: skip
-        weights = BartForConditionalGeneration(config)
-        weights.generation_config.num_beams = 4
-        weights.generation_config.no_repeat_ngram_size = 1
-        weights.generation_config.min_length = 7
-    weights.save_pretrained(path)
-    tokenizer.save_pretrained(path)
-    return path
 
 
 @pytest.fixture(scope="module", params=["llama", *APART])
@@ -108,22 +53,6 @@ def decoder(llama):
     return create(str(llama), OPTIONS)
 
 
-async def test_it_is_a_language_model_and_writes_for_a_price(decoder, llama):
-    assert isinstance(decoder, LanguageModel)
-    assert decoder.name == f"hf/{llama}"
-    (reply,) = await decoder.generate(says("a b c"), sampling())
-    assert reply.text
-    assert reply.token_logprobs is None
-    assert reply.usage.calls == 1
-    assert reply.usage.prompt == 8  # start, role, three words, end, start, role
-    assert reply.usage.completion == 8
-    priced = create(str(llama), ModelOptions(threads=1, price=Price.parse("1000000,2000000")))
-    (reply,) = await priced.generate(says("a b c"), sampling(max_tokens=1))
-    assert reply.usage.usd == pytest.approx(8 + 2)
-    await priced.aclose()
-    assert (await priced.generate(says("a b c"), sampling(max_tokens=1)))[0].text == reply.text
-
-
 async def test_calls_at_once_are_answered_as_if_alone(model):
     """They get the replies, the usage and the log-probabilities that they get one by one."""
     prompts = [says(" ".join(WORDS[:length])) for length in (2, 3, 5, 9, 14, 20)]
@@ -137,28 +66,6 @@ async def test_calls_at_once_are_answered_as_if_alone(model):
             [t.logprob for t in other.token_logprobs], abs=1e-4
         )
     assert len({reply.text for reply in alone}) > 1
-
-
-async def test_samples_differ_are_counted_and_a_seed_repeats_them(decoder):
-    async def draw(seed):
-        return await decoder.generate(says("a b"), sampling(n=4, temperature=2.0, seed=seed))
-
-    first, again, other = await asyncio.gather(draw(1), draw(1), draw(2))
-    assert [r.text for r in first] == [r.text for r in again]
-    assert [r.text for r in first] != [r.text for r in other]
-    assert len({r.text for r in first}) > 1
-    assert 4 < first[0].usage.completion <= 32
-    assert first[1].usage.calls == 0
-
-
-async def test_a_stop_string_ends_the_reply_and_the_work(decoder):
-    (whole,) = await decoder.generate(says("a b"), sampling(logprobs=True))
-    stop = whole.text.split()[3]
-    (reply,) = await decoder.generate(says("a b"), sampling(stop=("never", stop), logprobs=True))
-    assert reply.text == whole.text[: whole.text.index(stop)]
-    assert reply.finish_reason == "stop"
-    assert reply.usage.completion <= 4
-    assert "".join(t.token for t in reply.token_logprobs) == reply.text
 
 
 async def test_a_grammar_is_refused(decoder):
@@ -246,65 +153,9 @@ async def test_prompt_and_reply_each_have_the_whole_length(model, kind):
     assert good[0].usage.completion <= limit
 
 
-async def test_a_prompt_that_does_not_fit_says_by_how_much_and_spares_its_neighbours(decoder):
-    good, bad = await asyncio.gather(
-        decoder.generate(says("a"), sampling()), decoder.generate(says("a " * 200), sampling()), return_exceptions=True
-    )
-    assert isinstance(bad, ContextLengthExceeded)
-    assert "has 205 tokens" in str(bad)
-    assert "room for 128" in str(bad)
-    assert good[0].text
-
-
 async def test_a_reply_ends_where_the_context_does(decoder):
     (reply,) = await decoder.generate(says("a " * 110), sampling(max_tokens=500))
     assert reply.usage.prompt + reply.usage.completion <= 128
-
-
-async def test_a_cancelled_call_returns_at_once_and_the_next_is_served(decoder):
-    calls = [asyncio.create_task(decoder.generate(says("a"), sampling(max_tokens=100, n=n))) for n in (1, 2)]
-    await asyncio.sleep(0)  # both have been handed over, and no answer can have come back yet
-    for call in calls:
-        call.cancel()
-    ended = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(end, asyncio.CancelledError) for end in ended)
-    assert (await decoder.generate(says("a"), sampling()))[0].text
-
-
-class Endless:
-    """A decoder that works until it is told to end."""
-
-    def __init__(self):
-        self.begun, self.end = threading.Event(), threading.Event()
-
-    def decode(self, jobs):
-        self.begun.set()
-        assert self.end.wait(60)
-        return [[Reply(text="late")] for _ in jobs]
-
-
-@pytest.mark.parametrize("cancelled", [True, False])
-async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_does(llama, cancelled):
-    own, endless = create(str(llama), OPTIONS), Endless()
-    own._thread.loaded = endless
-
-    async def hold():
-        try:
-            await asyncio.sleep(60 if cancelled else 0)
-        finally:
-            await own.aclose()
-
-    call = asyncio.create_task(own.generate(says("a"), sampling()))
-    await asyncio.to_thread(endless.begun.wait, 60)
-    closing = asyncio.create_task(hold())
-    await asyncio.sleep(0.01)
-    if cancelled:
-        closing.cancel()
-    done, _ = await asyncio.wait([closing], timeout=10 if cancelled else 0.2)
-    endless.end.set()
-    assert bool(done) is cancelled
-    assert (await call)[0].text == "late"
-    await asyncio.wait([closing])
 
 
 async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(decoder):

@@ -158,28 +158,6 @@ async def test_a_server_that_cannot_keep_to_a_grammar_is_named():
     assert refusal.value.lacks == "grammar"
 
 
-async def test_usage_is_estimated_where_a_server_does_not_count():
-    async with adapter(with_usage=False) as (mock, model):
-        (reply,) = await model.generate(ASK, Sampling())
-        thought = {"choices": [{"message": {"content": "Four", "reasoning": "x" * 400}}]}
-        mock.misbehave(f"malformed:{json.dumps(thought)}")
-        assert (await model.generate(ASK, Sampling()))[0].usage.completion >= 100
-    assert reply.usage.calls == 1
-    assert reply.usage.prompt == sum(4 + len(m.content) // 4 for m in ASK)
-    assert reply.usage.completion == len("one two three") // 4
-
-
-async def test_content_in_parts_and_refusals_are_text():
-    parts = (
-        '{"choices": [{"message": {"content": [{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]}}]}'
-    )
-    refusal = '{"choices": [{"message": {"content": null, "refusal": "I will not"}, "finish_reason": "stop"}]}'
-    async with adapter() as (mock, model):
-        mock.misbehave(f"malformed:{parts}", f"malformed:{refusal}")
-        texts = [(await model.generate(ASK, Sampling()))[0].text for _ in range(2)]
-    assert texts == ["in parts", "I will not"]
-
-
 class TestSamples:
     @pytest.mark.parametrize(("granted", "requests"), [(1, [7, 1, 1, 1, 1, 1, 1]), (3, [7, 3, 1]), (4, [7, 3])])
     async def test_the_missing_are_asked_for_with_seeds_of_their_own(self, granted, requests):
@@ -208,20 +186,6 @@ class TestSamples:
             assert 0 < run.usage.tokens <= 200 and run.usage.calls <= 9
             calls = Run(budget=Budget(calls=3))
             assert len(await calls.generate(model, ASK, name="x", sampling=Sampling(n=5, temperature=1))) == 3
-
-    @pytest.mark.parametrize(
-        ("usage", "prompt"), [({"prompt_tokens": 0, "completion_tokens": 0}, True), ({"prompt_tokens": 7}, False)]
-    )
-    async def test_no_prompt_has_no_tokens_and_no_more_than_all_are_cached(self, usage, prompt):
-        price = Price(prompt=1.0, cached=0.1, completion=2.0)
-        data = {
-            "choices": [{"message": {"content": "so"}}],
-            "usage": usage | {"prompt_tokens_details": {"cached_tokens": 400}},
-        }
-        (reply,) = read_replies(data, ASK, price)
-        assert reply.usage.usd > 0
-        assert (reply.usage.prompt != usage["prompt_tokens"]) is prompt
-        assert 0 < reply.usage.prompt >= reply.usage.cached
 
 
 class TestDialects:
@@ -460,65 +424,79 @@ async def test_a_server_that_lists_its_models():
     assert listings[0].use == f"--model openai/m0 --base-url {mock.url}"
 
 
-def completion(*messages, finish="stop", **more):
+def completion(*messages, finish="stop", usage=None, **more):
     """A whole reply of a server with these messages, one a choice."""
-    choices = [{"index": i, "message": message, "finish_reason": finish, **more} for i, message in enumerate(messages)]
-    return f"malformed:{json.dumps({'choices': choices, 'usage': {'prompt_tokens': 5, 'completion_tokens': 9}})}"
+    choices = [{"index": i, "message": message, "finish_reason": finish} for i, message in enumerate(messages)]
+    return {"choices": choices, "usage": usage or {"prompt_tokens": 5, "completion_tokens": 9}, **more}
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "text", "thought"),
     [
-        {"content": "Four END.", "reasoning_content": "2+2"},
-        {"content": "\n\nFour END.", "reasoning": "2+2"},
-        {"content": "<think>\n2+2\n</think>\n\nFour END."},
-        {"content": "2+2\n</think>\n\nFour END."},
+        ({"content": "Four END.", "reasoning_content": "2+2"}, "Four END.", "2+2"),
+        ({"content": "\n\nFour END.", "reasoning": "2+2"}, "Four END.", "2+2"),
+        ({"content": "<think>\n2+2\n</think>\n\nFour END."}, "Four END.", "2+2"),
+        ({"content": "2+2\n</think>\n\nFour END."}, "Four END.", "2+2"),
+        ({"content": [{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]}, "in parts", None),
+        ({"content": None, "refusal": "I will not"}, "I will not", None),
     ],
 )
-async def test_a_thought_is_told_apart_from_the_text(message):
-    async with adapter() as (mock, model):
-        mock.misbehave(completion(message, message))
-        first, second = await model.generate(ASK, Sampling(n=2, temperature=1.0))
-    assert [reply.text.strip() for reply in (first, second)] == ["Four END."] * 2
-    assert [reply.reasoning for reply in (first, second)] == ["2+2"] * 2
+def test_a_message_is_read_with_its_thought_apart(message, text, thought):
+    first, second = read_replies(completion(message, message), ASK, None)
+    assert [(reply.text.strip(), reply.reasoning) for reply in (first, second)] == [(text, thought)] * 2
     assert (first.usage.completion, second.usage.completion) == (9, 0)
 
 
-@pytest.mark.parametrize(("logprobs", "tokens"), [(None, 9 + 3), ({"content": [{"token": "x", "logprob": 0}] * 5}, 14)])
-async def test_the_samples_that_llama_cpp_does_not_count_are_paid_for(logprobs, tokens):
-    """Its usage is that of the first choice; its replies are told by their timings."""
-    said = completion({"content": "Twelve bytes"}, {"content": "Twelve bytes"}, logprobs=logprobs)
-    async with adapter() as (mock, model):
-        mock.misbehave(said)
-        others = await model.generate(ASK, Sampling(n=2, temperature=1.0))
-        mock.misbehave(said.replace('{"choices"', '{"timings": {"predicted_n": 9}, "choices"'))
-        replies = await model.generate(ASK, Sampling(n=2, temperature=1.0))
-    assert others[0].usage.completion == 9
-    assert replies[0].usage.completion == tokens
+def counted(prompt, completion, total, thought):
+    """The usage of a reply; what is None is left out."""
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+    details = {"completion_tokens_details": {"reasoning_tokens": thought}}
+    return {name: value for name, value in usage.items() if value is not None} | details
+
+
+ESTIMATED = sum(4 + len(m.content) // 4 for m in ASK)
+TWELVE = {"content": "Twelve bytes"}
 
 
 @pytest.mark.parametrize(
-    ("usage", "tokens"),
+    ("data", "prompt", "tokens"),
     [
         # xAI, whose total shows that the thought is apart
-        ({"prompt_tokens": 10120, "completion_tokens": 1499, "total_tokens": 14428, "reasoning_tokens": 2809}, 4308),
-        ({"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 40, "reasoning_tokens": 30}, 30),
+        (completion({"content": "x"}, usage=counted(10120, 1499, 14428, 2809)), 10120, 4308),
+        (completion({"content": "x"}, usage=counted(10, 0, 40, 30)), 10, 30),
         # OpenAI, with the thought among the completion
-        ({"prompt_tokens": 75, "completion_tokens": 1186, "total_tokens": 1261, "reasoning_tokens": 1024}, 1186),
-        ({"prompt_tokens": 75, "completion_tokens": 64, "total_tokens": 139, "reasoning_tokens": 64}, 64),
-        ({"prompt_tokens": 75, "completion_tokens": 0, "total_tokens": 75, "reasoning_tokens": 0}, 0),
+        (completion({"content": "x"}, usage=counted(75, 1186, 1261, 1024)), 75, 1186),
+        (completion({"content": "x"}, usage=counted(75, 64, 139, 64)), 75, 64),
+        (completion({"content": "x"}, usage=counted(75, 0, 75, 0)), 75, 0),
         # totals that are left out, or that mean something else
-        ({"prompt_tokens": 75, "completion_tokens": 9, "reasoning_tokens": 5}, 9),
-        ({"prompt_tokens": 75, "completion_tokens": 9, "total_tokens": 99, "reasoning_tokens": 5}, 9),
-        ({"prompt_tokens": 75, "completion_tokens": 9, "total_tokens": 90, "reasoning_tokens": None}, 9),
+        (completion({"content": "x"}, usage=counted(75, 9, None, 5)), 75, 9),
+        (completion({"content": "x"}, usage=counted(75, 9, 99, 5)), 75, 9),
+        (completion({"content": "x"}, usage=counted(75, 9, 90, None)), 75, 9),
+        # llama.cpp, whose usage is that of the first choice and whose replies are told by their timings
+        (completion(TWELVE, TWELVE), 5, 9),
+        (completion(TWELVE, TWELVE, timings={"predicted_n": 9}), 5, 9 + 3),
+        # who does not count, or tells 0
+        ({"choices": [{"message": TWELVE}]}, ESTIMATED, 3),
+        (completion({"content": "Four", "reasoning": "x" * 400}, usage=counted(0, 0, None, 0)), ESTIMATED, 101),
+        (
+            completion({"content": "x"}, usage={"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 400}}),
+            7,
+            0,
+        ),
     ],
 )
-async def test_a_thought_that_the_completion_leaves_out_is_paid_for(usage, tokens):
-    counted = {**usage, "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]}}
-    async with adapter(price=Price(0.0, 0.0, 1e6)) as (mock, model):
-        mock.misbehave(f"malformed:{json.dumps({'choices': [{'message': {'content': 'x'}}], 'usage': counted})}")
-        (reply,) = await model.generate(ASK, Sampling())
-    assert (reply.usage.completion, reply.usage.usd) == (tokens, tokens)
+def test_what_was_read_and_written_is_paid_for_whoever_counts(data, prompt, tokens):
+    replies = read_replies(data, ASK, Price(prompt=1e6, cached=1e6, completion=1e6))
+    usage = replies[0].usage
+    assert (usage.calls, usage.prompt, usage.completion, usage.usd) == (1, prompt, tokens, prompt + tokens)
+    assert usage.cached <= prompt
+
+
+def test_the_scored_samples_that_llama_cpp_does_not_count_are_counted_by_their_tokens():
+    data = completion(TWELVE, TWELVE, timings={"predicted_n": 9})
+    for choice in data["choices"]:
+        choice["logprobs"] = {"content": [{"token": "x", "logprob": 0}] * 5}
+    assert read_replies(data, ASK, None)[0].usage.completion == 9 + 5
 
 
 async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought():
@@ -531,10 +509,11 @@ async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought()
 @pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort"])
 async def test_a_reply_that_the_server_broke_off_is_asked_for_again(finish):
     async with adapter() as (mock, model):
-        mock.misbehave(completion({"content": "The first half of"}, finish=finish))
+        broken = f"malformed:{json.dumps(completion({'content': 'The first half of'}, finish=finish))}"
+        mock.misbehave(broken)
         with pytest.raises(TransientModelError, match=rf"broke its reply off \({finish}\)"):
             await model.generate(ASK, Sampling())
-        mock.misbehave(completion({"content": "The first half of"}, finish=finish))
+        mock.misbehave(broken)
         (reply,) = await Retry(model, base=0.0).generate(ASK, Sampling())
     assert reply.text == "one two three"
 
