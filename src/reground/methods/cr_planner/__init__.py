@@ -134,7 +134,7 @@ class CRPlanner(Settings):
                     what = "no sub-goal is left" if state.goal is None else "no candidate can be made"
                     run.note("planning ended", why=f"{what} in a {state.stage} state")
                     break
-                if (best := so_far(self, state, run)).text:
+                if (best := self._so_far(state, run)).text:
                     run.propose(best)
         return state
 
@@ -154,20 +154,20 @@ class CRPlanner(Settings):
             return []
         match state.goal:
             case None:
-                return _goals(self, state, without)
+                return self._goals(state, without)
             case "REASON":
                 is_program = self.answer_form.draft_is_query  # the last rationale holds the program
                 most = max(self.step_tokens, self.max_tokens) if is_program else self.step_tokens
-                replies = await _sample(self, state, run, "reason", most, stop=(END,))
+                replies = await self._sample(state, run, "reason", most, stop=(END,))
                 steps = [read_step(reply.text, self.answer_form) for reply in replies]
                 return _distinct(replies, steps, state, "RATIONALE", before=state.rationales)
             case "GENQUERY":
-                replies = await _sample(self, state, run, "query", self.query_tokens)
+                replies = await self._sample(state, run, "query", self.query_tokens)
                 queries = [clean_query(reply.text, fallback="") for reply in replies]
                 offered = _distinct(replies, queries, state, "QUERY", before=state.queries)
                 return offered if any(option.state for option in offered) else [*offered, *_fallback(state, run)]
             case "RETRIEVE":
-                return await _documents(self, state, run)
+                return await self._documents(state, run)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
         """Equation 1: the state behind the option with the highest expected reward; the first of equals.
@@ -207,21 +207,21 @@ class CRPlanner(Settings):
         or if the prompt is too long even without documents.
         """
         if self.ranks:
-            return await ranking(self, state, run, temperature=temperature)
+            return await self._ranking(state, run, temperature=temperature)
         text = self.complete(state)
         if not text:
             sampling = Sampling(temperature=temperature, max_tokens=self.max_tokens)
             try:
-                text = await _ask(self, self.last_call, state, run, sampling)
+                text = await self._ask(self.last_call, state, run, sampling)
             except ContextLengthExceeded as error:
                 if not state.rationales:
                     raise
                 run.note("context full", step=self.last_call, why=str(error), kept="the last step")
-                return so_far(self, state, run)
+                return self._so_far(state, run)
             if not text.strip():
                 run.note("answer empty", kept="the last step")
-                return so_far(self, state, run)
-        return answer_of(self, state, text, run)
+                return self._so_far(state, run)
+        return self._answer_of(state, text, run)
 
     def complete(self, state: State) -> str:
         """The complete answer in the last observation, if that is a rationale and ends the plan; otherwise empty."""
@@ -265,25 +265,111 @@ class CRPlanner(Settings):
             form=ending(self.form),
         )
 
+    def _goals(self, state: State, without: frozenset[Goal]) -> list[Option]:
+        """f_rule: the legal sub-goals."""
+        left = self.max_steps - len(state.observations)
+        allowed = legal(state, left=left, retrieval=self.retrieval, mask=self.mask)
+        offered = []
+        for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
+            why = None if goal in allowed else "it cannot help here"
+            why = "it brought nothing new here" if goal in without else why
+            candidate = Candidate(text=SENTENCES[goal], discarded=why, data={"goal": goal, "stage": state.stage})
+            offered.append(Option(candidate, None if why else state.after(Observation(goal, SENTENCES[goal]))))
+        return offered
+
+    async def _sample(
+        self, state: State, run: Run, name: Literal["reason", "query"], most: int, stop: tuple[str, ...] = ()
+    ) -> list[Reply]:
+        """Sample all candidates in one call; none if the prompt is too long for the model."""
+        sampling = Sampling(n=self.candidates, temperature=self.temperature, max_tokens=most, stop=stop, logprobs=True)
+        try:
+            prompt = self.prompt(name, state)
+            return await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+        except ContextLengthExceeded as error:
+            run.note("context full", step=name, why=str(error))
+            return []
+
+    async def _documents(self, state: State, run: Run) -> list[Option]:
+        """f_retr: the first documents that were not read yet, as many as are offered.
+
+        For rankings, each retrieval is as deep as the last one, so that an early end still gives a whole ranking.
+        """
+        if self.retriever is None:
+            return []
+        read = {passage.id for passage in state.passages}
+        most = self.documents or self.candidates
+        k = max(most + len(read), self.ranked if self.ranks else 1)
+        offered: list[Option] = []
+        fresh = 0
+        for passage in await find(run, self.retriever, search_query(state), k=k):
+            why = "it was read before" if passage.id in read else None
+            if why is None and fresh == most:
+                break
+            fresh += why is None
+            text = shown_document(state, passage, tokens=self.passage_tokens)
+            candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
+            following = state.after(Observation("DOC", passage.text, passage)) if why is None else None
+            offered.append(Option(candidate, following))
+        if not fresh:
+            nothing = Candidate(text=NOTHING, data={"passage": None})
+            offered.append(Option(nothing, state.after(Observation("DOC", NOTHING))))
+        return offered
+
+    async def _ask(
+        self, name: Literal["answer", "documents", "search"], state: State, run: Run, sampling: Sampling
+    ) -> str:
+        """A concluding call. While its prompt is too long for the model, documents are halved."""
+        planner = self
+        while True:
+            prompt = planner.prompt(name, state)
+            try:
+                return await run.ask(planner.model, prompt, name=name, sampling=sampling)
+            except ContextLengthExceeded as error:
+                while planner.passage_tokens > 1 and planner.prompt(name, state) == prompt:
+                    planner = replace(planner, passage_tokens=planner.passage_tokens // 2)
+                if planner.prompt(name, state) == prompt:
+                    raise
+                run.note("context full", step=name, why=str(error), passage_tokens=planner.passage_tokens)
+
+    async def _ranking(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
+        """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one just chosen.
+
+        Without either, the generator writes the query from all observations. If a query finds nothing, the question is
+        searched.
+        """
+        query = self.answer_form.extract(self.complete(state)) or (state.queries[-1] if state.searching else "")
+        if not query:
+            sampling = Sampling(temperature=temperature, max_tokens=self.query_tokens)
+            try:
+                query = clean_query(await self._ask("search", state, run, sampling), fallback=state.question)
+            except ContextLengthExceeded as error:
+                query = search_query(state)
+                run.note("context full", step="search", why=str(error), kept=query)
+        found: Sequence[Passage] = ()
+        for attempt in dict.fromkeys((query, state.question)):
+            if self.retriever is not None and not found:
+                found = await find(run, self.retriever, attempt, k=self.ranked)
+        return _listed(found, state)
+
+    def _so_far(self, state: State, run: Run) -> Answer:
+        """The answer if everything ended here: the last step, or the documents read."""
+        if self.ranks:
+            return _listed(state.passages, state)
+        return self._answer_of(state, "".join(state.rationales[-1:]), run)
+
+    def _answer_of(self, state: State, text: str, run: Run) -> Answer:
+        """A text as the answer, with its citations, and the reasoning as steps."""
+        evidence = Evidence()
+        evidence.add(state.passages)
+        shown = range(1, len(evidence.passages) + 1)
+        return evidence.answer(text, run, self.form, shown=shown, steps=thoughts(state))
+
 
 class Option(NamedTuple):
     """A candidate action and the state that it leads to; no state if the candidate is discarded."""
 
     candidate: Candidate
     state: State | None = None
-
-
-def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[Option]:
-    """f_rule: the legal sub-goals."""
-    left = planner.max_steps - len(state.observations)
-    allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
-    offered = []
-    for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
-        why = None if goal in allowed else "it cannot help here"
-        why = "it brought nothing new here" if goal in without else why
-        candidate = Candidate(text=SENTENCES[goal], discarded=why, data={"goal": goal, "stage": state.stage})
-        offered.append(Option(candidate, None if why else state.after(Observation(goal, SENTENCES[goal]))))
-    return offered
 
 
 def _fallback(state: State, run: Run) -> list[Option]:
@@ -296,33 +382,6 @@ def _fallback(state: State, run: Run) -> list[Option]:
             candidate = Candidate(text=query, data={"fallback": True})
             return [Option(candidate, state.after(Observation("QUERY", query)))]
     return []
-
-
-async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]:
-    """f_retr: the first documents that were not read yet, as many as are offered.
-
-    For rankings, each retrieval is as deep as the last one, so that an early end still gives a whole ranking.
-    """
-    if planner.retriever is None:
-        return []
-    read = {passage.id for passage in state.passages}
-    most = planner.documents or planner.candidates
-    k = max(most + len(read), planner.ranked if planner.ranks else 1)
-    offered: list[Option] = []
-    fresh = 0
-    for passage in await find(run, planner.retriever, search_query(state), k=k):
-        why = "it was read before" if passage.id in read else None
-        if why is None and fresh == most:
-            break
-        fresh += why is None
-        text = shown_document(state, passage, tokens=planner.passage_tokens)
-        candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
-        following = state.after(Observation("DOC", passage.text, passage)) if why is None else None
-        offered.append(Option(candidate, following))
-    if not fresh:
-        nothing = Candidate(text=NOTHING, data={"passage": None})
-        offered.append(Option(nothing, state.after(Observation("DOC", NOTHING))))
-    return offered
 
 
 def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
@@ -344,21 +403,6 @@ def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
 def told(candidate: Candidate) -> dict[str, JsonValue]:
     """What is known of a candidate besides its text, for critics, in solving and in training."""
     return candidate.data if candidate.logprob is None else {"logprob": candidate.logprob, **candidate.data}
-
-
-async def _sample(
-    planner: CRPlanner, state: State, run: Run, name: Literal["reason", "query"], most: int, stop: tuple[str, ...] = ()
-) -> list[Reply]:
-    """Sample all candidates in one call; none if the prompt is too long for the model."""
-    sampling = Sampling(
-        n=planner.candidates, temperature=planner.temperature, max_tokens=most, stop=stop, logprobs=True
-    )
-    try:
-        prompt = planner.prompt(name, state)
-        return await run.generate(planner.model, prompt, name=name, sampling=sampling, logprobs="welcome")
-    except ContextLengthExceeded as error:
-        run.note("context full", step=name, why=str(error))
-        return []
 
 
 def _distinct(
@@ -514,58 +558,6 @@ def _made(node: ast.AST) -> Iterator[str]:
     else:
         names = [getattr(node, field, None) for field in ("name", "rest")]  # functions, classes, handlers, patterns
         yield from (name for name in names if isinstance(name, str))
-
-
-async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-    """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one just chosen.
-
-    Without either, the generator writes the query from all observations. If a query finds nothing, the question is
-    searched.
-    """
-    query = planner.answer_form.extract(planner.complete(state)) or (state.queries[-1] if state.searching else "")
-    if not query:
-        sampling = Sampling(temperature=temperature, max_tokens=planner.query_tokens)
-        try:
-            query = clean_query(await _ask(planner, "search", state, run, sampling), fallback=state.question)
-        except ContextLengthExceeded as error:
-            query = search_query(state)
-            run.note("context full", step="search", why=str(error), kept=query)
-    found: Sequence[Passage] = ()
-    for attempt in dict.fromkeys((query, state.question)):
-        if planner.retriever is not None and not found:
-            found = await find(run, planner.retriever, attempt, k=planner.ranked)
-    return _listed(found, state)
-
-
-async def _ask(
-    planner: CRPlanner, name: Literal["answer", "documents", "search"], state: State, run: Run, sampling: Sampling
-) -> str:
-    """A concluding call. While its prompt is too long for the model, documents are halved."""
-    while True:
-        prompt = planner.prompt(name, state)
-        try:
-            return await run.ask(planner.model, prompt, name=name, sampling=sampling)
-        except ContextLengthExceeded as error:
-            while planner.passage_tokens > 1 and planner.prompt(name, state) == prompt:
-                planner = replace(planner, passage_tokens=planner.passage_tokens // 2)
-            if planner.prompt(name, state) == prompt:
-                raise
-            run.note("context full", step=name, why=str(error), passage_tokens=planner.passage_tokens)
-
-
-def so_far(planner: CRPlanner, state: State, run: Run) -> Answer:
-    """The answer if everything ended here: the last step, or the documents read."""
-    if planner.ranks:
-        return _listed(state.passages, state)
-    return answer_of(planner, state, "".join(state.rationales[-1:]), run)
-
-
-def answer_of(planner: CRPlanner, state: State, text: str, run: Run) -> Answer:
-    """A text as the answer, with its citations, and the reasoning as steps."""
-    evidence = Evidence()
-    evidence.add(state.passages)
-    shown = range(1, len(evidence.passages) + 1)
-    return evidence.answer(text, run, planner.form, shown=shown, steps=thoughts(state))
 
 
 def _listed(found: Sequence[Passage], state: State) -> Answer:
