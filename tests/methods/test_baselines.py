@@ -56,9 +56,6 @@ def certain(text: str, *, low: dict[str, float] | None = None, finish: str = "st
     return Reply(text=text, finish_reason=finish, token_logprobs=logprobs)
 
 
-# Self-Refine
-
-
 async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
     model = ScriptedModel(["Answer: the Seine", "The Danube is longer.", "Answer: the Danube", "OK"])
     run = Run()
@@ -67,9 +64,6 @@ async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
     assert answer.text == "Answer: the Danube"
     assert [message.content for message in model.calls[2][0]][1::2] == ["Answer: the Seine", "The Danube is longer."]
     assert {sampling.temperature for _, sampling in model.calls} == {0.7}
-
-
-# IRCoT
 
 
 async def test_ircot_takes_the_last_sentence_as_the_next_query_and_stops_at_answer_is() -> None:
@@ -113,17 +107,12 @@ async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
     [
         ("One. Two.", "One."),
         ("  \n- \nIt is 3.5 km long. Yes", "It is 3.5 km long."),
-        ("no end", "no end"),
         ("...", ""),
-        ("J. R. R. Tolkien wrote it. It is long.", "J. R. R. Tolkien wrote it."),
         ("1. Dr. Smith built it. 2. It fell.", "1. Dr. Smith built it."),
     ],
 )
 def test_the_first_sentence(text: str, sentence: str) -> None:
     assert new_sentence(text) == sentence
-
-
-# FLARE
 
 
 async def test_flare_retrieves_only_where_the_model_is_unsure_and_masks_what_it_is_most_unsure_of() -> None:
@@ -216,48 +205,19 @@ async def test_cot_rag_gives_no_number_of_the_reasoning_to_a_passage() -> None:
     assert [step.text for step in answer.steps] == ["The Danube is longer."]
 
 
-async def test_chain_of_knowledge_cites_only_what_a_correction_was_shown() -> None:
-    samples = [f"The Seine has {i} km.\n\nThe Danube has 5 km.\n\nAnswer: {i}" for i in range(5)]
-    corrected = ["The Seine has 775 km [1][2].", "The Danube has 2850 km [2]."]
-    query = ["Seine", "Danube"]
-    jobs = {"Write only the query": query, "Step to check": corrected, "each one checked": "So.", "": samples}
-    method = ChainOfKnowledge(model=by_job(jobs), retriever=ScriptedRetriever(PASSAGES), k=1)
-    answer = await method.solve(QUESTION, Run())
-    assert [step.text for step in answer.steps] == ["The Seine has 775 km [1].", "The Danube has 2850 km [2]."]
-
-
-# Chain-of-Knowledge
-
-
-async def test_chain_of_knowledge_answers_at_once_where_the_samples_agree() -> None:
-    model = by_job({"": "Two rivers.\n\nAnswer: the Danube"})
-    run = Run()
-    answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(
-        QUESTION, run
-    )
-    assert names(run) == ["sample", "consistency"]
-    assert answer.text.endswith("Answer: the Danube")
-
-
 async def test_chain_of_knowledge_corrects_rationales_in_sequence_where_they_do_not() -> None:
     samples = [f"The Seine has {i} km.\n\nThe Danube has 5 km.\n\nAnswer: {i}" for i in range(5)]
-    model = by_job(
-        {
-            "Write only the query": "river length",
-            "Step to check": ["The Seine has 775 km [1].", "The Danube has 2850 km [1]."],
-            "each one checked": "Answer: the Danube",
-            "": samples,
-        }
-    )
-    run = Run()
-    answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(
-        QUESTION, run
-    )
+    corrected = ["The Seine has 775 km [1][2].", "The Danube has 2850 km [2]."]
+    jobs = {"Write only the query": ["Seine", "Danube"], "Step to check": corrected, "each one checked": "Answer: it"}
+    run, model = Run(), by_job({**jobs, "": samples})
+    method = ChainOfKnowledge(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=1)
+    answer = await method.solve(QUESTION, run)
     assert sorted(names(run)[2:6]) == ["query", "query", "retrieve", "retrieve"]
-    assert names(run)[6:] == ["correct", "correct", "answer"]
+    assert names(run)[6:] == ["correct", "unknown markers removed", "correct", "answer"]
     assert "The Seine has 775 km [1]." in prompts(run, "correct")[1]
-    assert [thought.text for thought in answer.steps] == ["The Seine has 775 km [1].", "The Danube has 2850 km [1]."]
-    assert answer.text == "Answer: the Danube"
+    cited = ["The Seine has 775 km [1].", "The Danube has 2850 km [2]."]
+    assert [thought.text for thought in answer.steps] == cited, "only what a correction was shown"
+    assert answer.text == "Answer: it"
 
 
 @pytest.mark.parametrize(("answers", "share"), [(["a", "A ", "b", ""], 0.5), (["", ""], 0.0), (["a", "b"], 0.5)])
@@ -269,10 +229,8 @@ async def test_chain_of_knowledges_consistency_is_the_share_of_the_most_frequent
         model=model, retriever=ScriptedRetriever([]), form=PHRASE, n=len(answers), consistent=share
     )
     await method.solve(QUESTION, run)
+    assert names(run) == ["sample", "consistency"], "nothing is corrected where the samples agree"
     assert notes(run, "consistency")[0].data["share"] == share
-
-
-# ReAct
 
 
 async def test_react_searches_until_it_finishes() -> None:
@@ -436,9 +394,6 @@ def test_reading_asserts_names_and_feedback() -> None:
     assert asserts("assert f(1) == 2\nassert (\nx = 3\n  assert g(2), 'x'") == ["assert f(1) == 2", "assert g(2), 'x'"]
     assert called("assert f(len([1])) == g(2)") == ("f", "g")
     assert feedback(FAILED) == "Verdict: wrong answer\nassert double(2) == 4"
-
-
-# All of them
 
 
 @pytest.mark.parametrize("gone", ["", "DELETE"])

@@ -38,8 +38,6 @@ from tests.methods.planner import (
     planner,
 )
 
-# The walk
-
 
 async def test_the_walk_reasons_queries_retrieves_and_ends_with_the_complete_answer() -> None:
     model = generator(
@@ -94,13 +92,10 @@ async def test_each_kind_of_choice_goes_to_its_own_critic_with_its_own_context()
 
 async def test_the_candidate_of_the_highest_score_goes_on() -> None:
     said = ["A short one.", "The longest of all the thoughts.", "Another one here."]
-    run = Run()
-    await planner(
-        generator(reason=[*said, "x"], query=["a", "ab", "abc"]), candidates=3, critics=critics(
-            rationale=Scoring(len), query=Scoring(lambda text: -len(text)),
-            doc=Scoring(lambda text: float("Rhine" in text)),
-        ), max_steps=6,
-    ).solve(QUESTION, run)  # fmt: skip
+    run, model = Run(), generator(reason=[*said, "x"], query=["a", "ab", "abc"])
+    judges = {"rationale": len, "query": lambda text: -len(text), "doc": lambda text: float("Rhine" in text)}
+    chosen_by = critics(**{kind: Scoring(score) for kind, score in judges.items()})
+    await planner(model, candidates=3, critics=chosen_by, max_steps=6).solve(QUESTION, run)
     (rationale,), (query,), (doc,) = choices(run, "rationale"), choices(run, "query"), choices(run, "doc")
     assert (rationale.chosen, query.chosen) == (1, 0)
     assert [candidate.score for candidate in rationale.candidates] == [float(len(text)) for text in said]
@@ -110,9 +105,6 @@ async def test_the_candidate_of_the_highest_score_goes_on() -> None:
     assert said[0] not in prompts(run, "answer")[0]
     assert "Rhine" in prompts(run, "answer")[0]
     assert "Seine is" not in prompts(run, "answer")[0]
-
-
-# What is not usable
 
 
 async def test_candidates_that_say_nothing_the_same_or_what_was_said_are_discarded_with_the_reason() -> None:
@@ -190,9 +182,6 @@ async def test_a_retrieval_that_brings_nothing_uses_its_query_up_and_the_walk_go
     assert answer.citations == ()
 
 
-# The ends
-
-
 async def test_the_last_step_forces_the_answer() -> None:
     for most, rationales in ((2, 1), (4, 2), (5, 2), (6, 3)):
         run = Run()
@@ -204,16 +193,10 @@ async def test_the_last_step_forces_the_answer() -> None:
         (asked,) = prompts(run, "answer")
         assert f"Thought {rationales - 1}." in asked
         assert PHRASE.bare in asked
-
-
-async def test_an_empty_forced_answer_leaves_the_last_step() -> None:
-    run = Run()
-    answer = await planner(generator(answer=" "), retrieval=False, max_steps=2).solve(QUESTION, run)
+    empty = Run()
+    answer = await planner(generator(answer=" "), retrieval=False, max_steps=2).solve(QUESTION, empty)
     assert answer.text == "A step."
-    assert notes(run, "answer empty")
-
-
-# Rankings
+    assert notes(empty, "answer empty")
 
 
 def documents(count: int) -> ScriptedRetriever:
@@ -262,9 +245,6 @@ async def test_the_retrieval_task_scores_the_ranking_even_where_the_budget_ended
         assert solved.error is None
         scores = await task.score(task.loaded[0], solved.trajectory, None)
         assert scores["nDCG@10"].value == pytest.approx(1 / math.log2(9))
-
-
-# Limits
 
 
 class Narrow:

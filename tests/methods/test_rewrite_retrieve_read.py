@@ -14,7 +14,6 @@ from reground.core.evidence import Pages, Passage
 from reground.core.journal import MemoryJournal
 from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.trajectory import GenerateStep
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -57,9 +56,6 @@ def make(model: ScriptedModel, **settings):
 def shown(prompt: str) -> list[str]:
     """The titles of the passages that a prompt shows."""
     return re.findall(r'<passage number="\d+" title="([^"]*)">', prompt)
-
-
-# The three modes
 
 
 async def test_the_reader_alone_is_one_few_shot_call():
@@ -117,18 +113,11 @@ async def test_rewriting_comes_first_and_its_queries_are_looked_up_at_once():
     ]
     (note,) = notes(run, "rewritten")
     assert note.data == {"queries": ["Seine length", "Danube length"], "style": "prompted", "by": "scripted"}
-
-
-async def test_the_prompted_rewriter_reasons_and_is_shown_none_one_and_several_queries():
-    model = ScriptedModel([TWO, ANSWER])
-    await make(model).solve(QUESTION, Run())
     prompt, sampling = model.prompts[0], model.calls[0][1]
-    assert "step by step" in prompt
-    assert prompt.endswith(f"Question: {QUESTION}")
-    said = re.findall(r"Queries: (.*) \*\*\n", prompt)
-    assert [len(line.split(";")) if line != "none" else 0 for line in said] == [2, 1, 0]
-    assert sampling.stop == ("**",)
-    assert sampling.max_tokens == 160
+    assert "step by step" in prompt and prompt.endswith(f"Question: {QUESTION}")
+    examples = re.findall(r"Queries: (.*) \*\*\n", prompt)
+    assert [len(line.split(";")) if line != "none" else 0 for line in examples] == [2, 1, 0], "several, one and none"
+    assert (sampling.stop, sampling.max_tokens) == (("**",), 160)
 
 
 async def test_multiple_choice_is_rewritten_into_a_better_query():
@@ -141,9 +130,6 @@ async def test_multiple_choice_is_rewritten_into_a_better_query():
     assert "\nQuery: plant cell in hypertonic solution plasmolysis **" in model.prompts[0]
     assert "Answer: B **" in model.prompts[1]
     assert CHOICE.extract(answer.text) == "C"
-
-
-# A rewriter of its own
 
 
 async def test_a_rewriter_of_its_own_gets_the_line_that_it_was_trained_on():
@@ -168,9 +154,6 @@ async def test_a_rewriter_without_log_probabilities_goes_on_without():
     assert queries(run) == ["Seine length"]
 
 
-# Malformed rewritings
-
-
 @pytest.mark.parametrize("said", ["I know it.\nQueries: none **", "none"])
 async def test_without_a_query_the_reader_answers_alone_and_the_trace_says_so(said):
     model = ScriptedModel([said, "Answer: the Danube"])
@@ -182,24 +165,11 @@ async def test_without_a_query_the_reader_answers_alone_and_the_trace_says_so(sa
     assert answer.steps == ()
 
 
-@pytest.mark.parametrize("said", ["Answer: **the Danube** **", "The answer is **the Danube**.", "**the Danube**"])
-async def test_bold_type_behind_a_label_is_no_end(said):
-    """The marker stops a server before the words that it makes bold."""
-
-    def reply(messages, sampling):
-        whole = said if "search engine" not in messages[-1].content else "Queries: **the river of Vienna**"
-        return whole.partition("**")[0] if sampling.stop else whole
-
-    run = Run()
-    answer = await make(ScriptedModel(reply)).solve(QUESTION, run)
-    assert queries(run) == ["the river of Vienna"]
-    assert PHRASE.extract(answer.text) == "the Danube"
-    assert [name for _, name in effects(run)].count("asked again") == 2
-
-
 @pytest.mark.parametrize(
     ("form", "said", "answer"),
     [
+        (PHRASE, "Answer: **the Danube** **", "the Danube"),
+        (PHRASE, "**the Danube**", "the Danube"),
         (PHRASE, "The longer river is the **Danube**.", "Danube"),
         (PHRASE, "It was designed by **Stephen Sauvestre**.", "Stephen Sauvestre"),
         (NUMBER, "She sold **42** apples.", "42"),
@@ -207,33 +177,18 @@ async def test_bold_type_behind_a_label_is_no_end(said):
         (CHOICE, "I would choose **B**.", "B"),
     ],
 )
-async def test_a_sentence_that_the_marker_cuts_before_its_bold_answer_is_asked_for_again(form, said, answer):
-    """Models put the answer in bold in the middle of a sentence, and the server stops before it."""
+async def test_what_the_marker_cuts_before_its_bold_words_is_asked_for_again(form, said, answer):
+    """Models put an answer or a query in bold type, and the server stops before it."""
 
     def reply(messages, sampling):
-        return said.partition("**")[0] if sampling.stop else said
+        whole = said if "search engine" not in messages[-1].content else "Queries: **the river of Vienna**"
+        return whole.partition("**")[0] if sampling.stop else whole
 
     run = Run()
-    given = await make(ScriptedModel(reply), form=form, mode="retrieve").solve(QUESTION, run)
-    assert answer in form.extract(given.text)
-    assert notes(run, "asked again")
-
-
-@pytest.mark.parametrize("name", ["rewrite", "answer"])
-async def test_a_reply_that_begins_in_bold_type_is_asked_for_again_without_the_marker(name):
-    bold = {"rewrite": "**Queries:** Seine length; Danube length **", "answer": "**Answer:** the Danube **"}
-    script = [""] * (name == "rewrite") + [bold["rewrite"]] + [""] * (name == "answer") + [bold["answer"]]
-    model = ScriptedModel(script)
-    run = Run()
-    answer = await make(model).solve(QUESTION, run)
-    assert queries(run) == ["Seine length", "Danube length"]
-    assert PHRASE.extract(answer.text) == "the Danube"
-    assert notes(run, "asked again")[0].data["of"] == name
-    steps = [step for step in run.steps if isinstance(step, GenerateStep) and step.name == name]
-    assert [step.sampling.stop for step in steps] == [("**",), ()]
-
-
-# Retrieval
+    found = await make(ScriptedModel(reply), form=form).solve(QUESTION, run)
+    assert queries(run) == ["the river of Vienna"]
+    assert answer in form.extract(found.text)
+    assert [note.data["of"] for note in notes(run, "asked again")] == ["rewrite", "answer"]
 
 
 async def test_a_query_that_fails_or_finds_nothing_costs_no_more_than_itself():
@@ -245,29 +200,12 @@ async def test_a_query_that_fails_or_finds_nothing_costs_no_more_than_itself():
     assert shown(model.prompts[1]) == ["Seine"]
 
 
-# What the reader sees
-
-
 async def test_the_word_budget_cuts_the_last_passage():
     found = [page("one", "a b c d"), page("two", "e f g h"), page("three", "i j")]
     model = ScriptedModel([ANSWER])
     await make(model, mode="retrieve", retriever=Ranked({QUESTION: found}), word_budget=6).solve(QUESTION, Run())
     assert shown(model.prompts[0]) == ["one", "two"]
     assert "\ne f\n</passage>" in model.prompts[0]
-
-
-LONG = page("long", "Nothing is said here. " * 50 + "\n\nThe Danube is 2850 km long.\n\n" + "Nor is here. " * 50)
-
-
-async def test_pages_are_cut_to_what_the_queries_ask_for():
-    model = ScriptedModel(["Danube km; Paris", ANSWER])
-    retriever = Ranked({"Danube km": [LONG, page("short", "One passage only.")], "Paris": [page("seine")]})
-    await make(model, retriever=retriever, content="bm25", page_words=40).solve(QUESTION, Run())
-    assert 'title="long">\nThe Danube is 2850 km long.\n</passage>' in model.prompts[1]
-    assert "One passage only." in model.prompts[1]
-
-
-# Snippets and pages (section 3.3), on the pieces that an index has
 
 
 NILE = " ".join(f"The Nile passes town {i} and bends." for i in range(12))
@@ -312,7 +250,7 @@ async def test_a_page_is_opened_once_recorded_and_replayed():
 
 async def test_a_retriever_without_pages_has_its_passages_taken_for_them():
     run = Run()
-    retriever = Ranked({QUESTION: [LONG]})
+    retriever = Ranked({QUESTION: [page("long")]})
     assert not isinstance(retriever, Pages)
     await make(ScriptedModel([ANSWER]), mode="retrieve", retriever=retriever, content="bm25").solve(QUESTION, run)
     assert "ranked gives passages alone" in notes(run, "no pages")[0].data["why"]
@@ -357,9 +295,6 @@ async def test_a_fixed_total_is_shared_by_the_queries():
     assert all(size.total == size.k for size in make(ScriptedModel([]), total=3).sizes())
 
 
-# The reader
-
-
 async def test_the_examples_are_the_tasks_and_as_many_as_are_wanted():
     examples = tuple(Demonstration(question=f"{i}+1?", reasoning="Because.", answer=f"{i + 1}") for i in range(5))
     model = ScriptedModel(["Answer: 9"])
@@ -388,9 +323,6 @@ async def test_the_marker_can_be_another_or_none():
     assert [sampling.stop for _, sampling in model.calls] == [(), ()]
     assert answer.text == "Answer: the **Danube**"
     assert "(none)" not in "".join(model.prompts)
-
-
-# Every form, budgets, replay
 
 
 async def test_the_second_try_leaves_the_reader_its_call():

@@ -123,9 +123,6 @@ def states(model: ScriptedModel, name: str) -> list[str]:
     return [messages[-1].content for messages, _ in model.calls if job_of(messages) == name]
 
 
-# The state machine
-
-
 async def test_the_whole_of_figure_two() -> None:
     model = script(
         decide=[search("river through Vienna"), search("Danube length"), STOP],
@@ -191,9 +188,6 @@ async def test_at_most_so_many_searches_and_then_no_decision() -> None:
     assert 'Terminate(thoughts="No searches remain."),' in states(model, "answer")[0]
 
 
-# Choosing among samples
-
-
 async def test_all_samples_of_a_step_are_one_call_and_the_least_perplexing_goes_on() -> None:
     model = script(
         decide=[
@@ -238,9 +232,6 @@ async def test_without_log_probabilities_the_sample_goes_on_that_agrees_most() -
     assert note.data["model"] == "scripted"
     assert [sampling.logprobs for _, sampling in model.calls][:2] == [True, False]
     assert choice.why == "most agreement of 4 usable samples, 4 without log-probabilities"
-
-
-# What is discarded, and what happens then
 
 
 @pytest.mark.parametrize(
@@ -310,9 +301,6 @@ async def test_the_same_search_twice_is_no_search() -> None:
     assert notes(run, "fallback")[0].data["action"] == "the search ends"
 
 
-# Links
-
-
 async def test_links_that_do_not_exist_are_taken_out_and_noted() -> None:
     model = script(
         summarise=select("[link_id=1] and [link_id=8] say 2850 km. [link_id=2] is the Rhine."),
@@ -348,9 +336,6 @@ async def test_the_answer_in_its_form_names_no_unknown_link_either(form: AnswerF
     assert form.extract(answer.text) == said
 
 
-# Self-checks
-
-
 async def test_relevance_first_then_grounding_each_may_revise() -> None:
     model = script(
         relevance=revise("It is 2850 km long [link_id=1]."), grounding=revise("The Danube has 2850 km [link_id=1].")
@@ -362,16 +347,6 @@ async def test_relevance_first_then_grounding_each_may_revise() -> None:
     assert notes(run, "answer before checks")[0].data == {"text": "The Danube is 2850 km long [1]."}
     assert answer.text == "The Danube has 2850 km [1]."
     assert [note.data["by"] for note in notes(run, "answer revised")] == ["relevance", "grounding"]
-
-
-async def test_the_checks_can_be_left_out() -> None:
-    run = Run()
-    answer = await agent(script(relevance=revise("no")), checks=False).solve(QUESTION, run)
-    assert calls(run)[-1] == "answer"
-    assert notes(run, "answer before checks")[0].data == {"text": answer.text}
-
-
-# Forms
 
 
 async def test_other_forms_get_a_short_answer_behind_the_long_one() -> None:
@@ -397,23 +372,19 @@ async def test_a_revised_answer_is_put_into_the_form_again() -> None:
     assert PHRASE.extract(str(notes(run, "answer before checks")[0].data["text"])) == "2850 km"
 
 
-async def test_a_revision_without_a_short_answer_leaves_the_one_before() -> None:
-    model = script(relevance=revise("It is 2851 km."), finish=["Answer: 2850 km", " "])
+@pytest.mark.parametrize(
+    ("finish", "text"),
+    [
+        (["Answer: 2850 km", " "], "The Danube is 2850 km long [1].\n\nAnswer: 2850 km"),
+        (["  "], "The Danube is 2850 km long [1]."),
+    ],
+)
+async def test_a_reply_without_a_short_answer_leaves_the_answer_before(finish: list[Said], text: str) -> None:
     run = Run()
-    answer = await agent(model, form=PHRASE).solve(QUESTION, run)
-    assert PHRASE.extract(answer.text) == "2850 km"
+    answer = await agent(script(relevance=revise("It is 2851 km."), finish=finish), form=PHRASE).solve(QUESTION, run)
+    assert answer.text == text
     assert run.best == answer
     assert notes(run, "no answer in the form")
-
-
-async def test_without_a_short_answer_the_long_one_is_given() -> None:
-    run = Run()
-    answer = await agent(script(finish="  "), form=PHRASE).solve(QUESTION, run)
-    assert answer.text == "The Danube is 2850 km long [1]."
-    assert notes(run, "no answer in the form")
-
-
-# The context
 
 
 def past(count: int, words: int = 40) -> tuple[Any, ...]:

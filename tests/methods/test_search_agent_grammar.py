@@ -36,10 +36,6 @@ def regular(gbnf: str) -> str:
     return expression("root")
 
 
-def written(step_number: int) -> re.Pattern[str]:
-    return re.compile(regular(STEPS[step_number].grammar(LINKS).gbnf))
-
-
 PRINTABLE = {
     r"\u00C0-\U0010FFFF": "",
     r'[^"\\#\x00-\x1F\x7F]': r"[ !$-\[\]-~]",
@@ -49,16 +45,19 @@ PRINTABLE = {
 """Classes of characters, and their printable ASCII: strategies take long over all of Unicode."""
 
 
+each_step = pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.name for step in STEPS])
+
+
 @cache
 def said(step_number: int) -> st.SearchStrategy[str]:
-    pattern = written(step_number).pattern
+    pattern = regular(STEPS[step_number].grammar(LINKS).gbnf)
     for whole, printable in PRINTABLE.items():
         assert whole in pattern or whole == r"[^\n]"
         pattern = pattern.replace(whole, printable)
     return st.from_regex(pattern, fullmatch=True)
 
 
-@pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.name for step in STEPS])
+@each_step
 def test_every_exemplar_keeps_to_the_grammar(number: int) -> None:
     step = STEPS[number]
     for each in step.exemplars:
@@ -70,7 +69,7 @@ def test_every_exemplar_keeps_to_the_grammar(number: int) -> None:
         assert not re.fullmatch(pattern, said.replace("ACTION_SELECTED = ", "ACTION: "))
 
 
-@pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.name for step in STEPS])
+@each_step
 @given(data=st.data())
 def test_whatever_the_grammar_allows_can_be_read(number: int, data: st.DataObject) -> None:
     text = data.draw(said(number))
@@ -81,7 +80,7 @@ def test_whatever_the_grammar_allows_can_be_read(number: int, data: st.DataObjec
         assert set(action.selected_link_ids) <= set(LINKS)
 
 
-@pytest.mark.parametrize("number", range(len(STEPS)), ids=[step.name for step in STEPS])
+@each_step
 @given(data=st.data())
 def test_whatever_the_schema_allows_can_be_read(number: int, data: st.DataObject) -> None:
     step = STEPS[number]

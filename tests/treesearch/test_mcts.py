@@ -359,3 +359,8 @@ async def test_a_search_goes_on_from_its_journal(tmp_path):
         assert tree.stopped is not None and 0 < tree.root.visits < 24
         assert (await grow(model, journal))[1] == expected
     assert total <= len(model.calls) <= total + 6  # the calls that were in flight are made again
+
+
+def test_addresses_name_places_and_simulations():
+    places = [address(()), address((0,)), address((0, 12)), address((0, 12), 3), address((), 0)]
+    assert places == ["root", "0", "0-12", "0-12-v3", "root-v0"]
