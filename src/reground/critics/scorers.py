@@ -58,7 +58,9 @@ def scored_text(kind: Kind, pair: Pair, *, room: int, spans: Spans, special: Seq
 
     room: the most tokens of both together. special: the model's own control tokens, which are broken.
     """
-    question, rest = _split(neutralise(pair.context, special))
+    # the question, and what was observed, less the planner's warning about quoted passages
+    parts = _REST.split(_QUOTED.sub("", neutralise(pair.context, special)), maxsplit=1)
+    question, rest = parts[0].removeprefix("Question:\n"), "".join(parts[1:])
     question = f"{HEADS[kind]} {question}"
     candidate = bare(neutralise(pair.candidate, special))
     asked, judged = len(spans(question)), len(spans(candidate))
@@ -73,12 +75,6 @@ def scored_text(kind: Kind, pair: Pair, *, room: int, spans: Spans, special: Seq
         known = f"{question}\n{rest}" if rest else question
         more -= 1
     return known, candidate
-
-
-def _split(context: str) -> tuple[str, str]:
-    """The question, and what was observed, less the planner's warning about quoted passages."""
-    question, *rest = _REST.split(_QUOTED.sub("", context), maxsplit=1)
-    return question.removeprefix("Question:\n"), "".join(rest)
 
 
 def bare(candidate: str) -> str:

@@ -85,11 +85,9 @@ class FixedCritic:
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The table's choice first, then the earlier the better."""
-        return [1.0 if self._named(pair) else -float(place) for place, pair in enumerate(pairs)]
-
-    def _named(self, pair: Pair) -> bool:
-        goal = self.table.get(stage_of(pair.context)) if self.kind == "subgoal" else None
-        return goal is not None and pair.candidate.startswith(SENTENCES[goal])
+        goals = [self.table.get(stage_of(pair.context)) if self.kind == "subgoal" else None for pair in pairs]
+        named = [goal and pair.candidate.startswith(SENTENCES[goal]) for goal, pair in zip(goals, pairs, strict=True)]
+        return [1.0 if is_named else -float(place) for place, is_named in enumerate(named)]
 
 
 def stage_of(context: str) -> str:
@@ -124,9 +122,6 @@ class RandomCritic:
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """One draw a pair."""
-        return [self._draw(pair) for pair in pairs]
-
-    def _draw(self, pair: Pair) -> float:
-        text = "\x1f".join((str(self.seed), self.kind, pair.context, pair.candidate))
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(digest) / 2**64
+        texts = ("\x1f".join((str(self.seed), self.kind, pair.context, pair.candidate)) for pair in pairs)
+        digests = (hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts)
+        return [int.from_bytes(digest) / 2**64 for digest in digests]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, cast
+from typing import Any
 from weakref import WeakValueDictionary
 
 from reground.core.concurrency import gather
@@ -33,7 +33,6 @@ from reground.core.trajectory import Pair
 from reground.critics import Kind, grouped, in_place
 from reground.critics.scorers import (
     EncoderTexts,
-    Manifest,
     Queue,
     folder_of,
     mix_of,
@@ -73,33 +72,27 @@ class TrainedCritic:
         return weighed(self.mix, scores, features(self.kind, candidates))
 
 
-def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
+_queues: WeakValueDictionary[tuple[Path, str], Queue] = WeakValueDictionary()
+"""Each folder's queue, one as long as a critic holds it: planners are set up again and again."""
+
+
+def create(kind: Kind, *, model: LanguageModel, detail: str) -> Critic:
     """The critic of a kind. Raises ConfigurationError for a folder without one, MissingExtra where it cannot run."""
     if not detail:
         raise ConfigurationError("the critic trained needs a folder: trained:FOLDER, or a server: trained:http://...")
     if detail.startswith(("http://", "https://")):
-        return served(cast("Kind", kind), detail)
+        return served(kind, detail)
     folder, manifest = read_manifest(Path(detail))
-    sub = folder_of(folder, manifest, cast("Kind", kind))
+    sub = folder_of(folder, manifest, kind)
     require(manifest.engine)
     name = f"trained:{manifest.engine} {manifest.weights[sub.name][:12]}"
-    mix = mix_of(manifest, cast("Kind", kind))
+    mix = mix_of(manifest, kind)
     name += f" mix {fingerprint('mix', json.dumps(mix, sort_keys=True))[:8]}" if mix else ""
-    queue = _queue(folder.resolve(), manifest)
-    cosines = manifest.engine == "embedder"
-    return TrainedCritic(cast("Kind", kind), name, manifest.passage_tokens, queue, mix, cosines)
-
-
-_queues: WeakValueDictionary[tuple[Path, str], Queue] = WeakValueDictionary()
-
-
-def _queue(folder: Path, manifest: Manifest) -> Queue:
-    """The folder's queue, one as long as a critic holds it: planners are set up again and again."""
+    folder = folder.resolve()
     key = (folder, manifest.model_dump_json())
-    queue = _queues.get(key)
-    if queue is None:
-        queue = _queues[key] = Queue(lambda: open_scorer(folder, manifest))
-    return queue
+    queue = _queues.get(key) or _queues.setdefault(key, Queue(lambda: open_scorer(folder, manifest)))
+    cosines = manifest.engine == "embedder"
+    return TrainedCritic(kind, name, manifest.passage_tokens, queue, mix, cosines)
 
 
 FEATURES: dict[Kind, tuple[str, ...]] = {

@@ -78,6 +78,9 @@ class IRCoT(Retrieving):
             passages = evidence.show(evidence.held, tokens=self.passage_tokens)
             return render(self.prompts.answer, passages=passages, **values())
 
+        def filled(template: str, run: Run, uses: int = 1) -> str:
+            return evidence.fill(template, values(), evidence.all, run, tokens=self.passage_tokens, uses=uses)
+
         def answer(text: str) -> Answer:
             return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
 
@@ -87,7 +90,10 @@ class IRCoT(Retrieving):
                     room = self.max_passages - len(evidence.passages)
                     if room > 0:
                         evidence.add(evidence.fresh(await find(step, self.retriever, query, k=self.k))[:room])
-                    text = await self._reason(values(), evidence, step)
+                    uses = 1 if evidence.held else 2  # the answer will be written from the same passages
+                    prompt = filled(self.prompts.reason, step, uses=uses)
+                    sampling = self.sampling(self.sentence_tokens)
+                    text = await step.ask(self.model, prompt, name="reason", sampling=sampling)
                 sentence = new_sentence(text, before=[thought.text for thought in thoughts])
                 if not sentence:
                     run.note("reasoning ended", why="the model wrote no further sentence")
@@ -99,13 +105,8 @@ class IRCoT(Retrieving):
                 if _ENDS.search(sentence):
                     break
                 query = sentence
-        prompt = evidence.fill(self.prompts.answer, values(), evidence.all, run, tokens=self.passage_tokens)
+        prompt = filled(self.prompts.answer, run)
         return answer(await run.ask(self.model, prompt, name="answer", sampling=self.sampling()))
-
-    async def _reason(self, values: dict[str, str], evidence: Evidence, run: Run) -> str:
-        uses = 1 if evidence.held else 2  # the answer will be written from the same passages
-        prompt = evidence.fill(self.prompts.reason, values, evidence.all, run, tokens=self.passage_tokens, uses=uses)
-        return await run.ask(self.model, prompt, name="reason", sampling=self.sampling(self.sentence_tokens))
 
 
 def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:

@@ -329,7 +329,12 @@ class _Search(Generic[S]):
         """Give a leaf its children and take one, without another selection in between."""
         leaf, path = flight.line[-1], flight.path
         try:
-            leaf.children = _merge(await self.problem.expand(leaf.state, path))
+            branches: dict[Hashable, _Branch[S]] = {}
+            for each in await self.problem.expand(leaf.state, path):
+                key = object() if each.key is None else each.key
+                branch = branches.setdefault(key, _Branch(each.state, each.label, len(branches), each.data, copies=0))
+                branch.copies += 1
+            leaf.children = list(branches.values())
             lot = Random(f"{self.settings.seed}/{address(path)}")  # the same on every machine and version of Python
             leaf.order = sorted(leaf.children, key=lambda _: lot.random())
             if leaf.children:
@@ -356,17 +361,6 @@ class _Search(Generic[S]):
         if self.watch is not None:
             index = self.root.visits - 1
             self.watch(Simulation(index=index, path=flight.path, visit=flight.visit, reward=reward))
-
-
-def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:
-    branches: dict[Hashable, _Branch[S]] = {}
-    for child in children:
-        key = object() if child.key is None else child.key
-        if key in branches:
-            branches[key].copies += 1
-        else:
-            branches[key] = _Branch(child.state, child.label, len(branches), child.data)
-    return list(branches.values())
 
 
 def _freeze(root: _Branch[S]) -> Node[S]:

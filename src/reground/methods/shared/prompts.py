@@ -82,20 +82,15 @@ def render(template: str, **values: str) -> str:
     """
     shown = ""
     for literal, name, _, _ in Formatter().parse(template):
-        shown = _joined(shown, literal)
+        if literal[:1] == "\n":  # no doubled white space where an empty value vanished between two literals
+            shown = shown.rstrip(" ")
+        if shown[-1:] in ("\n", " "):
+            literal = literal.lstrip("\n " if shown[-1] == "\n" else " ")
+        shown += literal
         if name is not None:
             empty = NO_PASSAGES if name == "passages" else "(none)" if shown.rstrip().endswith(":") else ""
             shown += values[name].strip() or empty
     return shown.strip()
-
-
-def _joined(shown: str, literal: str) -> str:
-    """Append a literal, without doubled white space if an empty value vanished between the two."""
-    if literal[:1] == "\n":
-        shown = shown.rstrip(" ")
-    if shown[-1:] == "\n":
-        return shown + literal.lstrip("\n ")
-    return shown + (literal.lstrip(" ") if shown[-1:] == " " else literal)
 
 
 def cite(form: AnswerForm) -> str:
