@@ -17,14 +17,6 @@ from tests.methods.test_cr_planner_states import walked
 PAIRS = [Pair(context="c", candidate=text) for text in ("a", "b", "c", "d")]
 
 
-@pytest.mark.parametrize("spec", ["prompted", "prompted:rank", "prompted:pointwise", "random", "random:7", "first"])
-def test_a_name_gives_a_critic_for_every_kind(spec: str) -> None:
-    critics = load(spec, model=ScriptedModel([]))
-    for kind in KINDS:
-        assert isinstance(critics.of(kind), Critic)
-        assert critics.of(kind).name.startswith(spec.partition(":")[0])
-
-
 @pytest.mark.parametrize(
     ("spec", "models", "name"),
     [

@@ -19,12 +19,12 @@ from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.method import solve
-from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.evaluation.scaling import cost, scaled, sizes
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.every import Refuses
 from tests.methods.helpers import effects
 
 METHODS = sorted(catalogue.methods())
@@ -64,19 +64,10 @@ def model() -> ScriptedModel:
     return ScriptedModel(reply)
 
 
-class Refusing:
-    """A sandbox in which every program fails."""
-
-    name = "refusing"
-
-    async def execute(self, program: Program, /) -> Execution:
-        return Execution(verdict=Verdict.WRONG_ANSWER, detail="assert f(1)")
-
-
 def make(name: str, model: ScriptedModel, **settings: object) -> Any:
     """The method with all parts that it has a place for; one that refuses the form has its own instead."""
     method = catalogue.method(name).cls
-    parts = {"model": model, "retriever": ScriptedRetriever(EVIL), "sandbox": Refusing()}
+    parts = {"model": model, "retriever": ScriptedRetriever(EVIL), "sandbox": Refuses()}
     given = {part: fake for part, fake in parts.items() if part in fields_of(method)}
     try:
         return method(**given, **settings)
@@ -234,7 +225,7 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
 
 @pytest.mark.parametrize(("name", "settings", "complaint"), REFUSED, ids=str)
 def test_settings_that_cannot_be_together_are_refused(name, settings, complaint):
-    method, parts = catalogue.method(name).cls, {"retriever": ScriptedRetriever([]), "sandbox": Refusing()}
+    method, parts = catalogue.method(name).cls, {"retriever": ScriptedRetriever([]), "sandbox": Refuses()}
     given = {part: fake for part, fake in parts.items() if part in fields_of(method)}
     with pytest.raises(ConfigurationError, match=complaint):
         method(model=model(), **{**given, **settings})

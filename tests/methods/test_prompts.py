@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import FORMS
 from reground.core.errors import ConfigurationError
-from reground.methods.shared.prompts import Templates, cite, places, render
+from reground.methods.shared.prompts import Templates, render
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,14 +58,3 @@ def test_values_are_taken_as_they_are(question, form):
 )
 def test_an_empty_value_is_shown_behind_a_label_and_leaves_no_gap_elsewhere(template, shown):
     assert render(template, a=" ", b="b") == shown
-
-
-@given(st.sets(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4))
-def test_places_are_the_names_in_braces(names):
-    assert places(" ".join(f"{{{name}}}" for name in names) + "{{no}}") == names
-
-
-def test_only_prose_is_asked_for_markers():
-    assert "[1]" in cite(FORMS["text"])
-    assert "[1]" in cite(FORMS["phrase"])
-    assert all("[1]" not in cite(FORMS[name]) for name in ("program", "pal", "plan", "number"))

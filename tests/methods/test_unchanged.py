@@ -15,16 +15,14 @@ from reground.methods.shared.prompts import Templates
 from reground.methods.shared.steps import join_steps, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.helpers import PASSAGES, notes, prompts
+from tests.methods.helpers import PASSAGES, prompts
 
 QUESTION = "How is it done?"
 PLANS = [
-    "STEP 1:\nmine 1 log\nSTEP 2:\ncraft 4 planks from 1 log\nSTEP 3:\ncraft 2 sticks from 2 planks",
-    "STEP 1:\nmine 1 log\n\nSTEP 2:\ncraft 4 planks from 1 log\n\nSTEP 3:\ncraft 2 sticks from 2 planks",
-    "Plan for a stick:\nSTEP 1: mine 1 log\nSTEP 2: craft 4 planks\nTools:\nnone\nSTEP 3: craft 2 sticks",
+    "STEP 1:\nmine 1 log\n\nSTEP 2:\ncraft 4 planks from 1 log",
+    "Plan for a stick:\nSTEP 1: mine 1 log\nTools:\nnone\nSTEP 3: craft 2 sticks",
 ]
 ESSAYS = [
-    "The Early Years:\nHe was born in Haining.\n\nThe Newspaper:\nHe founded it in 1959.\n\nThe Novels:\nThere are 15.",
     "Question:\nWho was he?\n\nText:\nHe wrote novels.\n\nAnswer to correct:\nNone of them is short.",
     "Subtitle:\nOne.\nSubtitle:\nTwo.\n\nCriticism:\nThe critics liked it.\n\nTask: none was left to him.",
 ]
@@ -93,15 +91,7 @@ async def through_self_refine(text: str, form: AnswerForm) -> tuple[str, Run]:
 THROUGH = [through_rat, through_rar, through_self_refine]
 
 
-@pytest.mark.parametrize("through", THROUGH)
 @pytest.mark.parametrize("form", [PLAN, TEXT])
-@pytest.mark.parametrize("text", [*PLANS, *ESSAYS])
-async def test_plans_and_essays_with_labels_of_their_own_stay_whole(text, form, through):
-    said, run = await through(text, form)
-    assert lines(said) == lines(text if through is through_self_refine else join_steps(split_steps(text)))
-    assert not [note for name in ("step dropped", "echo cut", "revision empty") for note in notes(run, name)]
-
-
 @pytest.mark.parametrize("through", THROUGH)
 @given(
     parts=st.lists(
@@ -110,10 +100,14 @@ async def test_plans_and_essays_with_labels_of_their_own_stay_whole(text, form, 
         max_size=9,
     )
 )
+@example(parts=[PLANS[0]])
+@example(parts=[PLANS[1]])
+@example(parts=[ESSAYS[0]])
+@example(parts=[ESSAYS[1]])
 @example(parts=["It is so.", "Answer:", "Answer:"])
 @example(parts=["Answer:", "x = 1", "Answer:", "It is so."])
 @settings(max_examples=60)
-async def test_any_text_that_is_repeated_stays_whole(parts, through):
+async def test_any_text_that_is_repeated_stays_whole(parts, through, form):
     text = "\n".join(parts).strip() or "Nothing."
-    said, _ = await through(text, TEXT)
+    said, _ = await through(text, form)
     assert lines(said) == lines(text if through is through_self_refine else join_steps(split_steps(text)))

@@ -85,8 +85,3 @@ class Recorded:
             self.calls += 1
             self.journal[key] = await call()
         return self.journal[key]
-
-
-def random_game(chance, depth, width):
-    """A full tree of leaves between 0 and 1."""
-    return [random_game(chance, depth - 1, width) for _ in range(width)] if depth else chance.random()
