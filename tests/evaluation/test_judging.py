@@ -109,6 +109,12 @@ async def test_an_answer_that_the_judge_refuses_is_unread_and_the_others_are_rat
     assert (found.unread, {each.example for each in found.ratings}) == (1, {"q", "r"})
 
 
+def test_agreement_is_over_what_both_have_rated() -> None:
+    one, other = {"a": 0.0, "b": 0.5, "c": 1.0, "d": 0.2}, {"a": 1.0, "b": 2.0, "c": 5.0, "e": 3.0}
+    raters = [Rater("x", {answer("r", q): value for q, value in each.items()}) for each in (one, other, {})]
+    assert [row[3:] for row in agreement_table(raters).rows] == [["3", "0.961", "0.333", "1.000", "0.333"]]
+
+
 def test_runs_are_compared_from_three_on() -> None:
     runs = {"a": 0.1, "b": 0.5, "c": 0.4}
     raters = [Rater(name, {answer(each, "p"): value for each, value in runs.items()}) for name in ("one", "two")]

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from math import fsum
 from operator import mul
 from statistics import correlation, fmean, stdev
@@ -191,14 +191,18 @@ def agreement_table(raters: Sequence[Rater]) -> Table:
     """
     rows = []
     final = [Rater(each.name, {a: value for a, value in each.ratings.items() if not a.before}) for each in raters]
-    for one, other in combinations(final, 2):
-        questions = agreement(*(_means(rater, lambda answer: (answer.run, answer.example)) for rater in (one, other)))
-        runs = agreement(*(_means(rater, lambda answer: answer.run) for rater in (one, other)))
-        for unit, result, least in (("questions", questions, 1), ("runs", runs, 3)):
-            if result.n >= least:
-                linear = [number(result.pearson), p_value(result.pearson_p)]
-                ranked = [number(result.spearman), p_value(result.spearman_p)]
-                rows.append([one.name, other.name, unit, str(result.n), *linear, *ranked])
+    units: tuple[tuple[str, Callable[[Answer], Hashable], int], ...] = (
+        ("questions", lambda answer: (answer.run, answer.example), 1),
+        ("runs", lambda answer: answer.run, 3),
+    )
+    for (one, other), (unit, key, least) in product(combinations(final, 2), units):
+        first, second = _means(one, key), _means(other, key)
+        both = [item for item in first if item in second]
+        if len(both) >= least:
+            x, y = [first[item] for item in both], [second[item] for item in both]
+            ranks = (mean_ranks(x), mean_ranks(y))
+            cells = [cell for two in ((x, y), ranks) for cell in (number(pearson(*two)), p_value(correlation_p(*two)))]
+            rows.append([one.name, other.name, unit, str(len(both)), *cells])
     headers = ["rater", "other rater", "over", "n", "Pearson", "p", "Spearman", "p"]
     return Table("Agreement", headers, rows)
 
@@ -217,45 +221,19 @@ _SLACK = 1e-12  # for sums of the same numbers in another order
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Pearson's r, between -1 and 1; None if it is undefined: for fewer than two pairs, or a constant side."""
+    """Pearson's r, between -1 and 1; None if it is undefined: for fewer than two pairs, or a constant side.
+
+    Of ranks it is Spearman's rho.
+    """
     if len(set(first)) < 2 or len(set(second)) < 2:
         return None
     return max(-1.0, min(1.0, correlation(first, second)))
-
-
-def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Spearman's rho: Pearson's r of the ranks; equal values share the mean of their ranks."""
-    return pearson(mean_ranks(first), mean_ranks(second))
 
 
 def mean_ranks(values: Sequence[float]) -> list[float]:
     """Ranks from 1, ascending; equal values share their mean rank."""
     ordered = sorted(values)
     return [(bisect_left(ordered, value) + 1 + bisect_right(ordered, value)) / 2 for value in values]
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """The agreement of two raters on the items that both rated.
-
-    n: the number of these. pearson_p, spearman_p: two-sided, from a permutation test; None where the correlation is
-    undefined.
-    """
-
-    n: int
-    pearson: float | None
-    spearman: float | None
-    pearson_p: float | None = None
-    spearman_p: float | None = None
-
-
-def agreement(first: Mapping[Key, float], second: Mapping[Key, float]) -> Agreement:
-    """Compare two raters' ratings by item id."""
-    both = [item for item in first if item in second]
-    x, y = [first[item] for item in both], [second[item] for item in both]
-    return Agreement(
-        len(both), pearson(x, y), spearman(x, y), correlation_p(x, y), correlation_p(mean_ranks(x), mean_ranks(y))
-    )
 
 
 def correlation_p(
