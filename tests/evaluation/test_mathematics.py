@@ -12,11 +12,7 @@ from hypothesis import strategies as st
 
 from reground.evaluation.metrics.numbers import as_number, read_quantities, read_quantity, same_number
 from reground.evaluation.task import Task, hidden_documents
-from reground.evaluation.tasks.mathematics import (
-    TASKS,
-    extract_typed,
-    same_answer,
-)
+from reground.evaluation.tasks.mathematics import TASKS, extract_typed, same_answer
 from tests.data import need_data
 from tests.evaluation.trajectories import answered, scored, write_jsonl
 from tests.sandbox.needed import some_sandbox

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, create_model
 
@@ -86,7 +86,8 @@ def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple
     """The records with the numbers of their lines, for complaints of one's own."""
     number = 0
     try:
-        with _open(path) as lines:
+        packed = path.name.endswith(".gz")
+        with gzip.open(path, "rt", encoding="utf-8-sig") if packed else path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield number, _parse(line, path, number, required)
@@ -96,12 +97,6 @@ def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple
         raise DataError("the compressed file is damaged or cut short; fetch it again", path=path) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
-
-
-def _open(path: Path) -> IO[str]:
-    if path.name.endswith(".gz"):
-        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8-sig"))
-    return path.open(encoding="utf-8-sig")  # Windows writes a mark
 
 
 def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Record:

@@ -236,9 +236,7 @@ def mean_ranks(values: Sequence[float]) -> list[float]:
     return [(bisect_left(ordered, value) + 1 + bisect_right(ordered, value)) / 2 for value in values]
 
 
-def correlation_p(
-    first: Sequence[float], second: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0
-) -> float | None:
+def correlation_p(first: Sequence[float], second: Sequence[float], *, resamples: int = RESAMPLES) -> float | None:
     """Two-sided p of Pearson's r under random pairings; None where r is undefined. Of ranks it is Spearman's.
 
     All pairings of up to seven items are tried, and `resamples` random ones of more, the observed one among them
@@ -251,7 +249,7 @@ def correlation_p(
     if len(x) <= _EXACT:
         sums = [abs(fsum(map(mul, x, order))) for order in permutations(y)]
         return sum(each >= observed for each in sums) / len(sums)
-    draw, order, beyond = random.Random(seed), list(y), 1
+    draw, order, beyond = random.Random(0), list(y), 1
     for _ in range(resamples - 1):
         draw.shuffle(order)
         beyond += abs(fsum(map(mul, x, order))) >= observed

@@ -55,7 +55,7 @@ class Comparison:
     questions: int
 
 
-def bootstrap_interval(values: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+def bootstrap_interval(values: Sequence[float], *, resamples: int = RESAMPLES) -> Interval:
     """The mean of `values`, one per question, with its 95 % percentile bootstrap interval.
 
     Efron & Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. If the percentiles of a very skewed
@@ -66,7 +66,7 @@ def bootstrap_interval(values: Sequence[float], *, resamples: int = RESAMPLES, s
     mean = fsum(values) / len(values)
     if min(values) == max(values):
         return Interval(mean=values[0], low=values[0], high=values[0])
-    draw = random.Random(seed).choices
+    draw = random.Random(0).choices
     means = [sum(draw(values, k=len(values))) / len(values) for _ in range(resamples)]
     low, *_, high = quantiles(means, n=40, method="inclusive")
     return Interval(mean=mean, low=min(low, mean), high=max(high, mean))
@@ -93,13 +93,13 @@ def compare(
     shared = sorted(method.keys() & baseline.keys())
     differences = [method[q] - baseline[q] for q in shared]
     return Comparison(
-        bootstrap_interval(differences, resamples=resamples, seed=seed),
-        permutation_p(differences, resamples=resamples, seed=seed),
+        bootstrap_interval(differences, resamples=resamples),
+        permutation_p(differences, resamples=resamples),
         len(shared),
     )
 
 
-def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float:
+def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES) -> float:
     """Two-sided p of the mean paired difference under random signs (Fisher's sign-flip permutation test).
 
     Exact for few differing questions, otherwise over random sign patterns and the observed one.
@@ -111,7 +111,7 @@ def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES, s
     if len(sizes) <= _EXACT:
         sums = [abs(fsum(map(mul, signs, sizes))) for signs in product((1, -1), repeat=len(sizes))]
         return sum(total >= observed for total in sums) / len(sums)
-    draw = random.Random(seed).random
+    draw = random.Random(0).random
     totals = (sum([size if draw() < 0.5 else -size for size in sizes]) for _ in range(resamples))
     return (1 + sum(abs(total) >= observed for total in totals)) / (1 + resamples)
 
