@@ -1,4 +1,4 @@
-"""Methods and models by name, and methods in the user's own files: presets, settings, and what is said of wrong ones."""
+"""Methods and models by name, and methods in the user's own files: presets, settings, what is said of wrong ones."""
 
 from __future__ import annotations
 

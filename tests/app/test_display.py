@@ -30,6 +30,7 @@ from reground.app.cli.display import (
     show_result,
     show_trajectory,
 )
+from reground.app.result import Result
 from reground.core.answers import Citation
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
@@ -45,10 +46,17 @@ def shown(show: object, *arguments: object) -> str:
     return out.getvalue()
 
 
+def answered(home: Path, reply: Any, found: list[Passage], method: str = "rag", **more: Any) -> Result:
+    model = ScriptedModel(lambda messages, sampling: reply)
+    return reground.ask("Which?", method=method, model=model, corpus=ScriptedRetriever(found), home=home, **more)
+
+
+SEINE = Passage(id="Seine.md", title="Seine", text="The Seine.")
+
+
 def test_a_result_shows_answer_steps_evidence_and_cost(tmp_path: Path) -> None:
-    retriever = ScriptedRetriever([Passage(id="danube.md", title="Danube", text="Vienna lies on it.")])
-    replies = lambda messages, sampling: "Vienna lies on the Danube [1].\n\nSo it is the Danube [1]."  # noqa: E731
-    result = reground.ask("Which river?", method="rat", model=ScriptedModel(replies), corpus=retriever, home=tmp_path)
+    found = [Passage(id="danube.md", title="Danube", text="Vienna lies on it.")]
+    result = answered(tmp_path, "Vienna lies on the Danube [1].\n\nSo it is the Danube [1].", found, "rat")
     text = shown(partial(show_result, steps=True), result)
     for part in ("Answer", "Steps", "Supported by", "danube.md", "calls", "trajectory:", "Vienna lies on the Danube"):
         assert part in text
@@ -56,20 +64,14 @@ def test_a_result_shows_answer_steps_evidence_and_cost(tmp_path: Path) -> None:
 
 
 def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_them(tmp_path: Path) -> None:
-    found = [Passage(id=f"{name}.md", title=name, text=f"The {name}.") for name in ("Danube", "Seine")]
-    retriever = ScriptedRetriever(found)
-
     def ask(reply: str) -> str:
-        result = reground.ask(
-            "Which?", method="rag", model=ScriptedModel([reply]), corpus=retriever, home=tmp_path, fresh=True
-        )
-        return shown(show_result, result)
+        found = [Passage(id="Danube.md", title="Danube", text="The Danube."), SEINE]
+        return shown(show_result, answered(tmp_path, reply, found, fresh=True))
 
     text = ask("The Seine [2].")
-    assert (
-        text.index("The Seine [2].") < text.index("Supported by") < text.index("Seine.md") < text.index("“The Seine.”")
-    )
-    assert text.index("“The Seine.”") < text.index("Also read") < text.index("Danube.md")
+    parts = ("The Seine [2].", "Supported by", "Seine.md", "“The Seine.”", "Also read", "Danube.md")
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
     part = ask("The Seine [2]. The Rhine carries nine hundred ships every day.")
     assert part.index("Supported by") < part.index("Not supported by what was read") < part.rindex("nine hundred ships")
     none = ask("The Rhine carries nine hundred ships every day.")
@@ -79,17 +81,13 @@ def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_
 def test_the_passages_of_one_file_stand_in_one_line(tmp_path: Path) -> None:
     names = ("a.md#1", "b.md#1", "a.md#2")
     found = [Passage(id=name, title=name[0], url=name[:4], text=f"The {name}.") for name in names]
-    model = ScriptedModel(["Nine hundred ships."])
-    result = reground.ask("How many?", method="rag", model=model, corpus=ScriptedRetriever(found), home=tmp_path)
-    read = shown(show_result, result).splitlines()
+    read = shown(show_result, answered(tmp_path, "Nine hundred ships.", found)).splitlines()
     assert [line for line in read if line.startswith("[")] == ["[1][3] a  a.md", "[2] b  b.md"]
 
 
 def test_an_answer_that_was_cut_is_said_to_be(tmp_path: Path) -> None:
     reply = Reply(text="The database that is stored in the", finish_reason="length")
-    retriever = ScriptedRetriever([Passage(id="a", text="The Seine.")])
-    result = reground.ask("Which?", method="rag", model=ScriptedModel([reply]), corpus=retriever, home=tmp_path)
-    assert "the limit on a reply's length cut the answer" in shown(show_result, result)
+    assert "the limit on a reply's length cut the answer" in shown(show_result, answered(tmp_path, reply, [SEINE]))
 
 
 def test_a_correction_is_shown_word_by_word() -> None:
@@ -104,9 +102,8 @@ def test_a_correction_is_shown_word_by_word() -> None:
 
 
 def test_a_trajectory_is_shown_step_by_step(tmp_path: Path) -> None:
-    retriever = ScriptedRetriever([Passage(id="a", text="[bold]not markup[/bold]a\x1b[2Jb\x07")])
-    result = reground.ask("Which?", method="rag", model=ScriptedModel(["That."]), corpus=retriever, home=tmp_path)
-    text = shown(show_trajectory, result.trajectory)
+    found = [Passage(id="a", text="[bold]not markup[/bold]a\x1b[2Jb\x07")]
+    text = shown(show_trajectory, answered(tmp_path, "That.", found).trajectory)
     assert "query: Which?" in text and "[bold]not markup[/bold]a[2Jb" in text and "That." in text
 
 
@@ -133,8 +130,7 @@ PROSE = "The Seine flows through Paris. " * 8
 def told(text: str, home: Path, *, terminal: bool) -> str:
     """An answer as it is printed, then its trajectory."""
     place = "a/" + "long/" * 30 + "a.md"
-    retriever = ScriptedRetriever([Passage(id="a", title="A", url=place, text=PROSE)])
-    result = reground.ask("Which?", method="rag", model=ScriptedModel([text]), corpus=retriever, home=home)
+    result = answered(home, text, [Passage(id="a", title="A", url=place, text=PROSE)])
     out = io.StringIO()
     console = Console(file=out, width=80, highlight=False, force_terminal=terminal, color_system=None)
     show_result(console, result, steps=True)
