@@ -42,76 +42,73 @@ def server() -> Iterator[MockOpenAI]:
 
 
 @pytest.fixture
-def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: MockOpenAI) -> list[str]:
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "bridges.md").write_text(
-        "# Bridges\n\nCharles Bridge was finished in 1402.\n\nPetr Parler built it.\n"
-    )
+def options(home: Path, server: MockOpenAI) -> list[str]:
+    text = "# Bridges\n\nCharles Bridge was finished in 1402.\n\nPetr Parler built it.\n"
+    (home / "docs").mkdir()
+    (home / "docs" / "bridges.md").write_text(text)
     return ["chat", "-c", "docs", "--method", "rag", "--model", "openai/mock", "--base-url", server.url]
 
 
-def piped(monkeypatch: pytest.MonkeyPatch, command: Sequence[str], *lines: str) -> int:
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-    return run([*command])
+@pytest.fixture
+def piped(options, monkeypatch, capsys):
+    """Asks the lines of a pipe, and gives the exit code, the output and the errors."""
+
+    def ask(more: Sequence[str], *lines: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+        return run([*options, *more]), *capsys.readouterr()
+
+    return ask
 
 
-def lines_of(file: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+def kinds(file: Path | None = None) -> list[str]:
+    """What the lines of a conversation are, by default of the only one."""
+    (file,) = Path("home", "conversations").glob("*.jsonl") if file is None else [file]
+    return [json.loads(line)["kind"] for line in file.read_text().splitlines()]
 
 
-def kept() -> Path:
-    (file,) = Path("home", "conversations").glob("*.jsonl")
-    return file
-
-
-def test_questions_from_a_pipe_and_a_follow_up(options, monkeypatch, capsys, server: MockOpenAI) -> None:
-    assert piped(monkeypatch, [*options, "--trace", "trace.jsonl"], FIRST, "", FOLLOW_UP) == 0
-    out = capsys.readouterr().out
+def test_questions_from_a_pipe_and_a_follow_up(piped, server: MockOpenAI) -> None:
+    code, out, _ = piped(["--trace", "trace.jsonl"], FIRST, "", FOLLOW_UP)
+    assert code == 0
     assert "It was finished in 1402 [1]." in out
     assert "asked: Who built Charles Bridge?" in out
     assert "“Charles Bridge was finished in 1402.”" in out
     assert "bridges.md:3" in out
     traced = list(read_trajectories(Path("trace.jsonl")))
     assert [each.question for each in traced] == [FIRST, "Who built Charles Bridge?"]
-    assert [line["kind"] for line in lines_of(kept())] == ["question", "answer"] * 2
+    assert kinds() == ["question", "answer"] * 2
     assert len(server.received) == 3
 
 
-def test_json_is_one_line_an_answer_and_the_exit_code_tells_the_worst(options, monkeypatch, capsys, server) -> None:
+def test_json_is_one_line_an_answer_and_the_exit_code_tells_the_worst(piped, server: MockOpenAI) -> None:
     server.misbehave("ok", "400")
-    assert piped(monkeypatch, [*options, "--json"], FIRST, "Why does it fail?") == 1
-    out, err = capsys.readouterr()
+    code, out, err = piped(["--json"], FIRST, "Why does it fail?")
     answered, failed = (json.loads(line) for line in out.splitlines())
-    assert answered["answer"] == "It was finished in 1402 [1]."
+    assert (code, answered["answer"]) == (1, "It was finished in 1402 [1].")
     assert answered["sentences"][0]["supports"][0]["line"] == 3
     assert failed["question"] == "Why does it fail?"
     assert failed["error"] in err
     assert "secret" not in out + err
-    assert piped(monkeypatch, [*options, "--json"], "Xylophones?") == 4
+    assert piped(["--json"], "Xylophones?")[0] == 4
 
 
-def test_a_conversation_is_taken_up(options, monkeypatch, capsys, server: MockOpenAI) -> None:
-    file = ["--conversation", "talk.jsonl"]
-    assert piped(monkeypatch, [*options, *file], FIRST) == 0
-    assert piped(monkeypatch, [*options, *file], FIRST) == 2
-    assert "--resume takes a conversation up" in capsys.readouterr().err
+def test_a_conversation_is_taken_up(piped, server: MockOpenAI) -> None:
+    talk = ["--conversation", "talk.jsonl"]
+    assert piped(talk, FIRST)[0] == 0
+    code, _, err = piped(talk, FIRST)
+    assert (code, "--resume takes a conversation up" in err) == (2, True)
     with Path("talk.jsonl").open("a") as written:
         written.write('{"kind":"question","te')
-    assert piped(monkeypatch, [*options, *file, "--resume"], FOLLOW_UP, "/quit", FIRST) == 0
-    out, err = capsys.readouterr()
-    assert "was cut short" in err
+    code, out, err = piped([*talk, "--resume"], FOLLOW_UP, "/quit", FIRST)
+    assert (code, "was cut short" in err) == (0, True)
     assert "taken up after 1 questions; the last: When was Charles Bridge finished?" in err
     assert "asked: Who built Charles Bridge?" in out
     assert "Petr Parler built it" in out
-    assert [line["kind"] for line in lines_of(Path("talk.jsonl"))] == ["question", "answer"] * 2
+    assert kinds(Path("talk.jsonl")) == ["question", "answer"] * 2
     assert len(server.received) == 3
 
 
-def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monkeypatch, capsys) -> None:
-    assert piped(monkeypatch, ["chat", "--model", "gguf/no-such-model"], FIRST) == 2
+def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(capsys) -> None:
+    assert run(["chat", "--model", "gguf/no-such-model"]) == 2
     assert "needs documents" in capsys.readouterr().err
 
 
@@ -127,15 +124,11 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monk
         (["--conversation", "docs/bridges.md", "--resume"], "docs/bridges.md holds something else than a conversation"),
     ],
 )
-def test_wrong_options_are_refused_in_a_line(
-    options, monkeypatch, capsys, server: MockOpenAI, more: list[str], why: str
-) -> None:
-    assert piped(monkeypatch, [*options, *more], FIRST) == 2
+def test_wrong_options_are_refused_in_a_line(piped, server: MockOpenAI, more: list[str], why: str) -> None:
+    code, _, err = piped(more, FIRST)
+    assert (code, why in err, len(err.splitlines())) == (2, True, 1)
     assert not server.received
     assert not [*Path("home").glob("conversations/*")]
-    err = capsys.readouterr().err
-    assert why in err
-    assert len(err.splitlines()) == 1
 
 
 class Terminal:
@@ -157,6 +150,10 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self._mine, text.encode())
+
+    def asks(self, question: str) -> None:
+        self.waits_for("> ")
+        self.type(f"{question}\n")
 
     def waits_for(self, text: str, seconds: float = 60.0) -> str:
         """Reads until a text appears, and returns what came before it."""
@@ -192,11 +189,11 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal() -> Iterator[Any]:
+def terminal(options) -> Iterator[Any]:
     made: list[Terminal] = []
 
-    def start(command: Sequence[str]) -> Terminal:
-        made.append(Terminal(command))
+    def start(*more: str) -> Terminal:
+        made.append(Terminal([*options, *more]))
         return made[-1]
 
     yield start
@@ -204,19 +201,16 @@ def terminal() -> Iterator[Any]:
         each.close()
 
 
-def test_a_conversation_in_a_terminal(options, terminal) -> None:
-    person = terminal(options)
+def test_a_conversation_in_a_terminal(terminal) -> None:
+    person = terminal()
     person.waits_for("Ctrl-D ends")
-    person.waits_for("> ")
-    person.type(f"{FIRST}\n")
+    person.asks(FIRST)
     person.waits_for("It was finished in 1402 [1].")
     person.waits_for("Supported by")
-    person.waits_for("> ")
-    person.type(f"{FOLLOW_UP}\n")
+    person.asks(FOLLOW_UP)
     person.waits_for("asked: Who built Charles Bridge?")
     person.waits_for("Petr Parler built it [1].")
-    person.waits_for("> ")
-    person.type("\x10\x10\n")  # Ctrl-P: the line two back is the first question
+    person.asks("\x10\x10")  # Ctrl-P: the line two back is the first question
     person.waits_for("asked: Who built Charles Bridge?")
     person.waits_for("> ")
     person.type("\x04")
@@ -224,30 +218,25 @@ def test_a_conversation_in_a_terminal(options, terminal) -> None:
     assert person.ends() == 0
 
 
-def test_steps_are_told_while_the_question_is_in_work(options, terminal, server: MockOpenAI) -> None:
+def test_steps_are_told_while_the_question_is_in_work(terminal, server: MockOpenAI) -> None:
     """And the last one, which is the answer, is not told twice."""
     server.misbehave("ok", "ok", "stall")  # the draft and the query, then nothing more
-    person = terminal([*options, "--method", "rat"])
-    person.waits_for("> ")
-    person.type(f"{FIRST}\n")
+    person = terminal("--method", "rat")
+    person.asks(FIRST)
     for told in ("draft: It was finished in 1402", "query: It was finished", "found: Bridges"):
         person.waits_for(told)
     while len(server.received) < 3:
         time.sleep(0.02)
     person.process.send_signal(signal.SIGINT)
     person.waits_for("stopped; Ctrl-C again ends")
-    person.waits_for("> ")
-    person.type(f"{FIRST}\n")
+    person.asks(FIRST)
     assert "revise: " not in person.waits_for("Supported by")
 
 
-def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(
-    options, terminal, server: MockOpenAI
-) -> None:
+def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(terminal, server: MockOpenAI) -> None:
     server.misbehave("stall")
-    person = terminal(options)
-    person.waits_for("> ")
-    person.type(f"{FIRST}\n")
+    person = terminal()
+    person.asks(FIRST)
     person.waits_for("answer")
     while not server.received:  # else the second question would be the one that stalls
         time.sleep(0.02)
@@ -255,19 +244,17 @@ def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(
     began = time.monotonic()
     person.waits_for("stopped; Ctrl-C again ends", 2.0)
     assert time.monotonic() - began < 1.5
-    person.waits_for("> ")
-    person.type(f"{FIRST}\n")
+    person.asks(FIRST)
     person.waits_for("It was finished in 1402 [1].")
     person.waits_for("> ")
     person.process.send_signal(signal.SIGINT)
     assert person.ends(interrupted=True) == 0
-    assert [line["kind"] for line in lines_of(kept())] == ["question", "stopped", "question", "answer"]
+    assert kinds() == ["question", "stopped", "question", "answer"]
 
 
-def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(options, terminal, server: MockOpenAI) -> None:
-    person = terminal(options)
-    person.waits_for("> ")
-    person.type(f"{FIRST}\n")
+def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(terminal, server: MockOpenAI) -> None:
+    person = terminal()
+    person.asks(FIRST)
     person.waits_for("It was finished in 1402 [1].")
     person.waits_for("> ")
     server.misbehave("ok", "stall")  # the follow-up is condensed, and its answer never comes
@@ -275,13 +262,12 @@ def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(options, terminal, s
     person.waits_for("answer")
     person.process.kill()
     assert person.ends() == -signal.SIGKILL
-    assert [line["kind"] for line in lines_of(kept())] == ["question", "answer", "question"]
+    assert kinds() == ["question", "answer", "question"]
     paid = len(server.received)
-    again = terminal([*options, "--resume"])
+    again = terminal("--resume")
     again.waits_for("taken up after 1 questions")
     again.waits_for(f"going on with: {FOLLOW_UP}")
     again.waits_for("Petr Parler built it [1].")
-    again.waits_for("> ")
+    again.asks("/quit")
     assert len(server.received) == paid + 1  # the condensed question is not paid again
-    again.type("/quit\n")
     assert again.ends() == 0

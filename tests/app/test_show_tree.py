@@ -55,9 +55,7 @@ def test_hostile_text_stays_text_and_within_its_line() -> None:
     assert not {"\x1b", "\x07", "\u202e"} & set("".join(whole))
 
 
-def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(tmp_path, capsys):
     for number, name in enumerate(("a", "b", "c")):
         trajectory = Trajectory(id=f"{name}~0", question=f"Question {number}?", method="direct")
         write_trajectories(tmp_path / "runs" / name / "trajectories.jsonl", [trajectory])

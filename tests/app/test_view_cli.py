@@ -101,9 +101,7 @@ async def test_one_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureF
         ("list.json", "list.json:1: not a trajectory"),
     ],
 )
-def test_a_wrong_path_is_one_clear_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, why: str
-) -> None:
+def test_a_wrong_path_is_one_clear_line(tmp_path, capsys, place, why):
     for name, text in (("words.txt", "hello\n"), ("list.json", "[1]"), ("broken/config.json", "{}")):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

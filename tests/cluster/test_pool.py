@@ -149,9 +149,7 @@ class Held(MemoryJournal):
         await super().append(run, question, effect)
 
 
-async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(
-    tmp_path: Path,
-) -> None:
+async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 1)
         async with (

@@ -143,9 +143,7 @@ async def test_an_interrupted_run_goes_on_with_the_same_command(nodes: Nodes, tm
 
 @needs_ray
 @pytest.mark.parametrize("stage", [["agent", "grow", "--set", "samples=1"], ["rewriter", "collect"]])
-async def test_what_a_training_learns_from_is_collected_by_workers(
-    nodes: Nodes, tmp_path: Path, stage: list[str]
-) -> None:
+async def test_what_a_training_learns_from_is_collected_by_workers(nodes, tmp_path, stage):
     data, notes = tmp_path / "data" / "nq_open", tmp_path / "notes"
     data.mkdir(parents=True)
     notes.mkdir()

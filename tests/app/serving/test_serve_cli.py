@@ -131,9 +131,7 @@ def test_a_killed_server_pays_for_no_call_twice(tmp_path: Path, docs: Path) -> N
         pytest.param(signal.SIGTERM, 30, "grace = 0.3\n", 0, 5, id="and cancels what takes longer than the grace"),
     ],
 )
-def test_a_signal_ends_the_server(
-    tmp_path: Path, docs: Path, sign: int, latency: float, options: str, code: int, most: float
-) -> None:
+def test_a_signal_ends_the_server(tmp_path, docs, sign, latency, options, code, most):
     config = tmp_path / "options.toml"
     config.write_text(options)
     with (
@@ -171,9 +169,7 @@ def test_a_key_is_made_shown_once_and_asked_for(home: Path, docs: Path, capsys: 
     assert key not in said and "sk-secret" not in said
 
 
-def test_others_reach_no_server_without_keys(
-    home: Path, tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_others_reach_no_server_without_keys(home, tmp_path, docs, capsys):
     def refused(*options: str) -> str:
         assert run(["serve", *options]) == 2
         return capsys.readouterr().err
@@ -188,9 +184,7 @@ def test_others_reach_no_server_without_keys(
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_either(
-    home: Path, docs: Path, capsys: pytest.CaptureFixture[str], *, named: bool
-) -> None:
+def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_either(home, docs, capsys, named):
     assert run(["serve", "--new-key", "me"]) == 0
     (home / "keys.jsonl").write_text("")
     keys = ["--keys", str(home / "keys.jsonl")] if named else []

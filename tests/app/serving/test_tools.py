@@ -102,9 +102,7 @@ async def test_a_search_that_orders_anew_where_it_looks_deeper_loses_and_repeats
 
 @settings(max_examples=40)
 @given(text=st.one_of(st.sampled_from(HOSTILE), st.text(max_size=9000)), tokens=st.integers(LEAST, 3000))
-async def test_the_parts_of_a_text_are_within_their_bound_and_together_the_text(
-    tmp_path_factory: pytest.TempPathFactory, text: str, tokens: int
-) -> None:
+async def test_the_parts_of_a_text_are_within_their_bound_and_together_the_text(tmp_path_factory, text, tokens):
     served = tools(tmp_path_factory.mktemp("home"), passages_of([text]))
     parts, offset = [], 0
     while True:
