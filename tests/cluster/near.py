@@ -145,3 +145,15 @@ class Near:
         self.dead = True
         for task in self._running:
             task.cancel()
+
+
+class Starts:
+    """Begins workers of a kind in this process, and keeps them in `near`."""
+
+    def __init__(self, spec: Spec, kind: type[Near] = Near) -> None:
+        self._spec, self._kind = spec, kind
+        self.near: list[Near] = []
+
+    def __call__(self) -> Near:
+        self.near.append(self._kind(self._spec))
+        return self.near[-1]

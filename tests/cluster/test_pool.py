@@ -27,7 +27,7 @@ from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
-from tests.cluster.near import Near, order, sent, spec
+from tests.cluster.near import Near, Starts, order, sent, spec
 from tests.killing import effects
 
 
@@ -72,64 +72,47 @@ def said(trajectory: Trajectory) -> object:
     return trajectory.id, trajectory.answer, steps, trajectory.usage, trajectory.metadata
 
 
+def places(folder: Path) -> list[object]:
+    """The places of the effects in a run's journal."""
+    return sorted(place for place, _ in effects(folder / "journal.sqlite"))
+
+
 async def test_the_result_is_that_of_a_run_in_one_process(tmp_path: Path) -> None:
     async with MockOpenAI(lambda body: f"Answer: {body['seed']}") as server:
         given = order(tmp_path, server.url, 9, concurrency=4)
-        near: list[Near] = []
-        seen: list[Progress] = []
-
-        def start() -> Near:
-            near.append(Near(spec(given)))
-            return near[-1]
-
+        start, seen = Starts(spec(given)), list[Progress]()
         here = await run(given, tmp_path / "here", None)
         there = await run(given, tmp_path / "there", start, observer=seen.append)
     assert here.config == there.config
-
-    def by_id(result: RunResult) -> list[Record]:
-        return sorted(map(timeless, result.records), key=lambda record: record.id)
-
-    assert by_id(here) == by_id(there)
+    ones, others = (sorted(map(timeless, each.records), key=lambda record: record.id) for each in (here, there))
+    assert ones == others
     assert here.summary.metrics == there.summary.metrics
     assert here.summary.usage == there.summary.usage
-    ones, others = (
+    told, others_told = (
         sorted(map(said, read_trajectories(tmp_path / name / "trajectories.jsonl")), key=lambda each: each[0])
         for name in ("here", "there")
     )
-    assert ones == others
-    assert sorted(place for place, _ in effects(tmp_path / "here" / "journal.sqlite")) == sorted(
-        place for place, _ in effects(tmp_path / "there" / "journal.sqlite")
-    )
+    assert told == others_told
+    assert places(tmp_path / "here") == places(tmp_path / "there")
     assert (seen[-1].done, seen[-1].paid) == (9, there.summary.usage)
-    assert [bool(each.questions) for each in near] == [True, True]
+    assert [bool(each.questions) for each in start.near] == [True, True]
 
 
 async def test_a_killed_workers_questions_go_on_elsewhere_from_what_was_recorded(tmp_path: Path) -> None:
     async with MockOpenAI(lambda body: "Answer: 1", latency=0.02) as server:
         given = order(tmp_path, server.url, 12, concurrency=4)
-        near: list[Near] = []
-
-        def start() -> Near:
-            near.append(Near(spec(given)))
-            return near[-1]
-
-        killed: list[str] = []
+        start = Starts(spec(given))
 
         def watch(now: Progress) -> None:
-            if now.paid.calls >= 8 and not killed:
-                killed.append("once")
-                near[0].kill()
+            if now.paid.calls >= 8 and not start.near[0].dead:
+                start.near[0].kill()
 
         result = await run(given, tmp_path / "run", start, observer=watch)
-    assert killed and len(near) == 3
-    assert result.summary.finished
-    assert result.summary.failed == 0
-    assert result.summary.usage.calls == 36
+    assert len(start.near) == 3
+    assert (result.summary.finished, result.summary.failed, result.summary.usage.calls) == (True, 0, 36)
     # two calls at most were in flight at the worker, and only those were made again
-    again = len(server.received) - 36
-    assert 0 <= again <= 2
-    places = [place for place, _ in effects(tmp_path / "run" / "journal.sqlite")]
-    assert len(places) == len(set(places)) == 36
+    assert 0 <= len(server.received) - 36 <= 2
+    assert len(places(tmp_path / "run")) == len(set(places(tmp_path / "run"))) == 36
 
 
 class Held(MemoryJournal):
@@ -154,7 +137,7 @@ async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(t
         given = order(tmp_path, server.url, 1)
         async with (
             configured(given) as (_, cell, ready),
-            Pool(lambda: Near(spec(given)), given.task, workers=1, capacity=1) as pool,
+            Pool(Starts(spec(given)), given.task, workers=1, capacity=1) as pool,
         ):
             place, journal = Place(given.task, cell, identity_of(ready.settings)), Held()
             asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
@@ -182,7 +165,7 @@ async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 3, concurrency=1)
         with pytest.raises(RegroundError, match=f"{MOST_LOSSES} workers were lost with the question q1~0"):
-            await run(given, tmp_path / "run", lambda: Fragile(spec(given)), workers=1)
+            await run(given, tmp_path / "run", Starts(spec(given), Fragile), workers=1)
 
 
 async def test_workers_that_never_begin_stop_the_run(tmp_path: Path) -> None:
@@ -192,7 +175,7 @@ async def test_workers_that_never_begin_stop_the_run(tmp_path: Path) -> None:
 
     given = order(tmp_path, "http://127.0.0.1:9/v1", 3)
     with pytest.raises(ConfigurationError, match="ended 5 times without an answer: no module is named reground"):
-        await run(given, tmp_path / "run", lambda: Stillborn(spec(given)), workers=1)
+        await run(given, tmp_path / "run", Starts(spec(given), Stillborn), workers=1)
 
 
 async def test_a_worker_with_other_settings_is_refused(tmp_path: Path) -> None:
@@ -200,10 +183,10 @@ async def test_a_worker_with_other_settings_is_refused(tmp_path: Path) -> None:
         given = order(tmp_path, server.url, 2)
         other = changed(given, settings={"steps": 2})
         with pytest.raises(ConfigurationError, match=r"worker 0: its settings would be .*'steps': 2"):
-            await run(given, tmp_path / "run", lambda: Near(spec(other)), workers=1)
+            await run(given, tmp_path / "run", Starts(spec(other)), workers=1)
         older = replace(spec(given), version="0.0.1")
         with pytest.raises(ConfigurationError, match=r"worker 0: reground .* is installed there, and 0.0.1 here"):
-            await run(given, tmp_path / "run", lambda: Near(older), workers=1)
+            await run(given, tmp_path / "run", Starts(older), workers=1)
     assert server.received == []
 
 
@@ -211,7 +194,7 @@ async def test_an_error_of_the_run_keeps_its_class_on_the_way(tmp_path: Path) ->
     async with MockOpenAI(lambda body: "Answer: 1", key="right") as server:
         given = order(tmp_path, server.url, 2)
         with pytest.raises(RegroundError, match="worker 0: ") as raised:
-            await run(given, tmp_path / "run", lambda: Near(spec(given)), workers=1)
+            await run(given, tmp_path / "run", Starts(spec(given)), workers=1)
     assert type(raised.value).__name__ == "AuthenticationError"
     with closing(sqlite3.connect(tmp_path / "run" / "journal.sqlite")) as db:
         assert db.execute("SELECT COUNT(*) FROM effects").fetchone() == (0,)

@@ -21,7 +21,7 @@ from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
 from reground.training.critics.collect import Collected, Searching, collect_trees
 from reground.treesearch.mcts import Settings
-from tests.cluster.near import Near, books, moody
+from tests.cluster.near import Starts, books, moody
 from tests.killing import effects
 
 METHOD, QUESTIONS, SIMULATIONS = "cr_planner", 4, 6
@@ -40,13 +40,9 @@ class Cluster:
 
     def __init__(self, given: CriticsCollect) -> None:
         self.given = given
-        self.near: list[Near] = []
+        self.start = Starts(Spec(given, (METHOD,), Path.cwd(), __version__))
         self.simulations = 0
         self.on_simulation: Callable[[], None] = lambda: None
-
-    def start(self) -> Near:
-        self.near.append(Near(Spec(self.given, (METHOD,), Path.cwd(), __version__)))
-        return self.near[-1]
 
     def count(self, trees: int) -> None:
         self.simulations += 1
@@ -100,7 +96,7 @@ async def test_the_trees_are_those_of_one_process(tmp_path: Path) -> None:
     assert len(files(tmp_path / "here")) == QUESTIONS
     assert costs(one) == costs(others)
     assert here.simulations == there.simulations == QUESTIONS * SIMULATIONS
-    assert [bool(each.questions) for each in there.near] == [True, True]
+    assert [bool(each.questions) for each in there.start.near] == [True, True]
     assert sorted(effects(tmp_path / "here" / "journal.sqlite")) == sorted(
         effects(tmp_path / "there" / "journal.sqlite")
     )
@@ -115,13 +111,13 @@ async def test_a_killed_workers_trees_are_grown_elsewhere_from_what_was_recorded
 
         def kill() -> None:
             if there.simulations == 2:
-                there.near[0].kill()
+                there.start.near[0].kill()
 
         there.on_simulation = kill
         collected = await there.collect(tmp_path / "there")
         again = len(server.received) - 2 * paid
     assert not collected.failed
-    lost, *others = there.near
+    lost, *others = there.start.near
     assert {*lost.questions} <= {question for other in others for question in other.questions}
     assert files(tmp_path / "here") == files(tmp_path / "there")
     assert 0 <= again <= 2 * given.in_flight, "only the calls that were in flight at the worker were made again"

@@ -11,7 +11,6 @@ In a test:
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,13 +160,11 @@ class MockEngines(Loopback):
     """All providers on one loopback port, each below a path of its own name.
 
     A search finds the pages that hold a word of the query. headers: sent with every reply.
-    was_asked: set by every search.
     """
 
     def __init__(self, pages: Sequence[Page], *, headers: Mapping[str, str] | None = None) -> None:
         self.pages, self.headers = tuple(pages), dict(headers or {})
         self.asked: list[Search] = []
-        self.was_asked = asyncio.Event()
         self._faults: deque[str] = deque()
 
     def url(self, provider: str) -> str:
@@ -194,7 +191,6 @@ class MockEngines(Loopback):
         protocol = PROTOCOLS[name]
         wanted = dict(request.query) if request.method == "GET" else await request.json()
         self.asked.append(Search(name, wanted, dict(request.headers)))
-        self.was_asked.set()
         if self._faults:
             return await self._fail(request, protocol, *self._faults.popleft().split(":", 1))
         if protocol.key is not None and not request.headers.get(protocol.key, "").endswith(KEY):

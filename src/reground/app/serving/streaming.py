@@ -161,7 +161,8 @@ async def _stream(reply: ChatReply | ResponsesReply, progress: AsyncIterator[New
     first = await anext(progress)
 
     async def every() -> AsyncIterator[News]:
-        yield first
+        if first is not None:
+            yield first
         async for news in progress:
             yield news
 
