@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +44,20 @@ def export(place: Path, out: Path) -> str:
     return out.as_uri()
 
 
+@asynccontextmanager
+async def shown(place: Path, at: str = "", wait: str = ".row") -> AsyncIterator[tuple[Any, str]]:
+    """The page of a path in a browser, as soon as something is there, and its address. Nothing goes wrong in it."""
+    async with viewing(place) as url, browser_page() as browsed:
+        await browsed.page.goto(f"{url}{at}")
+        await browsed.page.wait_for_selector(wait)
+        yield browsed.page, url
+        assert wrong(browsed) == []
+
+
 async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> None:
     await run_folder(tmp_path / "runs" / "rat")
     await run_folder(tmp_path / "runs" / "direct", "direct")
-    async with viewing(tmp_path / "runs") as url, browser_page() as browsed:
-        page = browsed.page
-        await page.goto(url)
+    async with shown(tmp_path / "runs") as (page, _):
         await page.get_by_role("row", name="rat").get_by_role("link", name="0.500").click()
         await expect(page.locator(".row")).to_have_count(3)
         assert await texts(page, ".row .score") == ["failed", "0.00", "1.00"]  # sorted by score, of one run
@@ -67,7 +77,6 @@ async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> No
         await page.keyboard.press("Escape")
         await page.wait_for_selector("#questions")
         assert await page.evaluate("document.activeElement.innerText.includes('(0)')")  # back where it was
-        assert wrong(browsed) == []
 
 
 async def test_the_same_question_is_one_of_the_same_task_and_words(tmp_path: Path) -> None:
@@ -93,10 +102,7 @@ async def test_the_same_question_is_one_of_the_same_task_and_words(tmp_path: Pat
 
 async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path) -> None:
     write_trajectories(tmp_path / "t.jsonl", [await told()])
-    async with viewing(tmp_path / "t.jsonl") as url, browser_page() as browsed:
-        page = browsed.page
-        await page.goto(f"{url}/#/q/0")
-        await page.wait_for_selector(".steps")
+    async with shown(tmp_path / "t.jsonl", "/#/q/0", ".steps") as (page, _):
         assert await texts(page, ".answer .supported") == ["Vienna lies on the Danube river."]
         assert await texts(page, ".answer .unsupported") == ["The Danube has 2850 km."]
         assert await page.inner_text("blockquote") == "The Danube is 2850 km long and flows through Vienna."
@@ -111,15 +117,11 @@ async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path)
         assert "the tokens" in await page.inner_text(".of-note dl")
         await page.get_by_role("button", name="Close all").click()
         assert await page.locator(".steps > li > details[open]").count() == 0
-        assert wrong(browsed) == []
 
 
 async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path: Path) -> None:
     await run_folder(tmp_path / "rat")
-    async with viewing(tmp_path) as url, browser_page() as browsed:
-        page = browsed.page
-        await page.goto(url)
-        await page.wait_for_selector(".row")
+    async with shown(tmp_path) as (page, url):
         await page.keyboard.press("/")
         await page.keyboard.type("no ANSWER")
         assert await page.inner_text("#count") == "1 of 3 questions"
@@ -139,17 +141,13 @@ async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path: Path) 
         await page.goto(f"{url}/#/q/99")
         await page.wait_for_selector(".failure")
         assert "no such question" in await page.inner_text(".failure")
-        assert wrong(browsed) == []
 
 
 async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> None:
     trajectory = await told("q0~0")
     with open_run(tmp_path / "run", config()) as folder:
         folder.append(trajectory)
-        async with viewing(folder.path) as url, browser_page() as browsed:
-            page = browsed.page
-            await page.goto(url)
-            await page.wait_for_selector(".row")
+        async with shown(folder.path) as (page, _):
             assert await texts(page, ".row .score") == ["–"]
             await page.focus(".row")
             folder.append_record(record(trajectory, 1.0))
@@ -158,15 +156,13 @@ async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> Non
             assert await texts(page, ".row .score") == ["1.00", "failed"]
             assert await page.evaluate("document.activeElement.dataset.n") == "0"
             assert "2 of 10" in await page.inner_text("table")
-            assert wrong(browsed) == []
 
 
 async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     append_trajectory(path, hostile(await told()))
     append_trajectory(path, failed("x").model_copy(update={"question": HOSTILE, "id": HOSTILE}))
-    async with viewing(path) as url, browser_page() as browsed:
-        page = browsed.page
+    async with shown(path) as (page, url):
         for address in (url, export(path, tmp_path / "page.html")):
             await page.goto(address)
             await page.wait_for_selector(".row")
@@ -180,7 +176,6 @@ async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
             assert SHOWN in await page.text_content(".message >> nth=0")
             assert await page.locator("main img, main script, main b:has-text('bold')").count() == 0
             assert await page.title() != "broken"
-        assert wrong(browsed) == []
 
 
 async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> None:
@@ -228,13 +223,9 @@ async def test_a_thousand_questions_are_shown_in_parts(tmp_path: Path) -> None:
         write_trajectories(folder.trajectories, every)
         for each in every:
             folder.append_record(record(each, 1.0))
-    async with viewing(tmp_path / "run") as url, browser_page() as browsed:
-        page = browsed.page
-        await page.goto(url)
-        await page.wait_for_selector(".row")
+    async with shown(tmp_path / "run") as (page, _):
         await expect(page.locator("#count")).to_have_text("1000 questions", timeout=20_000)
         assert await page.locator(".row").count() == 300
         await page.locator(".row").last.focus()
         await page.keyboard.press("j")
         assert await page.locator(".row").count() == 600
-        assert wrong(browsed) == []

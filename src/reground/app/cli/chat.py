@@ -56,10 +56,7 @@ def chat(
     """
     with other_models_offered(named=is_model_named(context)), asyncio.Runner() as runner:
         setup = setup_of(options)  # wrong names are refused before a conversation's file is opened
-        path = place_of(options.conversation, resume=options.resume)
-        for notice in set_aside(path, Line.model_validate_json) if path.exists() else ():
-            note(notice)
-        lines = [Line.model_validate_json(without_sum(line)) for line in _lines(path)]
+        path, lines = open_conversation(options.conversation, resume=options.resume)
         quiet = quiet or as_json
         stack = AsyncExitStack()
         try:
@@ -82,8 +79,8 @@ class Line(Value):
     trajectory: Text | None = None
 
 
-def place_of(path: Path | None, *, resume: bool) -> Path:
-    """The file of a new conversation, or of one to go on with; without a path a new one, or the last.
+def open_conversation(path: Path | None, *, resume: bool) -> tuple[Path, list[Line]]:
+    """The file of a new conversation, or of one to go on with, and its lines; without a path a new file, or the last.
 
     Raises ConfigurationError where there is nothing to take up, or something else in the file; and DataError.
     """
@@ -92,20 +89,20 @@ def place_of(path: Path | None, *, resume: bool) -> Path:
         if resume and not kept:
             raise ConfigurationError("there is no conversation to take up: begin one without --resume")
         name = f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl"
-        return kept[-1] if resume else conversations_dir() / name
+        path = kept[-1] if resume else conversations_dir() / name
     path = expanded(path)
-    if resume and not path.exists():
-        raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
-    lines = _lines(path)
+    if not path.exists():
+        if resume:
+            raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
+        return path, []
+    lines = [line for _, line in read_lines(path, "the conversation")]
     if lines and not any(line.startswith(b'{"kind":"') for line in lines):  # setting them aside would ruin the file
         raise ConfigurationError(f"{path} holds something else than a conversation: give --conversation another file")
     if lines and not resume:
         raise ConfigurationError(f"{path} has content already: --resume takes a conversation up")
-    return path
-
-
-def _lines(path: Path) -> list[bytes]:
-    return [line for _, line in read_lines(path, "the conversation")] if path.exists() else []
+    for notice in set_aside(path, Line.model_validate_json):
+        note(notice)
+    return path, [Line.model_validate_json(without_sum(line)) for _, line in read_lines(path, "the conversation")]
 
 
 def _typed() -> Iterator[str]:
