@@ -14,9 +14,12 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from reground.core.files import append_line
+from reground.core.language import Message
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, reply
 from reground.methods.search_agent.steps import Prompts
 from reground.testing.openai_server import MockOpenAI
+from reground.training.fitting import read_metrics
+from reground.training.rows import Demonstration, read_rows
 from tests.app.test_eval_cli import QUESTIONS
 from tests.app.test_train_reader_cli import with_gold_passages
 from tests.servers import serving
@@ -33,7 +36,7 @@ SAID = {
     "relevance": ["No code at all."],
     "grounding": ["ACTION_SELECTED = Check_Answer(passed=True)  # [END]"],
 }
-LONG = [{"role": "user", "content": "a " * 5000}, {"role": "assistant", "content": "b"}]
+LONG = (Message(role="user", content="a " * 5000), Message(role="assistant", content="b"))
 
 
 def teacher(body: dict[str, Any]) -> str | list[str]:
@@ -82,9 +85,9 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     said = " ".join(capfd.readouterr().out.split())
     assert "36 steps" in said
     assert "left out: 12 no usable sample" in said
-    rows = [json.loads(line) for line in (tmp_path / "out" / "data" / "mixture.jsonl").read_text().splitlines()]
-    assert [message["role"] for message in rows[0]["messages"]] == ["system", "user", "assistant"]
-    assert SEARCHES[1] not in {row["messages"][-1]["content"] for row in rows}, "the first of equals was chosen"
+    rows = read_rows(mixed := tmp_path / "out" / "data" / "mixture.jsonl", Demonstration)
+    assert [message.role for message in rows[0].messages] == ["system", "user", "assistant"]
+    assert SEARCHES[1] not in {row.messages[-1].content for row in rows}, "the first of equals was chosen"
 
     rank = ["train", "agent", "rank", *options[4:], "--out", out]
     assert run([*rank, "--dry-run"]) == 0
@@ -94,25 +97,18 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     assert run(rank) == 0
     assert len(server.received) == paid
     assert run(["train", "agent", "mix", "--out", out, "--by", "ranking"]) == 0
-    again = {
-        json.loads(line)["messages"][-1]["content"]
-        for line in (tmp_path / "out" / "data" / "mixture.jsonl").read_text().splitlines()
-    }
-    assert SEARCHES[1] in again
+    assert SEARCHES[1] in {row.messages[-1].content for row in read_rows(mixed, Demonstration)}
 
     capfd.readouterr()
     fit = ["train", "agent", "fit", "--out", out, "--base", base, "--max-length", "4096", "--threads", "1"]
     assert run([*fit, "--dry-run"]) == 0
     told = f"note: 1 of {len(rows) + 1} rows are longer than max_length=4096 and are left out"
-    mixed = tmp_path / "out" / "data" / "mixture.jsonl"
-    append_line(mixed, json.dumps({**rows[0], "messages": [rows[0]["messages"][0], *LONG]}))
+    append_line(mixed, rows[0].model_copy(update={"messages": (rows[0].messages[0], *LONG)}).model_dump_json())
     assert run([*fit, "--quiet", "--epochs", "2", "--learning-rate", "1e-3"]) == 0
     said = capfd.readouterr()
     assert f"--model hf/{out}/model --set shots=0" in " ".join(said.out.split())
     assert said.err == told + "\n", "--quiet shows no bars of the libraries either"
-    steps = [
-        json.loads(line) for line in (tmp_path / "out" / "fit" / "model" / "metrics.jsonl").read_text().splitlines()
-    ]
+    steps = read_metrics(tmp_path / "out" / "fit" / "model" / "metrics.jsonl")
     assert steps[-1]["loss"] < steps[0]["loss"]
 
 

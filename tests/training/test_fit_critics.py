@@ -25,7 +25,7 @@ from reground.critics.scorers import EmbedderTexts, open_scorer, read_manifest
 from reground.training.critics.evaluate import evaluate, report_tables
 from reground.training.critics.fit import fit_critics
 from reground.training.critics.pairs import make_pairs
-from reground.training.fitting import METRICS, Step
+from reground.training.fitting import METRICS, Step, read_metrics
 from reground.training.rows import Preference, read_rows, write_rows
 from reground.training.settings import CriticFit, PairSettings
 from tests.training.hand_made import planted, planted_steps
@@ -58,7 +58,7 @@ def ordered(critic: Path, *, spelled: bool = False) -> float:
 
 
 def losses(out: Path, name: str = "rationale") -> list[float]:
-    return [json.loads(line)["loss"] for line in (out / "fit" / name / METRICS).read_text().splitlines()]
+    return [row["loss"] for row in read_metrics(out / "fit" / name / METRICS)]
 
 
 def test_minilm_learns_planted_pairs_in_seconds(out: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -83,7 +82,7 @@ def test_a_fit_lowers_the_loss_and_tells_of_every_step(tmp_path: Path) -> None:
     assert [step.number for step in told] == list(range(1, 25))
     assert {step.total for step in told} == {24}
     assert told[-1].seconds_left == 0
-    losses = [json.loads(line)["loss"] for line in (tmp_path / "fit" / METRICS).read_text().splitlines()]
+    losses = [row["loss"] for row in read_metrics(tmp_path / "fit" / METRICS)]
     assert losses == pytest.approx([step.loss for step in told])
     assert sum(losses[-6:]) < sum(losses[:6])
 
@@ -109,7 +108,7 @@ def test_a_killed_fit_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None
     fit(resumed := trainer(tmp_path / "cut"), tmp_path / "cut", on_step=lambda step: told.append(step.number))
     assert told == list(range(11, 25))
     assert weights(resumed) == weights(whole)
-    steps = [json.loads(line)["step"] for line in (tmp_path / "cut" / METRICS).read_text().splitlines()]
+    steps = [row["step"] for row in read_metrics(tmp_path / "cut" / METRICS)]
     assert steps == list(range(1, 25))
     again: list[int] = []
     fit(trainer(tmp_path / "cut"), tmp_path / "cut", on_step=lambda step: again.append(step.number))

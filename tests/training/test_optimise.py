@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,7 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ConfigurationError, ModelError, TrainingFailed
-from reground.training.fitting import METRICS
+from reground.training.fitting import METRICS, read_metrics
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.optimise import Judged, Metrics, Optimiser
 from reground.training.ppo.policy import Policy, Prompts, Replies
@@ -58,7 +57,7 @@ def changed(**values: object) -> Optimising:
 
 
 def curve(out: Path) -> list[Metrics]:
-    rows = [json.loads(line) for line in (out / "fit" / METRICS).read_text().splitlines()]
+    rows = read_metrics(out / "fit" / METRICS)
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 

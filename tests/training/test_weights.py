@@ -37,6 +37,12 @@ def test_a_new_critic_prefers_nothing(folder: Path) -> None:
     assert model.config.pad_token_id == tokenizer.pad_token_id
 
 
+def test_what_is_trained_is_in_float32_whatever_the_base_is(folder: Path) -> None:
+    model, _ = load_base(str(folder), head="score", frozen=True, bfloat16=True)
+    trained = {each.dtype for each in adapted(model, 4, head="score").parameters() if each.requires_grad}
+    assert (model.dtype, trained) == (torch.bfloat16, {torch.float32})
+
+
 def test_a_folder_that_has_a_head_for_scores_keeps_it(folder: Path, tmp_path: Path) -> None:
     model, tokenizer = load_base(str(folder), head="score")
     with torch.no_grad():

@@ -74,7 +74,11 @@ def adapted(model: Any, rank: int, *, head: Head = "lm") -> Any:
     seq2seq = model.config.is_encoder_decoder
     kind = "SEQ_CLS" if head == "score" else "SEQ_2_SEQ_LM" if seq2seq else "CAUSAL_LM"
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
-    return get_peft_model(model, config)
+    model = get_peft_model(model, config)
+    for each in model.parameters():
+        if each.requires_grad:
+            each.data = each.data.float()  # peft leaves a new head in the precision of the base
+    return model
 
 
 def context_of(config: Any) -> int:
