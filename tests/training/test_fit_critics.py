@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import signal
 import subprocess
@@ -39,6 +38,11 @@ def encoder(base: Path, **more: object) -> CriticFit:
     return CriticFit(engine="encoder", base=str(base), **{**FITTING, "learning_rate": 3e-3, **more})
 
 
+def lm(base: Path, **more: object) -> CriticFit:
+    own = {"epochs": 6, "learning_rate": 3e-2, "max_length": 120, "lora_rank": 4}
+    return CriticFit(engine="lm", base=str(base), **{**FITTING, **own, **more})
+
+
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     planted(tmp_path / "out", 40)
@@ -69,18 +73,10 @@ def test_minilm_learns_planted_pairs_in_seconds(out: Path) -> None:
     assert [(name, step.number, step.total) for name, step in told] == [("rationale", n, 8) for n in range(1, 9)]
     assert losses(out)[-1] < 0.5 * losses(out)[0]
     assert ordered(out) == 1.0
-    manifest = json.loads((critic / "critic.json").read_text())
-    assert (manifest["engine"], manifest["base"], manifest["kinds"]) == (
-        "encoder",
-        "minilm",
-        {"rationale": "rationale"},
-    )
-    assert (manifest["max_length"], manifest["passage_tokens"]) == (48, 100)
-    assert sorted(path.name for path in (out / "fit" / "rationale").iterdir()) == [
-        METRICS,
-        "settings.json",
-        "weights",
-    ]
+    _, manifest = read_manifest(out)
+    assert (manifest.engine, manifest.base, manifest.kinds) == ("encoder", "minilm", {"rationale": "rationale"})
+    assert (manifest.max_length, manifest.passage_tokens) == (48, 100)
+    assert {path.name for path in (out / "fit" / "rationale").iterdir()} == {METRICS, "settings.json", "weights"}
     again: list[Step] = []
     fit_critics(out, settings, on_step=lambda name, step: again.append(step))
     assert not again
@@ -103,12 +99,10 @@ def test_a_decoder_learns_planted_pairs(tmp_path: Path) -> None:
     out = tmp_path / "out"
     planted(out, 40, spelled=True)
     make_pairs(out, PairSettings())
-    base = tiny_llama(tmp_path / "base")
-    fitting = {**FITTING, "epochs": 6, "learning_rate": 3e-2, "max_length": 120, "lora_rank": 4}
-    fit_critics(out, CriticFit(engine="lm", base=str(base), models="shared", **fitting))
+    fit_critics(out, lm(tiny_llama(tmp_path / "base"), models="shared"))
     assert losses(out, "shared")[0] == pytest.approx(0.6931, abs=1e-3)  # an untrained head prefers nothing
     assert losses(out, "shared")[-1] < 0.5 * losses(out, "shared")[0]
-    assert json.loads((out / "critic" / "critic.json").read_text())["kinds"] == {"rationale": "shared"}
+    assert read_manifest(out)[1].kinds == {"rationale": "shared"}
     assert (out / "critic" / "shared" / "adapter_config.json").exists()
     assert ordered(out, spelled=True) == 1.0
 
@@ -120,9 +114,7 @@ def test_adapters_of_several_kinds_share_one_base(tmp_path: Path) -> None:
     rows = read_rows(out / "data" / "rationale.jsonl", Preference)
     turned = [row.model_copy(update={"kind": "query", "chosen": row.rejected, "rejected": row.chosen}) for row in rows]
     write_rows(out / "data" / "query.jsonl", turned)
-    base = tiny_llama(tmp_path / "base")
-    fitting = {**FITTING, "epochs": 6, "learning_rate": 3e-2, "max_length": 120, "lora_rank": 4}
-    fit_critics(out, CriticFit(engine="lm", base=str(base), **fitting))
+    fit_critics(out, lm(tiny_llama(tmp_path / "base")))
     folder, manifest = read_manifest(out)
     texts = planted_steps(0, spelled=True)
     items = [
@@ -149,14 +141,14 @@ def test_the_same_seed_gives_the_same_weights_and_a_killed_fit_those_of_a_whole_
             assert not (tmp_path / name / "critic").exists()
         told: list[int] = []
         fit_critics(tmp_path / name, encoder(base), on_step=lambda _, step, told=told: told.append(step.number))
-        found[name] = json.loads((tmp_path / name / "critic" / "critic.json").read_text())["weights"]
+        found[name] = read_manifest(tmp_path / name)[1].weights
         assert told[0] == (4 if name == "cut" else 1)
         assert losses(tmp_path / name) == losses(tmp_path / "whole")
     assert found["whole"] == found["again"] == found["cut"]
     with pytest.raises(ConfigurationError, match=r"seed .*--fresh"):
         fit_critics(tmp_path / "whole", encoder(base, seed=2))
     fit_critics(tmp_path / "whole", encoder(base, seed=2), fresh=True)
-    assert json.loads((tmp_path / "whole" / "critic" / "critic.json").read_text())["weights"] != found["again"]
+    assert read_manifest(tmp_path / "whole")[1].weights != found["again"]
 
 
 def test_what_else_is_known_is_weighed_without_another_fit(out: Path, tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ COMPARISON = Example(
     golden_answers=("no",),
     metadata={"type": "comparison", "gold_ids": ["curie", "meitner"], "supporting_facts": [["Marie Curie", 1]]},
 )
+CURIE, WARSAW, MEITNER, ZOO = PASSAGES
+APART = [CURIE, ZOO, MEITNER, WARSAW]
+"""The question's own words find Marie Curie and the zoo, of two results."""
+UNNAMED = CURIE.model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
 NEVER = ReaderLessons(unanswerable=0, most_passages=2)
 
 
@@ -66,25 +70,23 @@ def replies(lessons: Lessons) -> list[tuple[str, str]]:
     return [(str(row.extra["kind"]), row.messages[-1].content) for row in lessons.rows]
 
 
-async def test_a_question_of_two_steps_is_abstained_from_followed_and_answered() -> None:
-    # Both searches show two passages; the question's own words find Marie Curie and the zoo.
-    said = replies(await taught(BRIDGE, passages=[PASSAGES[0], PASSAGES[3], PASSAGES[2], PASSAGES[1]]))
-    assert said == [
-        ("abstain", ABSTENTION),
-        ("names", "Warsaw"),
-        ("answer", "the Vistula [3][1]"),
-    ]
-
-
-async def test_a_name_that_nothing_mentions_is_not_taught() -> None:
-    unnamed = PASSAGES[0].model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
-    said = await taught(BRIDGE, passages=[unnamed, PASSAGES[3], PASSAGES[2], PASSAGES[1]])
-    assert [kind for kind, _ in replies(said)] == ["abstain", "answer"]
+@pytest.mark.parametrize(
+    ("passages", "wanted"),
+    [
+        (APART, [("abstain", ABSTENTION), ("names", "Warsaw"), ("answer", "the Vistula [3][1]")]),
+        # a name that nothing mentions is not taught
+        ([UNNAMED, ZOO, MEITNER, WARSAW], [("abstain", ABSTENTION), ("answer", "the Vistula [3][1]")]),
+    ],
+)
+async def test_a_question_of_two_steps_is_abstained_from_followed_and_answered(
+    passages: list[Passage], wanted: list[tuple[str, str]]
+) -> None:
+    assert replies(await taught(BRIDGE, passages=passages)) == wanted
 
 
 async def test_with_the_gold_passages_put_in_the_first_reading_answers() -> None:
-    passages = [PASSAGES[0], PASSAGES[3], PASSAGES[2], PASSAGES[1]]
-    made = await taught(BRIDGE, settings=ReaderLessons(unanswerable=0, complete=1, most_passages=2), passages=passages)
+    settings = ReaderLessons(unanswerable=0, complete=1, most_passages=2)
+    made = await taught(BRIDGE, settings=settings, passages=APART)
     ((kind, reply),) = replies(made)
     assert (kind, reply) in {("answer", "the Vistula [2][1]"), ("answer", "the Vistula [1][2]")}
     assert 'number="3"' not in made.rows[0].messages[0].content
@@ -92,8 +94,7 @@ async def test_with_the_gold_passages_put_in_the_first_reading_answers() -> None
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 async def test_what_the_search_misses_takes_the_place_of_its_last(k: int) -> None:
-    curie, warsaw, meitner, zoo = PASSAGES
-    search = Completed(ScriptedRetriever([zoo, warsaw, meitner, curie]), [curie, warsaw], random.Random(1))
+    search = Completed(ScriptedRetriever([ZOO, WARSAW, MEITNER, CURIE]), [CURIE, WARSAW], random.Random(1))
     found = await search.retrieve("anything", k=k)
     assert len(found) == max(k, 2)
     assert {passage.id for passage in found} == {"curie", "warsaw"} | ({"zoo"} if k == 3 else set())
@@ -153,33 +154,28 @@ async def test_another_piece_of_the_gold_page_with_the_answer_is_answered_from(s
     assert replies(made) == [("answer", "Lisbon [1]")]
 
 
-CURIE, WARSAW, MEITNER, ZOO = PASSAGES
-APART = [CURIE, ZOO, MEITNER, WARSAW]
-"""The question's own words find Marie Curie and the zoo, of two results."""
 TASK = QuestionAnswering(name="made", primary="token F1", loaded=(BRIDGE, COMPARISON))
 
 
-def gold(example: Example, passages: list[Passage] = PASSAGES) -> list[Passage]:
-    return [each for each in passages if each.id in example.metadata["gold_ids"]]
-
-
-async def actions(example: Example, passages: list[Passage], **settings: int) -> tuple[list[Action], str]:
-    """What the oracle does in the agent's place, and the agent's answer."""
-    oracle = AgentOracle(example, gold(example))
+async def acted(example: Example, passages: list[Passage], gold: list[Passage] = PASSAGES) -> tuple[AgentOracle, str]:
+    """An oracle after its work in the agent's place, and the agent's answer."""
+    oracle = AgentOracle(example, [each for each in gold if each.id in example.metadata["gold_ids"]])
     agent = SearchAgent(
         model=oracle, retriever=ScriptedRetriever(passages), form=TASK.form, samples=1, temperature=0, shots=0,
-        checks=False, **{"k": 2, "max_searches": 3, **settings},
+        checks=False, k=2, max_searches=3,
     )  # fmt: skip
     answer = await agent.solve(example.question, Run())
-    said = [row for row in oracle.rows if row.extra["kind"] != "finish"]
-    return [parse_action(row.messages[-1].content) for row in said], TASK.form.extract(answer.text)
+    return oracle, TASK.form.extract(answer.text)
+
+
+def actions(oracle: AgentOracle) -> list[Action]:
+    return [parse_action(row.messages[-1].content) for row in oracle.rows if row.extra["kind"] != "finish"]
 
 
 async def test_a_bridge_is_followed_to_the_page_that_a_result_names() -> None:
-    did, answer = await actions(BRIDGE, APART)
-    question = Search(BRIDGE.question, "Nothing is known yet.")
-    (first, looked, second, read, end, said) = did
-    assert first == question
+    oracle, answer = await acted(BRIDGE, APART)
+    first, looked, second, read, end, said = actions(oracle)
+    assert first == Search(BRIDGE.question, "Nothing is known yet.")
     assert looked == LinkSelection("Marie Curie was born in Warsaw. [link_id=1]", (1,), "Something is still missing.")
     assert second == Search("Warsaw", "It is not known yet what is said of Warsaw.")
     assert isinstance(read, LinkSelection)
@@ -194,21 +190,15 @@ async def test_a_bridge_is_followed_to_the_page_that_a_result_names() -> None:
 
 async def test_a_comparison_is_answered_only_from_both_sides() -> None:
     nearer = Passage(id="same", title="Same", text="Were they born in the same city? Both were born in the city.")
-    did, answer = await actions(COMPARISON, [CURIE, nearer, MEITNER])
+    oracle, answer = await acted(COMPARISON, [CURIE, nearer, MEITNER])
+    did = actions(oracle)
     assert [type(each) for each in did] == [Search, LinkSelection, Search, LinkSelection, Terminate, GivenAnswer]
     assert did[2] == Search("Lise Meitner", "It is not known yet what is said of Lise Meitner.")
     assert answer == "no"
 
 
 async def test_a_page_that_nothing_names_is_not_searched_and_nothing_is_answered() -> None:
-    unnamed = CURIE.model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
-    example = BRIDGE.model_copy(update={"golden_answers": ("the Vistula",)})
-    oracle = AgentOracle(example, gold(example, [unnamed, WARSAW]))
-    agent = SearchAgent(
-        model=oracle, retriever=ScriptedRetriever([unnamed, ZOO, MEITNER, WARSAW]), form=TASK.form, samples=1,
-        temperature=0, shots=0, checks=False, k=2,
-    )  # fmt: skip
-    await agent.solve(example.question, Run())
+    oracle, _ = await acted(BRIDGE, [UNNAMED, ZOO, MEITNER, WARSAW], [UNNAMED, WARSAW])
     kinds = [row.extra["kind"] for row in oracle.rows]
     assert kinds == ["decide", "summarise", "decide", "finish"]
     assert isinstance(parse_action(oracle.rows[2].messages[-1].content), Terminate)
