@@ -41,7 +41,7 @@ from reground.core.paths import expanded, runs_dir
 from reground.core.programs import Sandbox
 from reground.core.run import Observer, Run
 from reground.core.trajectory import Failure, append_trajectory, write_trajectories
-from reground.critics import OTHERWISE, Critics, load, of_files, own_models
+from reground.critics import Critics, load, of_files, own_models
 from reground.downloads import Progress as Pulled
 from reground.downloads import silent
 from reground.models.function import FunctionModel
@@ -260,7 +260,7 @@ class Session:
             critics = {}
             for method, name in product(setup.methods, models):
                 spec, own = critics_of(setup.settings.get(method, {}))
-                if own or of_files(spec):
+                if own or (spec and of_files(spec)):
                     judges = {each: loaded(each, catalogue.load_rewriter) for each in own}
                     critics[method, name] = load(spec, model=models[name], own=judges)
             # only a check by the model that wrote the answer is another for every model
@@ -504,11 +504,11 @@ async def _open_sources(
 
 
 def critics_of(settings: Settings) -> tuple[str, tuple[str, ...]]:
-    """The names of a method's critics, those that ask the method's own model where they are open or none is named; and
-    the models that these names have for the critics only, as in prompted:openai/large."""
+    """The names of a method's critics, "" where they are open or none is named; and the models that these names have
+    for the critics only, as in prompted:openai/large."""
     spec = settings.get("critic")
     if not isinstance(spec, str) or settings.get("critics") is not None:
-        return OTHERWISE, ()
+        return "", ()
     return spec, own_models(spec)
 
 
