@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -108,32 +108,19 @@ SHARE = 5
 """If a hash divides the questions, one in this many is for training."""
 
 
-def is_training(task: str) -> bool:
-    """Whether a task is a training split. For a folder's task (`beir_train:DIR`) the scheme decides."""
-    return _key(task).endswith(SUFFIX)
-
-
-def require_training(task: str, known: Collection[str]) -> None:
-    """Raise ConfigurationError for a task that measures, with the task to train on instead.
-
-    known: the names of all tasks, those of folders as `scheme:DIR`.
-    """
-    if is_training(task):
-        return
-    splits = sorted(filter(is_training, known))
-    own = [name for name in splits if _key(task).startswith(_key(name).removesuffix(SUFFIX))]
-    if own:
-        raise ConfigurationError(f"{task} is for measuring: train on {max(own, key=len)}")
-    raise ConfigurationError(f"{task} is for measuring and has no training split: train on one of {', '.join(splits)}")
-
-
 def is_file(task: str) -> bool:
     """Whether a task's name is that of the user's own file: `FILE.py` or `FILE.py:NAME`."""
     return task.partition(":")[0].endswith(".py")
 
 
-def _key(task: str) -> str:
+def split_of(task: str) -> str:
+    """The part of a task's name that says whether it trains: of `beir_train:DIR` the scheme, of `FILE.py:NAME` NAME."""
     return task.partition(":")[2 if is_file(task) else 0]
+
+
+def is_training(task: str) -> bool:
+    """Whether a task is a training split."""
+    return split_of(task).endswith(SUFFIX)
 
 
 def for_training(question: str) -> bool:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.user_code import load_file, load_module
 from reground.evaluation.data import data_root
-from reground.evaluation.questions import is_file, require_training
+from reground.evaluation.questions import SUFFIX, is_file, is_training, split_of
 
 if TYPE_CHECKING:
     from reground.evaluation.task import Task
@@ -63,8 +63,13 @@ def load_task(name: str, data: Path | None = None) -> Task:
 
 def load_training_task(name: str, data: Path | None = None) -> Task:
     """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
-    require_training(name, _known())
-    return load_task(name, data)
+    if is_training(name):
+        return load_task(name, data)
+    splits = sorted(filter(is_training, _known()))
+    own = [split for split in splits if split_of(name).startswith(split_of(split).removesuffix(SUFFIX))]
+    if own:
+        raise ConfigurationError(f"{name} is for measuring: train on {max(own, key=len)}")
+    raise ConfigurationError(f"{name} is for measuring and has no training split: train on one of {', '.join(splits)}")
 
 
 def load_tasks(names: Iterable[str], data: Path | None, *, own: Sequence[str]) -> dict[str, Task]:
