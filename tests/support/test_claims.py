@@ -31,15 +31,15 @@ QUESTION = "When was the tower completed?"
 )
 def test_what_a_sentence_claims(text: str, said: str, alone: bool) -> None:
     (claim,) = claims(text, QUESTION)
-    assert (claim.said, claim.asked, claim.alone) == (said, QUESTION, alone)
+    assert (claim.statement, claim.question, claim.alone) == (said, QUESTION, alone)
 
 
 def test_yes_claims_what_the_question_asks_and_no_is_not_compared() -> None:
     question = "Did Marie Curie win two Nobel Prizes?"
     for said in ("Yes.", "yes", "Answer: Yes"):
-        assert [claim.said for claim in claims(said, question)] == ["Did Marie Curie win two Nobel Prizes"]
-    assert [claim.said for claim in claims("No.", question)] == [""]
-    assert [claim.said for claim in claims("Yes, she won two.", question)] == ["Yes, she won two."]
+        assert [claim.statement for claim in claims(said, question)] == ["Did Marie Curie win two Nobel Prizes"]
+    assert [claim.statement for claim in claims("No.", question)] == [""]
+    assert [claim.statement for claim in claims("Yes, she won two.", question)] == ["Yes, she won two."]
 
 
 NOTHING = [
@@ -50,15 +50,15 @@ NOTHING = [
 
 @pytest.mark.parametrize("text", NOTHING)
 def test_what_claims_nothing(text: str) -> None:
-    assert [claim.said for claim in claims(text, QUESTION)] == [""]
+    assert [claim.statement for claim in claims(text, QUESTION)] == [""]
 
 
 def test_the_frame_of_a_table_or_of_code_claims_nothing_and_what_stands_in_it_does() -> None:
     table = "| Tower | Year |\n|:---|---:|\n| Eiffel | 1889 |\n"
-    assert [claim.said != "" for claim in claims(table, QUESTION)] == [False, False, True]
+    assert [claim.statement != "" for claim in claims(table, QUESTION)] == [False, False, True]
     code = "```sh\npip install towers\n```\nIt was 1889.\n~~~\nls\n~~~\n"
     said = ["", "pip install towers", "", "It was 1889.", "", "ls", ""]
-    assert [claim.said for claim in claims(code, QUESTION)] == said
+    assert [claim.statement for claim in claims(code, QUESTION)] == said
 
 
 @given(st.text(max_size=300))

@@ -23,7 +23,7 @@ CHECK = Lexical(evidence([TOWER, BRIDGE]))
 def best(said: str, asked: str = "", check: Lexical = CHECK) -> tuple[float, str]:
     scores = check.scores(Claim(said, said, asked, alone=bool(asked)))
     at = max(range(len(scores)), key=scores.__getitem__)
-    return scores[at], check.found[at].sentence
+    return scores[at], check.sentences[at].sentence
 
 
 def made(text: str, title: str = "", language: str = "en") -> Lexical:

@@ -105,7 +105,7 @@ def _compared(
     read = [next((text for text in found if opening(text) == quote), found[-1]) for found, quote in texts]
     lexical = Lexical(evidence(read), language=language)
     parts = claims(answer.text, question)
-    scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in parts]
+    scored = [Compared(each, lexical, lexical.scores(each) if each.statement else []) for each in parts]
     return scored, [each.marker for each in cited]
 
 
@@ -113,9 +113,9 @@ def _with_sentences(answer: Answer, parts: Sequence[Compared], markers: Sequence
     """The answer with its claims, each with the sentences that support it."""
     sentences = []
     for each, (score, places) in zip(parts, best, strict=True):
-        units = [each.lexical.found[place] for place in places if score >= SUPPORTED]
+        units = [each.lexical.sentences[place] for place in places if score >= SUPPORTED]
         quotes = tuple(Citation.of(markers[unit.place], unit.passage, unit.sentence) for unit in units)
-        known = score if each.claim.said else None
+        known = score if each.claim.statement else None
         sentences.append(Sentence(text=each.claim.text, score=known, supports=quotes))
     return answer.model_copy(update={"sentences": tuple(sentences)})
 
@@ -131,9 +131,10 @@ async def rescored(
     places = [(number, place) for number, each in enumerate(comparisons) for place in each.nearest(candidates)]
     pairs = []
     for number, place in places:
-        claim, units = comparisons[number].claim, [comparisons[number].lexical.found[at] for at in place]
+        claim, units = comparisons[number].claim, [comparisons[number].lexical.sentences[at] for at in place]
         read = "\n".join(f"{' '.join(unit.passage.title.split())}\n{unit.sentence}" for unit in units)
-        pairs.append(Pair(context=read, candidate=f"{claim.asked} {claim.said}" if claim.alone else claim.said))
+        text = f"{claim.question} {claim.statement}" if claim.alone else claim.statement
+        pairs.append(Pair(context=read, candidate=text))
     unlike = list(dict.fromkeys(pairs))
     scores = dict(zip(unlike, await run.score(check, unlike, name="support") if unlike else [], strict=True))
     best: list[Best] = [(0.0, ())] * len(comparisons)

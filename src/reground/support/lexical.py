@@ -44,13 +44,13 @@ _SHORT_WORDS, _SHORT_LETTERS = 5, 40  # a sentence below both is an answer witho
 class Claim:
     """A sentence of an answer.
 
-    text: as it stands, with the white space around it. said: what it claims, without markers and markup; empty if it
-    claims nothing. asked: the question. alone: whether it answers the question without stating what it answers.
+    text: as it stands, with the white space around it. statement: what it claims, without markers and markup; empty if
+    it claims nothing. alone: whether it answers the question without stating what it answers.
     """
 
     text: str
-    said: str
-    asked: str = ""
+    statement: str
+    question: str = ""
     alone: bool = False
 
 
@@ -166,29 +166,31 @@ class _Words(NamedTuple):
 class Lexical:
     """Compares claims with the sentences of some passages. language: a code or an English name, as for an index."""
 
-    def __init__(self, found: Sequence[Evidence], *, language: str = "en") -> None:
+    def __init__(self, sentences: Sequence[Evidence], *, language: str = "en") -> None:
         code = language_code(language)
         self._analyzer, self._segment = analyzer(code), segmenter(code)
-        self.found = found
-        self._titles = titles = [self._terms(each.passage.title) for each in found]
-        self._own = [self._terms(each.sentence) for each in found]
+        self.sentences = sentences
+        self._titles = titles = [self._terms(each.passage.title) for each in sentences]
+        self._own = [self._terms(each.sentence) for each in sentences]
         self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
         self._not = re.compile(_NOT.get(code, _ENGLISH_NOT), re.IGNORECASE)
-        self._negated = [self._denies(each.sentence) for each in found]
+        self._negated = [self._denies(each.sentence) for each in sentences]
         self._holding = Counter(term for terms in self._titled for term in terms)
-        self._whole: dict[int, set[str]] = {}
-        for each, terms in zip(found, self._titled, strict=True):
-            self._whole.setdefault(each.place, set()).update(terms)
+        whole: dict[int, set[str]] = {}
+        for each, terms in zip(sentences, self._titled, strict=True):
+            whole.setdefault(each.place, set()).update(terms)
+        self._whole = [whole[each.place] for each in sentences]
 
     def scores(self, claim: Claim) -> list[float]:
         """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
-        said, asked = self._words(claim.said), self._words(claim.asked)
-        negated = self._denies(claim.said)
-        scores = [0.0 if claim.alone else self._states((place,), said, negated) for place in range(len(self.found))]
-        new = said.without(asked)
-        if claim.alone or (claim.asked and 0 < 2 * len(new.weights) <= len(said.weights)):
-            new = said if claim.alone else new
-            scores = [max(score, self._answers(place, new, asked, negated)) for place, score in enumerate(scores)]
+        words, question = self._words(claim.statement), self._words(claim.question)
+        negated = self._denies(claim.statement)
+        places = range(len(self.sentences))
+        scores = [0.0 if claim.alone else self._states((place,), words, negated) for place in places]
+        new = words.without(question)
+        if claim.alone or (claim.question and 0 < 2 * len(new.weights) <= len(words.weights)):
+            new = words if claim.alone else new
+            scores = [max(score, self._answers(place, new, question, negated)) for place, score in enumerate(scores)]
         return scores
 
     def together(self, claim: Claim, scores: Sequence[float]) -> tuple[float, tuple[int, ...]]:
@@ -203,13 +205,13 @@ class Lexical:
         best: tuple[float, tuple[int, ...]] = scores[ranked[0]], (ranked[0],)
         if claim.alone or best[0] >= 1.0:
             return best
-        said, negated = self._words(claim.said), self._denies(claim.said)
+        words, negated = self._words(claim.statement), self._denies(claim.statement)
         for first in ranked[:_FIRST]:
             for second in ranked:
-                added = (self._titled[second] - self._titled[first]) & said.weights.keys()
-                if len(added) < _ADDED or not added - said.names - said.numbers or not self._linked(first, second):
+                added = (self._titled[second] - self._titled[first]) & words.weights.keys()
+                if len(added) < _ADDED or not added - words.names - words.numbers or not self._linked(first, second):
                     continue
-                score = self._states((first, second), said, negated)
+                score = self._states((first, second), words, negated)
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
         return best
@@ -220,7 +222,7 @@ class Lexical:
     def _linked(self, first: int, second: int) -> bool:
         """Whether one of two sentences of different passages names the title of the other's."""
         pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
-        apart = self.found[first].place != self.found[second].place
+        apart = self.sentences[first].place != self.sentences[second].place
         return apart and any(title and title <= own for title, own in pairs)
 
     def _states(self, places: tuple[int, ...], claim: _Words, negated: bool) -> float:
@@ -229,7 +231,7 @@ class Lexical:
         What they share has to say more than a single word can: a name, a number, or `_ENOUGH` words.
         """
         here = set[str]().union(*(self._titled[place] for place in places))
-        passages = set[str]().union(*(self._whole[self.found[place].place] for place in places))
+        passages = set[str]().union(*(self._whole[place] for place in places))
         shared = claim.weights.keys() & here
         enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or shared & (claim.names | claim.numbers)
         share = self._share(claim.weights, here, passages)
@@ -237,7 +239,7 @@ class Lexical:
 
     def _answers(self, place: int, new: _Words, question: _Words, negated: bool) -> float:
         """How far a sentence says what is new in a claim, among words of the question."""
-        own, here, passage = self._own[place], self._titled[place], self._whole[self.found[place].place]
+        own, here, passage = self._own[place], self._titled[place], self._whole[place]
         about = (self._share(question.weights, own) + self._share(question.weights, here)) / 2
         fits = min(1.0, max(_LEAST, _SCALE * about)) if question.weights else 1.0
         return self._against((place,), new, negated, here, passage) * self._share(new.weights, here) * fits
@@ -263,7 +265,7 @@ class Lexical:
 
     def _idf(self, term: str) -> float:
         """Rarity, in which a word that no sentence has is as rare as one that a single sentence has."""
-        return math.log1p(len(self.found) / (0.5 + max(1, self._holding[term])))
+        return math.log1p(len(self.sentences) / (0.5 + max(1, self._holding[term])))
 
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name."""
