@@ -26,10 +26,11 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
+from reground.core.http import redacted
 from reground.core.language import Grammar, Message, Sampling
 from reground.core.run import Run
 from reground.models import LOCAL_SERVERS, servers
-from reground.models._openai_protocol import Endpoint, read_complaint
+from reground.models._openai_protocol import read_complaint
 from reground.models.openai import OpenAIModel, command_words, model_names
 from reground.models.options import Listing, ModelOptions, Price
 from reground.models.servers import OLLAMA, ollama_url
@@ -359,7 +360,7 @@ class TestHosted:
     ) -> None:
         message = (before + key) * times * 2 + after
         complaint = read_complaint(400, {}, json.dumps({"error": {"message": message}}).encode())
-        said = Endpoint("http://box/v1", "MY_KEY", key).redact(complaint.message)
+        said = redacted(complaint.message, key)
         assert len(said) <= 400
         assert not any(key[at : at + 5] in said for at in range(len(key) - 4))
 

@@ -187,7 +187,7 @@ class Complaint:
 
 
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
-    """Read an error reply. Its message may hold a key: `Endpoint.redact` removes it and shortens the message."""
+    """Read an error reply. Its message may hold a key: `http.redacted` removes it and shortens the message."""
     text = body[:_MOST_LETTERS].decode("utf-8", "replace").strip()
     wait = retry_after(headers)
     try:
@@ -222,47 +222,27 @@ def _one_line(text: str) -> str:
     return " ".join(text[:_MOST_LETTERS].split())
 
 
-@dataclass(frozen=True)
-class Endpoint:
-    """A server as error messages describe it, never with its key."""
-
-    url: str
-    key_env: str
-    key: str | None
-
-    def __repr__(self) -> str:
-        return f"Endpoint({self.url!r}, key {'set' if self.key else 'not set'})"
-
-    def redact(self, text: str) -> str:
-        """A server's message, shortened and without anything that may be a key."""
-        return redacted(text, self.key)
-
-    def refusal(self, complaint: Complaint, sampling: Sampling) -> ModelError:
-        """The error for a refused chat completion."""
-        message = self.redact(complaint.message) or f"HTTP {complaint.status}"
-        if complaint.code == NO_QUOTA or complaint.status == 402:
-            return ModelError(f"the account behind {self.key_env} has no quota left at {self.url}: {message}")
-        if complaint.status in TRANSIENT or complaint.status >= 500:
-            why = f"{self.url} answered {complaint.status}: {message}"
-            return TransientModelError(why, retry_after=complaint.retry_after)
-        if sampling.logprobs and complaint.names("logprobs"):
-            return CapabilityError(f"{self.url} gives no log-probabilities for this model: {message}")
-        if sampling.grammar is not None and _GRAMMAR.search(f"{complaint.param} {complaint.message}"):
-            return CapabilityError(f"{self.url} cannot keep a reply to a grammar: {message}", lacks="grammar")
-        if complaint.status == 401 or complaint.code == BAD_KEY:
-            problem = f"refused the key in {self.key_env}" if self.key else f"needs a key: set {self.key_env}"
-            return AuthenticationError(f"{self.url} {problem} ({complaint.status})")
-        if complaint.status == 403:
-            return AuthenticationError(
-                f"{self.url} does not allow this with the key in {self.key_env} (403): {message}"
-            )
-        if complaint.is_about_context:
-            return ContextLengthExceeded(f"the prompt does not fit the model at {self.url}: {message}")
-        if 300 <= complaint.status < 400:
-            return ModelError(
-                f"{self.url} redirects elsewhere ({complaint.status}); give the final address as base URL"
-            )
-        return ModelError(f"{self.url} refused the request ({complaint.status}): {message}")
+def refusal(complaint: Complaint, sampling: Sampling, *, url: str, key_env: str, key: str | None) -> ModelError:
+    """The error for a refused chat completion, without anything that may be a key."""
+    message = redacted(complaint.message, key) or f"HTTP {complaint.status}"
+    if complaint.code == NO_QUOTA or complaint.status == 402:
+        return ModelError(f"the account behind {key_env} has no quota left at {url}: {message}")
+    if complaint.status in TRANSIENT or complaint.status >= 500:
+        return TransientModelError(f"{url} answered {complaint.status}: {message}", retry_after=complaint.retry_after)
+    if sampling.logprobs and complaint.names("logprobs"):
+        return CapabilityError(f"{url} gives no log-probabilities for this model: {message}")
+    if sampling.grammar is not None and _GRAMMAR.search(f"{complaint.param} {complaint.message}"):
+        return CapabilityError(f"{url} cannot keep a reply to a grammar: {message}", lacks="grammar")
+    if complaint.status == 401 or complaint.code == BAD_KEY:
+        problem = f"refused the key in {key_env}" if key else f"needs a key: set {key_env}"
+        return AuthenticationError(f"{url} {problem} ({complaint.status})")
+    if complaint.status == 403:
+        return AuthenticationError(f"{url} does not allow this with the key in {key_env} (403): {message}")
+    if complaint.is_about_context:
+        return ContextLengthExceeded(f"the prompt does not fit the model at {url}: {message}")
+    if 300 <= complaint.status < 400:
+        return ModelError(f"{url} redirects elsewhere ({complaint.status}); give the final address as base URL")
+    return ModelError(f"{url} refused the request ({complaint.status}): {message}")
 
 
 FILTERED = "content_filter"

@@ -98,7 +98,7 @@ class Provider:
         if options.price is None and self.kind == "local":
             options = replace(options, price=Price(0.0, 0.0, 0.0))
         adapter = OpenAIModel(model, options, provider=self)
-        if adapter.server.key is None and (self.kind == "hosted" or adapter.server.url == DEFAULT_BASE_URL):
+        if adapter.key is None and (self.kind == "hosted" or adapter.served_at == DEFAULT_BASE_URL):
             raise ConfigurationError(
                 f"{options.api_key_env} is not set: set it to your key for {self.base_url}"
                 + (", or say with OPENAI_BASE_URL or --base-url where a server of yours is" * (self.kind == "any"))
@@ -115,10 +115,11 @@ class Provider:
         if self.kind != "any":
             options = replace(options, base_url=None, api_key_env=self.key_env)
         adapter = self.create("<model>", options)
-        name, server, url = adapter.name, adapter.server, adapter.server.url
-        keeps_key = self.kind == "local" and server.key is not None and not os.environ.get(self.url_env, "").strip()
+        name, url = adapter.name, adapter.served_at
+        note = f", key from {adapter.key_env}" if adapter.key else ", no key"
+        keeps_key = self.kind == "local" and adapter.key is not None and not os.environ.get(self.url_env, "").strip()
         if keeps_key:
-            adapter.server = replace(server, key=None)
+            adapter.key = None
         on_internet = self.kind == "hosted" or (self.kind == "any" and not is_private(adapter.base_url))
         try:
             models = await adapter.list_models(LISTING_SECONDS if on_internet else PROBE_SECONDS)
@@ -130,15 +131,14 @@ class Provider:
             return [Listing(name, False, str(error))]
         finally:
             await adapter.aclose()
-        key = f", key from {server.key_env}" if server.key else ", no key"
         if on_internet:
-            why = f"{url}{key}; serves {some(models or []) or 'models it does not list'}"
+            why = f"{url}{note}; serves {some(models or []) or 'models it does not list'}"
             return [Listing(name, True, why, command_words(name, options.base_url), url)]
         if models is None:
             return [Listing(name, False, f"what answers at {url} lists no models, so it may be another kind of server")]
         if not models:
             return [Listing(name, False, f"{url} {self.empty}", None, url)]
-        where = url + (key if self.kind == "any" else "")
+        where = url + (note if self.kind == "any" else "")
         return [self._listing(model, where, url, options.base_url) for model in models]
 
     def _listing(self, model: str, where: str, url: str, base_url: str | None) -> Listing:
@@ -193,9 +193,8 @@ class OpenAIModel:
         self._options = options
         self.price = options.price
         self.base_url = _parsed(options.base_url or provider.base_url)
-        url = str(self.base_url.with_query(None)).rstrip("/")
-        self.server = protocol.Endpoint(url, options.api_key_env, http.key_in(options.api_key_env))
-        self.served_at = url
+        self.served_at = str(self.base_url.with_query(None)).rstrip("/")
+        self.key_env, self.key = options.api_key_env, http.key_in(options.api_key_env)
         self._chat = _below(self.base_url, "chat/completions")
         self._proxy = http.proxy_for(str(self.base_url))
         self._dialect = provider.dialect
@@ -204,12 +203,12 @@ class OpenAIModel:
         self._sessions = PerLoop(self._session)
 
     def __repr__(self) -> str:
-        return f"OpenAIModel({self.name!r}, {self.server!r})"
+        return f"OpenAIModel({self.name!r}, {self.served_at!r}, key {'set' if self.key else 'not set'})"
 
     @property
     def identity(self) -> str:
         """Tells this model from another server's model of the same name."""
-        return f"{self.server.url} {self._model}"
+        return f"{self.served_at} {self._model}"
 
     @property
     def samples(self) -> int | None:
@@ -260,7 +259,7 @@ class OpenAIModel:
             elif status == 404:
                 raise await self._unknown_model(complaint)
             else:
-                raise self.server.refusal(complaint, sampling)
+                raise self._refusal(complaint, sampling)
 
     def _read(
         self, body: bytes, messages: Sequence[Message], sampling: Sampling, dialect: protocol.Dialect
@@ -273,13 +272,16 @@ class OpenAIModel:
                 return code if isinstance(code, int) and 400 <= code < 600 else 500
             replies = protocol.read_replies(data, messages, self.price, thinks_apart=dialect.thinks_apart)
         except ValueError as error:
-            why = self.server.redact(str(error).splitlines()[0])
-            raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
+            why = http.redacted(str(error).splitlines()[0], self.key)
+            raise TransientModelError(f"{self.served_at} gave a malformed reply: {why}") from None
         for reply in replies:
             if reply.finish_reason in protocol.INTERRUPTED:  # what it says until there is no answer
-                raise TransientModelError(f"{self.server.url} broke its reply off ({reply.finish_reason})")
+                raise TransientModelError(f"{self.served_at} broke its reply off ({reply.finish_reason})")
         stop = sampling.stop if dialect.cuts_here(sampling.stop) else ()
         return [protocol.cut_at_stop(reply, stop) for reply in replies]
+
+    def _refusal(self, complaint: protocol.Complaint, sampling: Sampling) -> ModelError:
+        return protocol.refusal(complaint, sampling, url=self.served_at, key_env=self.key_env, key=self.key)
 
     async def _post(self, body: bytes, most: int) -> tuple[int, Any, bytes]:
         session = await self._sessions.get()
@@ -291,7 +293,7 @@ class OpenAIModel:
                 return response.status, response.headers, await http.read_body(response, most)
         except http.BadBody as error:
             kind = TransientModelError if error.passing else ModelError
-            raise kind(f"{self.server.url} {error}") from None
+            raise kind(f"{self.served_at} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._connection_error(error) from None
 
@@ -311,7 +313,7 @@ class OpenAIModel:
             return response.status, response.headers, await http.read_body(response, http.LEAST_LIMIT)
 
     def _headers(self) -> Mapping[str, str]:
-        return {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
+        return {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
 
     def _session(self) -> aiohttp.ClientSession:
         # No more connections than the process may open files, so that calls wait instead of failing.
@@ -326,7 +328,7 @@ class OpenAIModel:
         )
 
     def _connection_error(self, error: Exception) -> ModelError:
-        url = self.server.url
+        url = self.served_at
         if self._proxy is not None and (failure := _proxy_error(error, self.base_url)) is not None:
             return failure
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
@@ -350,20 +352,20 @@ class OpenAIModel:
 
         Raises ModelError if it does not answer in time.
         """
-        server, templates = self.server, self.provider.listing_headers
-        key = {} if server.key is None else {name: value.format(key=server.key) for name, value in templates}
+        templates = self.provider.listing_headers if self.key is not None else ()
+        key = {name: value.format(key=self.key) for name, value in templates}
         try:
             status, headers, body = await self._get(_below(self.base_url, "models"), seconds=seconds, headers=key)
         except http.BadBody as error:
-            raise ModelError(f"{server.url} {error}") from None
+            raise ModelError(f"{self.served_at} {error}") from None
         except TimeoutError:
-            raise ModelError(f"{server.url} did not answer within {seconds:g} s") from None
+            raise ModelError(f"{self.served_at} did not answer within {seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise self._connection_error(error) from None
         if status in (404, 405):
             return None
         if status != 200:
-            raise server.refusal(protocol.read_complaint(status, headers, body), Sampling())
+            raise self._refusal(protocol.read_complaint(status, headers, body), Sampling())
         return model_names(body, self.provider.listing_prefix)
 
     async def _unknown_model(self, complaint: protocol.Complaint) -> ModelError:
@@ -372,12 +374,12 @@ class OpenAIModel:
         except ModelError:
             models = []
         if not models or self._model in models:
-            message = self.server.redact(complaint.message)
-            return ModelError(f"{self.server.url} knows no {self._model!r}, or the base URL is wrong (404): {message}")
+            message = http.redacted(complaint.message, self.key)
+            return ModelError(f"{self.served_at} knows no {self._model!r}, or the base URL is wrong (404): {message}")
         close = difflib.get_close_matches(self._model, models, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         bring = self.provider.bring.format(model=self._model)
-        return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {some(models)}{bring}")
+        return ModelError(f"{self.served_at} has no model {self._model!r}; {hint}it serves {some(models)}{bring}")
 
 
 async def _complete_more(
