@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -108,6 +109,7 @@ class Stopped(BaseException):
         self.why = why
 
 
+@dataclass
 class Build:
     """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
 
@@ -116,52 +118,47 @@ class Build:
     that goes on after this one was interrupted. wanted: the manifest, as far as it is known before.
     """
 
-    def __init__(
-        self,
-        out: Path,
-        wanted: storage.Manifest,
-        todo: Plan,
-        embedder: Embedder | None,
-        decontaminate: Decontaminator | None,
-        watcher: Watcher | None,
-        save_every: float,
-    ) -> None:
+    out: Path
+    wanted: storage.Manifest
+    todo: Plan
+    embedder: Embedder | None
+    decontaminate: Decontaminator | None
+    watcher: Watcher | None
+    save_every: float
+
+    def __post_init__(self) -> None:
         self.read = self.removed = self.passages = self.dropped_count = 0
         self.dropped: list[Dropped] = []
         self.duplicates: dict[str, list[str]] = {}  # of each file
         self.duplicate_counts: Counter[str] = Counter()
-        self._wanted = wanted
-        self._plan = todo
-        self._settings = settings = IndexSettings(**wanted.settings)  # type: ignore[arg-type]
-        self._decontaminate = decontaminate
-        self._watcher = watcher
-        self._save_every = save_every
+        self._settings = settings = IndexSettings(**self.wanted.settings)  # type: ignore[arg-type]
         self._saved = time.monotonic()
         self._met = 0  # documents
         self._place = Progress()
         self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
         self._around = Circumstances(tick=self.tick, language=settings.language)
-        self._generation = storage.Building(out, todo.base, "" if todo.base is None else todo.base.generation)
+        base = self.todo.base
+        self._generation = storage.Building(self.out, base, "" if base is None else base.generation)
         folder = self._generation.folder
         with ExitStack() as opened:
             self.ledger = opened.enter_context(closing(storage.Ledger(folder / LEDGER)))
             self._writers: list[Bm25Writer | DenseWriter] = []
             if settings.kind != "dense":
                 self._writers.append(opened.enter_context(closing(Bm25Writer(folder / BM25, settings.language))))
-            if embedder is not None:
-                dense = DenseWriter(folder / VECTORS, embedder, prefix=settings.passage_prefix)
+            if self.embedder is not None:
+                dense = DenseWriter(folder / VECTORS, self.embedder, prefix=settings.passage_prefix)
                 self._writers.append(opened.enter_context(closing(dense)))
             self.close = opened.pop_all().close
 
     def run(self) -> None:
         """Take out what is gone, then bring in what changed. Files in which documents were left out, because their ids
         were taken, are read once more where documents have gone, for these may have been in the way."""
-        for entry in self._plan.gone:
+        for entry in self.todo.gone:
             self._remove_unseen(entry)
             self.ledger.drop_file(entry.id)
-        files = self._plan.changed
-        removed = -1 if self._plan.is_begun else 0
+        files = self.todo.changed
+        removed = -1 if self.todo.is_begun else 0
         while True:
             self._read_files(files)
             if self.removed <= removed:
@@ -169,7 +166,7 @@ class Build:
             removed = self.removed
             self.ledger.round += 1  # what these files brought in the round before is no duplicate
             entries = self.ledger.files()
-            files = [file for file in self._plan.files if file.name in entries and entries[file.name].shadowed]
+            files = [file for file in self.todo.files if file.name in entries and entries[file.name].shadowed]
         written = {"writing": True, "file": "", "size": 0, "all_done": self._place.all_size}
         self._place = self._place.model_copy(update=written)
         self._told = 0.0
@@ -193,19 +190,19 @@ class Build:
         for writer in self._writers:
             writer.save()
         self.ledger.save()
-        copy = storage.Building(self._generation.path, self._plan.base, self._generation.name)
+        copy = storage.Building(self.out, self.todo.base, self._generation.name)
         copy.publish(self._manifest(copy, self.ledger.totals(), self.passages), storage.UNFINISHED)
-        storage.clean(self._generation.path, self._generation.name)
+        storage.clean(self.out, self._generation.name)
         self._saved = time.monotonic()
 
     def _manifest(self, generation: storage.Building, totals: tuple[int, int], passages: int) -> storage.Manifest:
         documents, content = totals
-        embedder = self._wanted.embedder
+        embedder = self.wanted.embedder
         dimension = next((writer.dimension for writer in self._writers if isinstance(writer, DenseWriter)), None)
-        return self._wanted.model_copy(
+        return self.wanted.model_copy(
             update={
                 "generation": generation.name,
-                "fingerprint": _fingerprint(self._wanted, content),
+                "fingerprint": _fingerprint(self.wanted, content),
                 "documents": documents,
                 "passages": passages,
                 "embedder": embedder.model_copy(update={"dimension": dimension}) if embedder and dimension else None,
@@ -224,7 +221,7 @@ class Build:
             self.tick()
             self._read_file(file, entries.get(file.name))
             done += file.size
-            if time.monotonic() - self._saved >= self._save_every:
+            if time.monotonic() - self._saved >= self.save_every:
                 self._save()
 
     def _read_file(self, file: SourceFile, before: storage.FileEntry | None) -> None:
@@ -298,7 +295,7 @@ class Build:
     def _is_clean(self, passage: Passage) -> bool:
         """Whether a passage shares nothing with what must be kept out."""
         text = f"{passage.title}\n{passage.text}"
-        ngram = None if self._decontaminate is None else self._decontaminate.overlap(text)
+        ngram = None if self.decontaminate is None else self.decontaminate.overlap(text)
         if ngram is None:
             return True
         self.dropped_count += 1
@@ -315,13 +312,13 @@ class Build:
     def tick(self, share: float = 0.0, /) -> None:
         """Say how far it is, if that was not said just now. `share`: of the present file, where it is known."""
         self._share = max(self._share, min(1.0, share))
-        if self._watcher is None or time.monotonic() - self._told < _TELL_SECONDS:
+        if self.watcher is None or time.monotonic() - self._told < _TELL_SECONDS:
             return
         self._told = time.monotonic()
         done = int(self._share * self._place.size)
         now = {"documents": self._met, "passages": self.passages, "done": done}
         try:
-            self._watcher(self._place.model_copy(update={**now, "all_done": self._place.all_done + done}))
+            self.watcher(self._place.model_copy(update={**now, "all_done": self._place.all_done + done}))
         except Exception as error:
             raise Stopped(error) from None
 

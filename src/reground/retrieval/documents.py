@@ -278,7 +278,7 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
         read: Read = getattr(import_module(f"reground.retrieval.reading.{module}"), function)(content, around)
     except (Unreadable, *PASSING):
         raise
-    except Exception as error:  # a broken file can make a parser fail in any way
+    except Exception as error:
         raise Unreadable.of(error) from None
     if not read.text.strip():
         raise Unreadable("holds no text", kind="empty")

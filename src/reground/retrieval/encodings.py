@@ -38,15 +38,14 @@ class Unreadable(DataError):
         """What is said of a file whose reading failed in this way."""
         if isinstance(error, Unreadable):
             return error
-        why = " ".join(str(error).split())
         if isinstance(error, OSError) and error.strerror:
-            why = error.strerror
-        elif isinstance(error, MemoryError):
-            why = "it needs more memory than there is"
-        else:
-            why = f"{type(error).__name__}{': ' if why else ''}{why}"
-        is_outside = isinstance(error, (OSError, ImportError, MemoryError))
-        return cls(f"cannot be read: {why}", kind="failed" if is_outside else "damaged")
+            return cls(f"cannot be read: {error.strerror}", kind="failed")
+        if isinstance(error, MemoryError):
+            return cls("cannot be read: it needs more memory than there is", kind="failed")
+        why = ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()))))
+        if isinstance(error, (OSError, ImportError)):
+            return cls(f"cannot be read: {why}", kind="failed")
+        return cls(f"is damaged: {why}")  # a broken file can make a parser fail in any way
 
 
 class Decoded(NamedTuple):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
+from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from io import BytesIO
@@ -38,7 +38,8 @@ _ENTITIES = "is damaged: it declares entities, which no file of its kind needs"
 
 
 class Archive:
-    """The members of an archive by name. Raises Unreadable for one that is damaged, encrypted or a bomb."""
+    """The members of an archive by name. Raises Unreadable for one that is encrypted or a bomb, and whatever its
+    libraries raise for one that is damaged."""
 
     def __init__(self, content: bytes, tick: Tick) -> None:
         if content.startswith(_OLD_OFFICE) and _ENCRYPTED_OFFICE in content:
@@ -50,23 +51,17 @@ class Archive:
         self._left = MOST_UNPACKED
         self._held = 0
         self._tick = tick
-        with _guarded():
-            self._zip = zipfile.ZipFile(BytesIO(content))
+        self._zip = zipfile.ZipFile(BytesIO(content))
         self.names = frozenset(self._zip.namelist())
 
     def read(self, name: str) -> bytes:
         """The content of a member; b"" where there is none."""
-        if name not in self.names:
-            return b""
-        with _guarded():
-            return self._zip.read(self._member(name))  # no more bytes than it has announced
+        return self._zip.read(self._member(name)) if name in self.names else b""  # no more than it has announced
 
     def tree(self, name: str) -> Any:
         """A small member as a tree of lxml's; None where it is missing."""
-        root = None
-        for root in self._parsed(name):  # noqa: B007
-            pass
-        return root
+        last = deque(self._parsed(name), maxlen=1)
+        return last[0] if last else None
 
     def elements(self, name: str, *tags: str) -> Iterator[Any]:
         """The elements of a member with these local names, each when it ends, and then emptied; all others stay.
@@ -91,24 +86,23 @@ class Archive:
 
         info = self._member(name)
         self._held = 0
-        with _guarded():
-            with self._zip.open(info) as head:
-                if b"<!ENTITY" in head.read(_HEAD):
-                    raise Unreadable(_ENTITIES)
-            parse = etree.iterparse(
-                self._zip.open(info), events=("end",), resolve_entities=False, load_dtd=False,
-                no_network=True, huge_tree=False, remove_comments=True, remove_pis=True,
-            )  # fmt: skip
-            for number, (_, element) in enumerate(parse):
-                declared = None if number else element.getroottree().docinfo.internalDTD
-                if declared is not None and next(declared.iterentities(), None) is not None:
-                    raise Unreadable(_ENTITIES)
-                self._held += 1
-                if self._held > MOST_HELD:
-                    raise Unreadable(f"holds more than {MOST_HELD} elements of XML at once", kind="large")
-                if number % _TICK_ELEMENTS == 0:
-                    self._tick()
-                yield element
+        with self._zip.open(info) as head:
+            if b"<!ENTITY" in head.read(_HEAD):
+                raise Unreadable(_ENTITIES)
+        parse = etree.iterparse(
+            self._zip.open(info), events=("end",), resolve_entities=False, load_dtd=False,
+            no_network=True, huge_tree=False, remove_comments=True, remove_pis=True,
+        )  # fmt: skip
+        for number, (_, element) in enumerate(parse):
+            declared = None if number else element.getroottree().docinfo.internalDTD
+            if declared is not None and next(declared.iterentities(), None) is not None:
+                raise Unreadable(_ENTITIES)
+            self._held += 1
+            if self._held > MOST_HELD:
+                raise Unreadable(f"holds more than {MOST_HELD} elements of XML at once", kind="large")
+            if number % _TICK_ELEMENTS == 0:
+                self._tick()
+            yield element
 
     def _member(self, name: str) -> zipfile.ZipInfo:
         """What the archive says of a member, if that keeps the limits; its size counts against them."""
@@ -120,17 +114,6 @@ class Archive:
         self._left -= info.file_size
         self._tick()
         return info
-
-
-@contextmanager
-def _guarded() -> Iterator[None]:
-    """Whatever is tripped over in a hostile or damaged archive is Unreadable."""
-    try:
-        yield
-    except (MemoryError, Unreadable):
-        raise
-    except Exception as error:  # zipfile and zlib raise some ten kinds
-        raise Unreadable(f"is damaged: {error or type(error).__name__}") from None
 
 
 def local(element: Any) -> str:
