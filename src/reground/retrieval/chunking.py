@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -61,24 +62,24 @@ def chunk(text: str, size: int, overlap: int = 0, *, is_code: bool = False) -> I
         raise ConfigurationError(
             f"pieces of {size} tokens cannot overlap by {overlap}: the overlap must be smaller than the piece"
         )
-    return _Cutter(text, size, overlap, is_code=is_code).pieces()
+    return _Cutter(text, size, overlap, is_code).pieces()
 
 
+@dataclass
 class _Cutter:
     """Goes through a text once and holds the tokens of a piece, and the blocks that stay whole, as far as it is."""
 
-    def __init__(self, text: str, size: int, overlap: int, *, is_code: bool) -> None:
-        self._text = text
-        self._size = size
-        self._overlap = overlap
-        self._is_code = is_code
-        self._tokens: list[tuple[int, int]] = []
-        self._wholes: list[tuple[int, int]] = []
-        self._searched = 0  # up to here it is known what stays whole
+    text: str
+    size: int
+    overlap: int
+    is_code: bool
+    tokens: list[tuple[int, int]] = field(default_factory=list)
+    wholes: list[tuple[int, int]] = field(default_factory=list)
+    searched: int = 0  # up to here it is known what stays whole
 
     def pieces(self) -> Iterator[Chunk]:
         """The pieces, one after the other."""
-        text, size, tokens = self._text, self._size, self._tokens
+        text, size, tokens = self.text, self.size, self.tokens
         if len(text) <= size:  # a token has at least one character
             stripped = text.strip()
             start = text.find(stripped)
@@ -99,23 +100,23 @@ class _Cutter:
         """Where the piece ends that begins at the first token, and whether a section begins there."""
         # More than `overlap` tokens are taken, so that the next piece begins after this one.
         self._find_wholes()
-        place, is_section = self._strongest(max(self._size // 2, self._overlap), self._size)
-        whole = self._whole_at(self._tokens[place][0])
-        tokens = _TOKEN.finditer(self._text, *whole) if whole is not None and self._tokens[0][0] < whole[0] else ()
-        if whole is not None and 0 < sum(1 for _ in islice(tokens, self._size + 1)) <= self._size:
-            before = bisect_left(self._tokens, (whole[0], 0))
-            if before > self._overlap:  # and where a heading stands over it, before that
-                return self._strongest(max(before - self._size // 8, self._overlap), before)
+        place, is_section = self._strongest(max(self.size // 2, self.overlap), self.size)
+        whole = self._whole_at(self.tokens[place][0])
+        tokens = _TOKEN.finditer(self.text, *whole) if whole is not None and self.tokens[0][0] < whole[0] else ()
+        if whole is not None and 0 < sum(1 for _ in islice(tokens, self.size + 1)) <= self.size:
+            before = bisect_left(self.tokens, (whole[0], 0))
+            if before > self.overlap:  # and where a heading stands over it, before that
+                return self._strongest(max(before - self.size // 8, self.overlap), before)
         return place, is_section
 
     def _strongest(self, least: int, most: int) -> tuple[int, bool]:
         """The last of the strongest boundaries behind `least` up to `most`, and whether a section begins there."""
-        start, end = self._tokens[min(least + 1, most)][0], self._tokens[most][0]
-        marks = () if self._is_code else _HEADING.finditer(self._text, start, end + _LONGEST_MARK)
+        start, end = self.tokens[min(least + 1, most)][0], self.tokens[most][0]
+        marks = () if self.is_code else _HEADING.finditer(self.text, start, end + _LONGEST_MARK)
         places = (match.start() for match in marks)
         sections = [place for place in places if place <= end and self._whole_at(place) is None]
         if sections:
-            return bisect_left(self._tokens, (sections[-1], 0)), True
+            return bisect_left(self.tokens, (sections[-1], 0)), True
         best, strength = most, -1
         for place in range(most, least, -1):
             here = self._boundary(place)
@@ -128,20 +129,20 @@ class _Cutter:
     def _restart(self, end: int) -> int:
         """Where the next piece begins: at a sentence within the overlap, else at a line or a word, else just `overlap`
         back."""
-        places = range(end - self._overlap, end)
+        places = range(end - self.overlap, end)
         half = places[: len(places) // 2]
         for wanted, among in ((_SENTENCE, half), (_LINE, half), (_WORD, places)):
             for place in among:
                 if self._boundary(place) >= wanted:
                     return place
-        return end - self._overlap
+        return end - self.overlap
 
     def _boundary(self, place: int) -> int:
         """How strong the boundary before token `place` is; before a heading it is that of a paragraph."""
-        text, before, after = self._text, self._tokens[place - 1], self._tokens[place]
+        text, before, after = self.text, self.tokens[place - 1], self.tokens[place]
         gap = text[before[1] : after[0]]
         if "\n" in gap and _PARAGRAPH.search(gap):
-            is_under_heading = not self._is_code and _HEADING.match(text, text.rfind("\n", 0, before[1]) + 1)
+            is_under_heading = not self.is_code and _HEADING.match(text, text.rfind("\n", 0, before[1]) + 1)
             if is_under_heading and self._whole_at(before[0]) is None:
                 return _WORD
             return _INDENTED if gap[-1] in " \t" else _PARAGRAPH_BREAK
@@ -149,11 +150,8 @@ class _Cutter:
         if last in _CLOSING and before[1] > 1:
             last = text[before[1] - 2]
         is_cjk = bool(_IS_CJK.match(text[after[0]]))
-        if (
-            last in _SENTENCE_END
-            and (gap or is_cjk)
-            and ("\n" in gap or not (self._is_code or self._whole_at(after[0])))
-        ):
+        is_end = last in _SENTENCE_END and (gap or is_cjk)
+        if is_end and ("\n" in gap or not (self.is_code or self._whole_at(after[0]))):
             return _SENTENCE
         if gap or is_cjk or _IS_CJK.match(last):
             return _LINE if "\n" in gap else _WORD
@@ -161,13 +159,13 @@ class _Cutter:
 
     def _whole_at(self, place: int) -> tuple[int, int] | None:
         """The block of code or the table that the character stands in, behind its beginning."""
-        at = bisect_left(self._wholes, (place, 0)) - 1
-        return self._wholes[at] if at >= 0 and place < self._wholes[at][1] else None
+        at = bisect_left(self.wholes, (place, 0)) - 1
+        return self.wholes[at] if at >= 0 and place < self.wholes[at][1] else None
 
     def _find_wholes(self) -> None:
         """Find the blocks of the present tokens, and forget those before."""
-        del self._wholes[: bisect_right(self._wholes, self._tokens[0][0], key=itemgetter(1))]
-        while self._searched < self._tokens[-1][1] and not self._is_code:
-            end = self._searched + _STEP
-            self._wholes += (match.span() for match in _WHOLE.finditer(self._text, self._searched, end))
-            self._searched = max(end, self._wholes[-1][1] if self._wholes else 0)
+        del self.wholes[: bisect_right(self.wholes, self.tokens[0][0], key=itemgetter(1))]
+        while self.searched < self.tokens[-1][1] and not self.is_code:
+            end = self.searched + _STEP
+            self.wholes += (match.span() for match in _WHOLE.finditer(self.text, self.searched, end))
+            self.searched = max(end, self.wholes[-1][1] if self.wholes else 0)

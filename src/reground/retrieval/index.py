@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -37,6 +37,7 @@ def retriever_name(manifest: storage.Manifest) -> str:
     return f"{manifest.settings['kind']}@{manifest.fingerprint}"
 
 
+@dataclass(eq=False)
 class IndexRetriever:
     """An open index. `name` holds its kind and fingerprint, `manifest` everything else.
 
@@ -44,44 +45,39 @@ class IndexRetriever:
     check: compares the contents of an index with its manifest, where that was not done when it was opened.
     """
 
-    def __init__(
-        self,
-        manifest: storage.Manifest,
-        bm25: Bm25Index | None,
-        dense: DenseIndex | None,
-        hold: storage.Hold,
-        check: Callable[[], object] | None,
-    ) -> None:
-        self.name = retriever_name(manifest)
-        self.manifest = manifest
-        self.language = str(manifest.settings["language"])
-        self._bm25, self._dense = bm25, dense
-        self._check = check
-        self._hold = hold  # keeps the files from being cleaned away
+    manifest: storage.Manifest
+    bm25: Bm25Index | None
+    dense: DenseIndex | None
+    hold: storage.Hold  # keeps the files from being cleaned away
+    check: Callable[[], object] | None
+
+    def __post_init__(self) -> None:
+        self.name = retriever_name(self.manifest)
+        self.language = str(self.manifest.settings["language"])
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages. Raises RetrievalError, and IndexRefused for a damaged index: nothing found is a reason
         to check one that was too large to check when it was opened."""
-        depth = k if self._bm25 is None or self._dense is None else max(k, _FUSED)
+        depth = k if self.bm25 is None or self.dense is None else max(k, _FUSED)
         searches = []
-        if self._bm25 is not None:
-            searches.append(asyncio.to_thread(self._bm25.search, query, depth))
-        if self._dense is not None:
-            searches.append(self._dense.search(query, depth))
+        if self.bm25 is not None:
+            searches.append(asyncio.to_thread(self.bm25.search, query, depth))
+        if self.dense is not None:
+            searches.append(self.dense.search(query, depth))
         rankings = await asyncio.gather(*searches)
         passages = rankings[0]
         if len(rankings) > 1:
             by_id = {passage.id: passage for ranking in rankings for passage in ranking}
             fused = reciprocal_rank_fusion([passage.id for passage in ranking] for ranking in rankings)
             passages = [by_id[id_].model_copy(update={"score": score}) for id_, score in fused[: max(k, 0)]]
-        if not passages and k > 0 and self._check is not None:
-            check, self._check = self._check, None
+        if not passages and k > 0 and self.check is not None:
+            check, self.check = self.check, None
             await asyncio.to_thread(check)
         return passages
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The document of a passage, put together from its pieces. Raises RetrievalError."""
-        part = self._bm25 if self._bm25 is not None else self._dense
+        part = self.bm25 if self.bm25 is not None else self.dense
         assert part is not None
         for document in document_ids(passage_id):
             pieces = await asyncio.to_thread(part.pieces, key_of(document))
@@ -92,8 +88,8 @@ class IndexRetriever:
 
     async def aclose(self) -> None:
         """Close the embedder's connections; the retriever can still be used and opens new ones."""
-        if self._dense is not None:
-            await self._dense.aclose()
+        if self.dense is not None:
+            await self.dense.aclose()
 
 
 _NAMED = 3  # files of a kind that a note names
