@@ -3,7 +3,7 @@
 In a test:
 
     async with LittleWeb({"/a.html": page("Bridges", "The bridge was begun in 1357.")}) as web:
-        fetched = await Fetcher(networks=(web.network,)).fetch(f"{web.url}/a.html")
+        fetched = await web.fetcher().fetch(f"{web.url}/a.html")
         assert web.asked == ["/robots.txt", "/a.html"]
 """
 
@@ -14,10 +14,13 @@ import gzip
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 from aiohttp import web
+from aiohttp.abc import AbstractResolver
 
 from reground.testing.openai_server import Loopback
+from reground.web.fetching import Fetcher
 from reground.web.results import WebResult
 
 
@@ -35,14 +38,12 @@ class Site:
 
 
 def page(title: str, *paragraphs: str) -> Site:
-    """An ordinary page."""
     text = "".join(f"<p>{escape(each)}</p>" for each in paragraphs)
     top = f"<!doctype html><html><head><title>{escape(title)}</title></head>"
     return Site(f"{top}<body><article><h1>{escape(title)}</h1>{text}</article></body></html>".encode())
 
 
 def redirect(to: str) -> Site:
-    """A page that has moved."""
     return Site(status=302, headers={"Location": to})
 
 
@@ -53,8 +54,6 @@ def bomb(megabytes: int) -> Site:
 
 
 def drip(piece: bytes, *, every: float, pieces: int) -> Site:
-    """A page that comes slowly."""
-
     async def body() -> AsyncIterator[bytes]:
         for _ in range(pieces):
             yield piece
@@ -78,19 +77,25 @@ class LittleWeb(Loopback):
         self.agents: set[str] = set()
         self.most_at_once = 0
         self._open = 0
+        self._fetchers: list[Fetcher] = []
+
+    def fetcher(self, **how: Any) -> Fetcher:
+        """One that may fetch from here, and is closed with it."""
+        self._fetchers.append(Fetcher(networks=(self.network,), **how))
+        return self._fetchers[-1]
+
+    async def stop(self) -> None:
+        for fetcher in self._fetchers:
+            await fetcher.aclose()
+        await super().stop()
+
+    network = "127.0.0.1/32"
 
     @property
     def url(self) -> str:
-        """The address, without a path."""
         return self.origin
 
-    @property
-    def network(self) -> str:
-        """What a fetcher has to be allowed."""
-        return "127.0.0.1/32"
-
     def application(self) -> web.Application:
-        """Every path, answered from `pages`."""
         app = web.Application()
         app.router.add_get("/{path:.*}", self._reply)
         return app
@@ -116,6 +121,20 @@ class LittleWeb(Loopback):
         return response
 
 
+class Names(AbstractResolver):
+    """A name server that gives these addresses one after the other, and the last one from then on."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[Any]:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return [{"hostname": host, "host": answer, "port": port, "family": 2, "proto": 0, "flags": 0}]
+
+    async def close(self) -> None:
+        return
+
+
 @dataclass
 class ListedEngine:
     """Gives the results that share a word with the query, those with more of them first; all where none does.
@@ -129,7 +148,6 @@ class ListedEngine:
     asked: list[str] = field(default_factory=list)
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
-        """At most `k` results."""
         self.asked.append(query)
         words = set(query.lower().split())
         shared = [len(words & set(f"{each.title} {each.snippet}".lower().split())) for each in self.results]

@@ -7,23 +7,18 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
-from aiohttp.abc import AbstractResolver
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.web.fetching import Blocked, Fetched, Fetcher, NotFetched, refusal
+from reground.web.fetching import Blocked, Fetched, NotFetched, refusal
 from tests.models.clocks import Clock
-from tests.web.little_web import LittleWeb, Site, bomb, drip, page, redirect
+from tests.web.little_web import LittleWeb, Names, Site, bomb, drip, page, redirect
 
 PAGE = page("Bridges", "The bridge was begun in 1357.")
 
 
 async def fetch(web: LittleWeb, path: str, **how: Any) -> Fetched:
-    fetcher = Fetcher(networks=(web.network,), **how)
-    try:
-        return await fetcher.fetch(web.url + path)
-    finally:
-        await fetcher.aclose()
+    return await web.fetcher(**how).fetch(web.url + path)
 
 
 async def refused(web: LittleWeb, path: str, **how: Any) -> str:
@@ -62,41 +57,25 @@ async def test_a_redirect_to_an_address_that_is_not_public_is_refused(target: st
         assert "address" in await refused(web, "/a", robots=False)
 
 
-class Changing(AbstractResolver):
-    """A name server that answers differently the second time."""
-
-    def __init__(self, *answers: str) -> None:
-        self.answers = list(answers)
-
-    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[Any]:
-        answer = self.answers.pop(0)
-        return [{"hostname": host, "host": answer, "port": port, "family": 2, "proto": 0, "flags": 0}]
-
-    async def close(self) -> None:
-        return
-
-
 async def test_a_name_that_changes_its_address_is_refused_where_it_connects() -> None:
     once = Site(PAGE.body, headers={**PAGE.headers, "Connection": "close"})
     async with LittleWeb({"/a": once, "/robots.txt": Site(b"", headers={"Connection": "close"})}) as web:
-        resolver = Changing("127.0.0.1", "127.0.0.1", "127.0.0.1", "10.0.0.1")
-        fetcher = Fetcher(networks=(web.network,), resolver=resolver)
+        resolver = Names("127.0.0.1", "127.0.0.1", "127.0.0.1", "10.0.0.1")
+        fetcher = web.fetcher(resolver=resolver)
         place = f"http://rebinding.example:{web.port}/a"
         assert (await fetcher.fetch(place)).content == PAGE.body
         assert (await fetcher.fetch(place)).content == PAGE.body
         with pytest.raises(NotFetched, match="not public"):
             await fetcher.fetch(place)
-        await fetcher.aclose()
 
 
 async def test_robots_are_obeyed_and_asked_for_once() -> None:
     robots = "User-agent: *\nDisallow: /secret\n\nUser-agent: reground\nDisallow: /ours\n"
     async with LittleWeb({"/ours/a": PAGE, "/secret/a": PAGE}, robots=robots) as web:
-        fetcher = Fetcher(networks=(web.network,))
+        fetcher = web.fetcher()
         with pytest.raises(NotFetched, match=r"robots\.txt forbids"):
             await fetcher.fetch(f"{web.url}/ours/a")
         assert (await fetcher.fetch(f"{web.url}/secret/a")).content == PAGE.body  # the group for us alone holds
-        await fetcher.aclose()
         assert web.asked == ["/robots.txt", "/secret/a"]
         assert (await fetch(web, "/ours/a", robots=False)).content == PAGE.body
 
@@ -129,7 +108,7 @@ DATE = {"Retry-After": "Fri, 31 Dec 2099 23:59:59 GMT"}
 async def test_robots_that_could_not_be_had_are_asked_for_again(fault: Site, seconds: float) -> None:
     clock = Clock()
     async with LittleWeb({"/a": PAGE, "/robots.txt": fault}) as web:
-        fetcher = Fetcher(networks=(web.network,), clock=clock.now)
+        fetcher = web.fetcher(clock=clock.now)
         for _ in range(2):
             with pytest.raises(NotFetched) as caught:
                 await fetcher.fetch(f"{web.url}/a")
@@ -146,7 +125,6 @@ async def test_robots_that_could_not_be_had_are_asked_for_again(fault: Site, sec
         clock.time += 1
         with pytest.raises(NotFetched, match="forbids"):
             await fetcher.fetch(f"{web.url}/a")
-        await fetcher.aclose()
         assert web.asked == ["/robots.txt", "/robots.txt", "/a", "/a", "/robots.txt"]
 
 
@@ -170,29 +148,26 @@ async def test_the_seconds_of_a_page_are_those_of_all_its_requests(sites: Mappin
 
 async def test_the_wait_for_its_turn_takes_no_seconds_from_a_page() -> None:
     async with LittleWeb({"/a": Site(PAGE.body, seconds=0.4)}) as web:
-        fetcher = Fetcher(networks=(web.network,), seconds=1.4)
+        fetcher = web.fetcher(seconds=1.4)
         found = await asyncio.gather(*(fetcher.fetch(f"{web.url}/a") for _ in range(4)))
         assert [each.content for each in found] == [PAGE.body] * 4
-        await fetcher.aclose()
 
 
 async def test_no_address_is_asked_that_the_caller_does_not_want() -> None:
     async with LittleWeb({"/a": redirect("/b"), "/b": redirect("/secret"), "/secret": PAGE}) as web:
-        fetcher = Fetcher(networks=(web.network,), robots=False)
+        fetcher = web.fetcher(robots=False)
         for path in ("/a", "/secret"):
             with pytest.raises(Blocked, match="told not to"):
                 await fetcher.fetch(web.url + path, why_not=lambda url: "told not to" if "secret" in url else None)
-        await fetcher.aclose()
         assert web.asked == ["/a", "/b"]
 
 
 async def test_a_pause_that_a_host_asks_for_is_kept_and_a_long_one_leaves_it_alone() -> None:
     async with LittleWeb({"/a": PAGE}, robots="User-agent: *\nCrawl-delay: 0.3") as web:
-        fetcher = Fetcher(networks=(web.network,))
+        fetcher = web.fetcher()
         began = time.monotonic()
         await asyncio.gather(*(fetcher.fetch(f"{web.url}/a") for _ in range(3)))
         assert time.monotonic() - began >= 0.6
-        await fetcher.aclose()
         assert "asks for 0.3 s" in await refused(web, "/a", longest_pause=0.1)
 
 
@@ -204,7 +179,7 @@ async def test_robots_with_a_byte_order_mark_are_obeyed() -> None:
 async def test_a_host_gets_one_request_at_a_time_and_a_slow_one_holds_back_no_other() -> None:
     slow = Site(PAGE.body, seconds=0.5)
     async with LittleWeb({"/a": slow}) as one, LittleWeb({"/a": PAGE}) as other:
-        fetcher = Fetcher(networks=(one.network,), robots=False, in_flight=2)
+        fetcher = one.fetcher(robots=False, in_flight=2)
         waiting = [asyncio.create_task(fetcher.fetch(f"{one.url}/a")) for _ in range(8)]
         await asyncio.sleep(0.05)
         began = time.monotonic()
@@ -214,7 +189,6 @@ async def test_a_host_gets_one_request_at_a_time_and_a_slow_one_holds_back_no_ot
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
-        await fetcher.aclose()
 
 
 async def endless() -> AsyncIterator[bytes]:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from aiohttp.abc import AbstractResolver
 
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages, Retriever, Skipped
@@ -13,10 +12,9 @@ from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.methods.shared.evidence import Evidence
-from reground.web.fetching import Fetcher
 from reground.web.results import WebResult
 from reground.web.retriever import Blocklist, Mode, WebRetriever
-from tests.web.little_web import ListedEngine, LittleWeb, Site, page, redirect
+from tests.web.little_web import ListedEngine, LittleWeb, Names, Site, page, redirect
 
 Over = Callable[..., WebRetriever]
 FILLER = "Nothing of interest stands in this paragraph, which goes on for a while about other things entirely. " * 8
@@ -41,8 +39,7 @@ async def over(web: LittleWeb) -> AsyncIterator[Over]:
 
     def make(*paths: str, mode: Mode = "pages", **how: Any) -> WebRetriever:
         results = [WebResult(title=path[1:], url=web.url + path, snippet=f"about the {path[1:]}") for path in paths]
-        fetcher = Fetcher(networks=(web.network,))
-        made.append(WebRetriever(engine=ListedEngine(results), fetcher=fetcher, mode=mode, **how))
+        made.append(WebRetriever(engine=ListedEngine(results), fetcher=web.fetcher(), mode=mode, **how))
         return made[-1]
 
     yield make
@@ -164,16 +161,6 @@ async def test_a_measurement_finds_no_page_that_holds_its_questions(web: LittleW
     assert await retriever.page("https://example.org/") is None
 
 
-class Here(AbstractResolver):
-    """Every name is this machine's."""
-
-    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[Any]:
-        return [{"hostname": host, "host": "127.0.0.1", "port": port, "family": 2, "proto": 0, "flags": 0}]
-
-    async def close(self) -> None:
-        return
-
-
 @pytest.mark.parametrize("mode", ["pages", "first"])
 @pytest.mark.parametrize("host", ["data.example.org", "example.org."])
 async def test_a_measurement_follows_no_redirect_to_a_blocked_host(
@@ -181,7 +168,7 @@ async def test_a_measurement_follows_no_redirect_to_a_blocked_host(
 ) -> None:
     web.pages["/moved"] = redirect(f"http://{host}:{web.port}/tower")
     retriever = over("/moved", "/gone", mode=mode, blocked=Blocklist(frozenset(("example.org",))))
-    retriever.fetcher = Fetcher(networks=(web.network,), resolver=Here())
+    retriever.fetcher = web.fetcher(resolver=Names("127.0.0.1"))
     found = await retriever.retrieve("When was it finished?", k=2)
     assert [p.text for p in found] == ["about the gone"]
     assert found.skipped == (
