@@ -20,7 +20,7 @@ from reground.core.http import check_address
 from reground.core.paths import expanded
 from reground.core.trajectory import Pair
 from reground.core.untrusted import clip
-from reground.critics.scorers import Item, Queue, Scorer, head, require
+from reground.critics.scorers import Item, Queue, head, require
 from reground.critics.trained import ServedCritic
 
 WINDOW = 128
@@ -89,21 +89,20 @@ def critic(place: str) -> Judge:
     )
     if not isinstance(scorer, TrainedCritic):
         return judge
-    quick = replace(scorer, queue=Queue(lambda: _Quick(scorer.queue.load())))
+    quick = replace(scorer, queue=Queue(lambda: _Quick(scorer.queue.load().scores)))
     score: Score = lambda pairs: quick.score(pairs, cast("Any", None))  # noqa: E731
     return replace(judge, score=score, weigh=scorer.weigh, cosines=scorer.cosines)
 
 
 @dataclass(frozen=True)
 class _Quick:
-    """A scorer in bfloat16: for the order of many passages that is enough."""
+    """A scorer that computes in bfloat16: for the order of many passages that is enough."""
 
-    scorer: Scorer
+    score: Callable[[Sequence[Item]], list[float]]
 
     def scores(self, items: Sequence[Item]) -> list[float]:
-        """The scorer's scores."""
         with bfloat16():
-            return self.scorer.scores(items)
+            return self.score(items)
 
 
 def cross_encoder(name: str, tokens: int = WINDOW, *, entailment: bool = False) -> Judge:
@@ -118,37 +117,30 @@ def cross_encoder(name: str, tokens: int = WINDOW, *, entailment: bool = False) 
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise ConfigurationError(f"no reranker cross-encoder:{name}: there is no folder {name}")
     weights = files_fingerprint(folder) if folder.is_dir() else None
-    queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name, tokens, entailment))
+    queue = Queue(lambda: _Quick(_loaded(str(folder) if folder.is_dir() else name, tokens, entailment)))
     label = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
     return Judge(f"{label} {tokens}", lambda pairs: queue.score([("doc", pair) for pair in pairs]))
 
 
-class _CrossEncoder:
-    """The model; one thread at a time asks it."""
+def _loaded(name: str, tokens: int, entailment: bool) -> Callable[[Sequence[Item]], list[float]]:
+    """A model, as what gives the logits of pairs, or the log-odds of entailment."""
+    from sentence_transformers import CrossEncoder
 
-    def __init__(self, name: str, tokens: int, entailment: bool) -> None:
-        from sentence_transformers import CrossEncoder
+    from reground.critics.scorers import entailed, exact_head, predicted, quietly
 
-        from reground.critics.scorers import exact_head, quietly
-
-        try:
-            with quietly():
-                self._model = exact_head(CrossEncoder(name))
-                window = "max_seq_length" if hasattr(self._model, "max_seq_length") else "max_length"  # before 6.0
-                setattr(self._model, window, min(tokens, getattr(self._model, window) or tokens))
-        except Exception as error:  # libraries have many words for damaged weights
-            why = trouble(error, name)
-            raise ModelError(f"the cross-encoder {Path(name).name} could not be loaded: {why}") from error
-        self._label = _entailment(self._model) if entailment else None
-
-    def scores(self, items: Sequence[Item]) -> list[float]:
-        """The logits, or the log-odds of entailment."""
-        from reground.critics.scorers import entailed, predicted
-
-        with bfloat16():
-            if self._label is not None:  # such models read what entails first
-                return entailed(self._model, [(pair.candidate, pair.context) for _, pair in items], self._label)
-            return predicted(self._model, [(pair.context, pair.candidate) for _, pair in items])
+    try:
+        with quietly():
+            model = exact_head(CrossEncoder(name))
+            window = "max_seq_length" if hasattr(model, "max_seq_length") else "max_length"  # before 6.0
+            setattr(model, window, min(tokens, getattr(model, window) or tokens))
+    except Exception as error:  # libraries have many words for damaged weights
+        why = trouble(error, name)
+        raise ModelError(f"the cross-encoder {Path(name).name} could not be loaded: {why}") from error
+    label = _entailment(model) if entailment else None
+    if label is None:
+        return lambda items: predicted(model, [(pair.context, pair.candidate) for _, pair in items])
+    # Such models read what entails first.
+    return lambda items: entailed(model, [(pair.candidate, pair.context) for _, pair in items], label)
 
 
 def _entailment(model: Any) -> int | None:
