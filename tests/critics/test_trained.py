@@ -234,12 +234,7 @@ async def test_a_critic_weighs_what_the_search_and_the_generator_say(base: Path,
     assert other.rationale.name == one.rationale.name
     found = [Passage(id=f"d{n}", text=f"Sea {n} of water.", score=score) for n, score in enumerate((2.0, 9.0, 1.0))]
     for order in (found, found[::-1]):  # whatever the text says, and whatever comes first
-        plan = planner(
-            generator(),
-            retriever=Found(order),
-            candidates=3,
-            critics=critics(doc=other.doc),
-        )
+        plan = planner(generator(), retriever=Found(order), candidates=3, critics=critics(doc=other.doc))
         run = Run()
         await plan.solve("How salty?", run)
         (choice,) = [step for step in run.steps if isinstance(step, ChooseStep) and step.name == "doc"][:1]

@@ -16,11 +16,7 @@ from tests.methods.reviser import Lines, answered, lines_of, rar, rat, reviser, 
 
 IMPOSSIBLE = "Mine diamonds with bare hands. - Minecraft items: 3x Diamond"
 INVENTED = "She shared the Nobel Prize in Physics with Marie Curie in 1903."
-ADA = [
-    "Ada Lovelace was born in London in 1815.",
-    INVENTED,
-    "She wrote notes on the Analytical Engine.",
-]
+ADA = ["Ada Lovelace was born in London in 1815.", INVENTED, "She wrote notes on the Analytical Engine."]
 STEPS = [
     "STEP 1: Chop oak trees. - Minecraft items: 4x Oak Log",
     "STEP 2: Saw the logs into boards. - Minecraft items: 16x Oak Planks",
@@ -133,15 +129,8 @@ async def test_a_text_without_errors_that_rar_cuts_to_its_first_line_stays_whole
     assert lines_of(await answered(rar(model, PLAN, **settings), "How?")) == STEPS
 
 
-CURIE = [
-    "玛丽·居里于1867年出生在克拉科夫。",
-    "她在1903年获得诺贝尔化学奖。",
-    "她在1911年获得诺贝尔文学奖。",
-]
-CURIE_CORRECTED = [
-    "玛丽·居里于1867年出生在华沙。她在1903年获得诺贝尔物理学奖。",
-    "她在1911年获得诺贝尔化学奖。",
-]
+CURIE = ["玛丽·居里于1867年出生在克拉科夫。", "她在1903年获得诺贝尔化学奖。", "她在1911年获得诺贝尔文学奖。"]
+CURIE_CORRECTED = ["玛丽·居里于1867年出生在华沙。她在1903年获得诺贝尔物理学奖。", "她在1911年获得诺贝尔化学奖。"]
 FUJI = [
     "富士山の高さは3500メートルです。",
     "富士山は静岡県と長野県にまたがる活火山です。",
@@ -162,11 +151,7 @@ FUJI_CORRECTED = [
     ],
 )
 @pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        pytest.param(CURIE, CURIE_CORRECTED, id="zh"),
-        pytest.param(FUJI, FUJI_CORRECTED, id="ja"),
-    ],
+    ("wrong", "right"), [pytest.param(CURIE, CURIE_CORRECTED, id="zh"), pytest.param(FUJI, FUJI_CORRECTED, id="ja")]
 )
 async def test_statements_without_spaces_that_are_corrected_and_joined_do_not_come_back(method, wrong, right):
     model = reviser("\n\n".join(wrong), lambda _: "\n\n".join(right), "错。")

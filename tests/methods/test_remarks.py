@@ -59,10 +59,7 @@ METHODS = [
 @pytest.mark.parametrize("remark", REMARKS)
 @pytest.mark.parametrize(
     ("form", "draft"),
-    [
-        pytest.param(TEXT, "\n\n".join(PROSE), id="prose"),
-        pytest.param(PLAN, "\n".join(STEPS), id="plan"),
-    ],
+    [pytest.param(TEXT, "\n\n".join(PROSE), id="prose"), pytest.param(PLAN, "\n".join(STEPS), id="plan")],
 )
 async def test_a_remark_leaves_the_text_whole(method, remark, form, draft):
     model = reviser(draft, lambda _: remark, "Something is wrong.")

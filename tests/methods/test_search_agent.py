@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, AnswerForm
 from reground.core.budget import estimate_tokens
-from reground.core.errors import (
-    ContextLengthExceeded,
-)
+from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, GenerateStep

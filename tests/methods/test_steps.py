@@ -5,12 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT
-from reground.methods.shared.steps import (
-    join_steps,
-    split_answer,
-    split_draft,
-    split_steps,
-)
+from reground.methods.shared.steps import join_steps, split_answer, split_draft, split_steps
 from reground.text.alignment import align_steps, with_lost_steps
 
 words = st.sampled_from(
@@ -191,11 +186,7 @@ def test_items_are_known_by_any_sign_that_counts(draft):
 
 @pytest.mark.parametrize(
     "behind",
-    [
-        "Example usage:\n\n```python\nprint(f(1))\n```",
-        "```python\nassert f(1) == 2\n```",
-        "Output:\n\n```\n2\n```",
-    ],
+    ["Example usage:\n\n```python\nprint(f(1))\n```", "```python\nassert f(1) == 2\n```", "Output:\n\n```\n2\n```"],
 )
 def test_the_raw_answer_of_a_program_is_the_program_and_not_its_use(behind):
     program = "def f(x):\n    # one more\n    y = x + 1\n\n    # give it back\n    return y"
