@@ -64,18 +64,12 @@ class _Planned(Reflexion):
 
     plan: Callable[[str, Run], Awaitable[Answer]]
 
-    async def _write(self, question: str, run: Run) -> str:
-        return await self._planned(render(self.prompts.write, question=question, form=_STEPWISE), run)
-
-    async def _again(self, question: str, trials: str, run: Run) -> str:
-        problem = render(self.prompts.again, question=question, trials=trials, form=_STEPWISE)
-        with run.span("again") as actor:
-            return await self._planned(problem, actor)
-
-    async def _planned(self, problem: str, run: Run) -> str:
+    async def _written(self, question: str, run: Run, trials: Sequence[str] = ()) -> str:
+        template, actor = (self.prompts.again, run.span("again")) if trials else (self.prompts.write, run)
+        problem = render(template, question=question, trials="\n\n".join(trials), form=_STEPWISE)
         before = run.best
         try:
-            return (await self.plan(problem, run)).text
+            return (await self.plan(problem, actor)).text
         except BudgetExceeded:
             if before is not None:
                 run.propose(before)  # a whole program is worth more than half of the next plan

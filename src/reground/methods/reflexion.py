@@ -84,7 +84,7 @@ class Reflexion(Settings):
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         write, test = run.span("write"), run.span("tests")
-        both = await gather(self._write(question, write), self._tests(question, test))  # neither needs the other
+        both = await gather(self._written(question, write), self._tests(question, test))  # neither needs the other
         text, tests = cast("tuple[str, Sequence[Program]]", tuple(both))
         answer = Answer(text=text)
         trials: list[str] = []
@@ -107,7 +107,7 @@ class Reflexion(Settings):
                 reflection = (await trial.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
                 trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
                 reflections.append(Thought(text=reflection, draft=program))
-                text = await self._again(question, "\n\n".join(trials), trial)
+                text = await self._written(question, trial, trials)
                 best = text
                 if self._is_whole(answer.text) and not self._is_whole(text):
                     trial.note("program kept", why="the new reply is no whole program", written=text)
@@ -123,15 +123,15 @@ class Reflexion(Settings):
     def _succeeded(self, execution: Execution) -> bool:
         return execution.passed and (self.form.name != "pal" or isinstance(execution.value, int | float))
 
-    async def _write(self, question: str, run: Run) -> str:
-        prompt = render(self.prompts.write, question=question, form=self.form.instruction)
-        text = await run.ask(self.model, prompt, name="write", sampling=self.sampling())
-        run.propose(Answer(text=text))
+    async def _written(self, question: str, run: Run, trials: Sequence[str] = ()) -> str:
+        """The program as it is first written, or as it is written again after these trials."""
+        name = "again" if trials else "write"
+        values = {"question": question, "trials": "\n\n".join(trials), "form": self.form.instruction}
+        prompt = render(getattr(self.prompts, name), **values)
+        text = await run.ask(self.model, prompt, name=name, sampling=self.sampling())
+        if not trials:
+            run.propose(Answer(text=text))
         return text
-
-    async def _again(self, question: str, trials: str, run: Run) -> str:
-        prompt = render(self.prompts.again, question=question, trials=trials, form=self.form.instruction)
-        return await run.ask(self.model, prompt, name="again", sampling=self.sampling())
 
     async def _tests(self, question: str, run: Run) -> list[Program]:
         """What is run to try a program, whose source is still missing. For PAL the run is the test.
