@@ -11,7 +11,7 @@ import ast
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import islice
@@ -303,7 +303,6 @@ LONGEST = 20_000
 _STARTS = 8
 """Maximum number of starting lines to try. A model that repeats itself writes hundreds."""
 
-_FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _CALLED: Mapping[str, tuple[str, ...]] = {"ActionWrapper": ("thoughts", "action"), **FIELDS}
 _START = re.compile(
     rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_CALLED)})[ \t]*\()",
@@ -336,15 +335,20 @@ def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
     from_json = _from_json(whole) or _from_json(text)  # a string in JSON may hold the end's mark
     if from_json is not None:
         return from_json, False
-    call = next((call for source in _sources(text) for call in _calls(source)), None)
+    starts = [text[start.start(1) :] for start in islice(_START.finditer(text), _STARTS)]
+    call = next(filter(None, map(_call, map(_balanced, starts))), None)
     repaired = mend and call is None
     if repaired:
-        starts = islice(_START.finditer(text), _STARTS)
-        sources = (mended(text[start.start(1) :]) or "" for start in starts)
-        call = next((call for source in sources for call in _calls(source)), None)
+        call = next(filter(None, (_call(mended(start) or "") for start in starts)), None)
     if call is None:
         raise ParseError("There is no action in it that is valid Python.")
-    return _action(call), repaired
+    name, given = _name(call), _arguments(call)
+    if name == "ActionWrapper":
+        inner = given.get("action")
+        if not isinstance(inner, ast.Call) or _name(inner) not in ("Search", "Terminate"):
+            raise ParseError("The ActionWrapper holds neither Search(...) nor Terminate(...).")
+        name, given = _name(inner), {**given, **_arguments(inner)}
+    return _made(name, given), repaired
 
 
 def _from_json(text: str) -> Action | None:
@@ -365,15 +369,6 @@ def _from_json(text: str) -> Action | None:
     return _made(name, arguments)
 
 
-def _sources(text: str) -> Iterator[str]:
-    """The texts to parse, strictest first: the whole reply, each fenced block, each line that starts an action."""
-    yield text
-    for block in _FENCED.findall(text)[:_STARTS]:
-        yield str(block)
-    for start in islice(_START.finditer(text), _STARTS):
-        yield _balanced(text[start.start(1) :])
-
-
 def _balanced(text: str) -> str:
     """The text up to the parenthesis that closes its first one, or the whole text."""
     depth = 0
@@ -384,29 +379,17 @@ def _balanced(text: str) -> str:
     return text
 
 
-def _calls(source: str) -> Iterator[ast.Call]:
-    """The calls of known names that are statements or are assigned."""
-    module = parsed(source.strip())
-    for statement in module.body if module else ():
-        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
-        if isinstance(value, ast.Call) and _name(value) in _CALLED:
-            yield value
+def _call(source: str) -> ast.Call | None:
+    """The call of a known name that a source is; None for any other source."""
+    module = parsed(source)
+    value = module.body[0].value if module and module.body and isinstance(module.body[0], ast.Expr) else None
+    return value if isinstance(value, ast.Call) and _name(value) in _CALLED else None
 
 
 def _name(call: ast.Call) -> str:
     if isinstance(call.func, ast.Name):
         return call.func.id
     return call.func.attr if isinstance(call.func, ast.Attribute) else ""
-
-
-def _action(call: ast.Call) -> Action:
-    name, given = _name(call), _arguments(call)
-    if name != "ActionWrapper":
-        return _made(name, given)
-    inner = given.get("action")
-    if not isinstance(inner, ast.Call) or _name(inner) not in ("Search", "Terminate"):
-        raise ParseError("The ActionWrapper holds neither Search(...) nor Terminate(...).")
-    return _made(_name(inner), {**given, **_arguments(inner)})
 
 
 def _arguments(call: ast.Call) -> dict[str, ast.expr]:
