@@ -94,11 +94,7 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
             if options:
                 _drop_quantization(weights)
             if adapter is not None:
-                from peft import PeftModel
-
-                weights = PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"hf/{model}", "train") from error
+                weights = _adapted(weights, adapter)
     except RegroundError:
         raise
     except Exception as error:  # each library has its own errors for damaged weights
@@ -117,6 +113,14 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     if not named:
         raise ValueError("its adapter_config.json names no base model")
     return str(named), folder
+
+
+def _adapted(weights: Any, adapter: Path) -> Any:
+    if importlib.util.find_spec("peft") is None:
+        raise MissingExtra("a LoRA adapter", "train")
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
 
 
 def _drop_quantization(weights: Any) -> None:
