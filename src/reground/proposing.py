@@ -35,7 +35,7 @@ from reground.retrieval.build import passages_of
 from reground.retrieval.documents import read_documents
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.passages import document_ids, normal, normal_title
-from reground.retrieval.scan import find_files
+from reground.retrieval.scan import scan
 from reground.text.sentences import names_in, sentences
 
 _MOST_PASSAGES = 5_000  # that are compared; of more, this many are drawn
@@ -68,7 +68,7 @@ class Pair(Value):
 def corpus_passages(corpus: Path, size: int, overlap: int) -> list[Passage]:
     """The passages of a folder or file, cut as an index cuts them (tokens); files that cannot be read are left out."""
     passages: list[Passage] = []
-    for file in find_files(corpus):
+    for file in scan(corpus).files:
         with suppress(OSError, Unreadable):  # indexing has named it already
             for document in read_documents(file):
                 passages += [passage for passage, _ in passages_of(document, size, overlap)]

@@ -9,7 +9,7 @@ import pytest
 from reground.core.errors import DataError
 from reground.retrieval.documents import Document, SourceFile, read_jsonl
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.scan import find_files
+from reground.retrieval.scan import scan
 from tests.retrieval.corpora import jsonl, write
 from tests.retrieval.files import pdf, read
 
@@ -19,7 +19,7 @@ def test_a_name_that_is_no_valid_unicode_is_written_with_escapes(tmp_path: Path)
         (tmp_path / "caf\udce9.txt").write_text("x")
     except (OSError, UnicodeError):
         pytest.skip("needs a file system that takes any bytes for a name")
-    found = find_files(tmp_path)[0]
+    found = scan(tmp_path).files[0]
     assert found.name == "caf\\udce9.txt"
     assert found.path.read_text() == "x"
 

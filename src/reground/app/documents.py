@@ -27,7 +27,7 @@ from reground.core.user_code import load_file, plugged
 from reground.retrieval.documents import read_documents
 from reground.retrieval.index import IndexRetriever, build_index, open_index
 from reground.retrieval.rerank import known, rerank
-from reground.retrieval.scan import find_files, written
+from reground.retrieval.scan import scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
 from reground.retrieval.storage import holds_index
 from reground.text.languages import language_code
@@ -257,7 +257,7 @@ def _gather(items: Sequence[object]) -> Path:
         if isinstance(each, Passage):
             records.append({"id": each.id, "title": each.title, "text": each.text, "url": each.url})
         elif (path := _path(each)) is not None:
-            for document in (document for file in find_files(path) for document in read_documents(file)):
+            for document in (document for file in scan(path).files for document in read_documents(file)):
                 name = f"{path.name}/{document.id}" if path.is_dir() else document.id
                 records.append({"id": name, "title": document.title, "text": document.text, "url": document.url})
         elif isinstance(each, str):

@@ -32,11 +32,6 @@ from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Sk
 _FUSED = 100  # passages of each ranking that are joined
 
 
-def retriever_name(manifest: storage.Manifest) -> str:
-    """The index's kind and fingerprint, so that a changed index has another name."""
-    return f"{manifest.settings['kind']}@{manifest.fingerprint}"
-
-
 @dataclass(eq=False)
 class IndexRetriever:
     """An open index. `name` holds its kind and fingerprint, `manifest` everything else.
@@ -52,7 +47,7 @@ class IndexRetriever:
     check: Callable[[], object] | None
 
     def __post_init__(self) -> None:
-        self.name = retriever_name(self.manifest)
+        self.name = self.manifest.name
         self.language = str(self.manifest.settings["language"])
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
@@ -266,7 +261,7 @@ def _report(
         path=out,
         source=source,
         language=str(manifest.settings["language"]),
-        name=retriever_name(manifest),
+        name=manifest.name,
         documents=manifest.documents,
         passages=manifest.passages,
         skipped=_skipped(files, corpus.unread),

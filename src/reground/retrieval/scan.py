@@ -29,11 +29,6 @@ class Scan(NamedTuple):
     unread: list[Skipped]
 
 
-def find_files(source: Path) -> list[SourceFile]:
-    """The files of `scan`."""
-    return scan(source).files
-
-
 def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int], object] = lambda _: None) -> Scan:
     """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
 

@@ -83,6 +83,11 @@ class Manifest(Value):
     files: dict[str, FileCheck]
 
     @property
+    def name(self) -> str:
+        """The index's kind and fingerprint, so that a changed index has another name."""
+        return f"{self.settings['kind']}@{self.fingerprint}"
+
+    @property
     def recipe(self) -> object:
         """What no update changes; the address of the embedder makes no difference."""
         weights = None if self.embedder is None else self.embedder.weights
