@@ -263,19 +263,18 @@ def _no_provider(spec: str) -> str:
     return f"a model is named provider/model: did you mean {meant}? Providers are {', '.join(providers())}"
 
 
-def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
-    """Load the model `provider/model`, wrapped with limits, retries and, if set, the cache."""
+def load_model(spec: str, options: ModelOptions | None = None, *, helper: bool = False) -> LanguageModel:
+    """Load the model `provider/model`, wrapped with limits, retries and, if set, the cache.
+
+    helper: whether it is a rewriter or a critic, which has the main model's options, but not its adapter.
+    """
     options = options if options is not None else ModelOptions()
     module, model = provider_module(spec)
+    if helper:
+        price = options.price if spec.partition("/")[0] in PAID else None
+        options = dataclasses.replace(options, adapter=None, price=price)
     adapter: LanguageModel = module.create(model, options)
     return wrap(adapter, options)
-
-
-def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageModel:
-    """Load a helper model (a rewriter or a critic) with the main model's options, but without its adapter."""
-    options = options if options is not None else ModelOptions()
-    price = options.price if spec.partition("/")[0] in PAID else None
-    return load_model(spec, dataclasses.replace(options, adapter=None, price=price))
 
 
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:

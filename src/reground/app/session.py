@@ -52,7 +52,6 @@ from reground.sandbox import find_sandbox
 
 Model = str | LanguageModel
 Settings = Mapping[str, object]
-Load = Callable[[str, ModelOptions], LanguageModel]
 
 
 @dataclass(frozen=True)
@@ -241,8 +240,8 @@ class Session:
         opening, how = opening or Opening(), setup.model_options
         async with AsyncExitStack() as opened:
 
-            def loaded(model: Model, load: Load = catalogue.load_model) -> LanguageModel:
-                open_model = load(model, how) if isinstance(model, str) else model
+            def loaded(model: Model, *, helper: bool = False) -> LanguageModel:
+                open_model = catalogue.load_model(model, how, helper=helper) if isinstance(model, str) else model
                 opened.push_async_callback(close, open_model)
                 return open_model
 
@@ -251,7 +250,7 @@ class Session:
             searched = await _open_sources(setup, opening, opened) if web else None
             await in_daemon(partial(bring_models, setup.names_of_models, opening.on_pull), name="download")
             models = {name: loaded(each) for name, each in setup.models.items()}
-            rewriter = loaded(setup.rewriter, catalogue.load_rewriter) if setup.rewriter else None
+            rewriter = loaded(setup.rewriter, helper=True) if setup.rewriter else None
             judge = loaded(setup.judge) if setup.judge else None
             retrievers, reports = searched or await _open_sources(setup, opening, opened)
             sandbox = None
@@ -261,7 +260,7 @@ class Session:
             for method, name in product(setup.methods, models):
                 spec, own = critics_of(setup.settings.get(method, {}))
                 if own or (spec and of_files(spec)):
-                    judges = {each: loaded(each, catalogue.load_rewriter) for each in own}
+                    judges = {each: loaded(each, helper=True) for each in own}
                     critics[method, name] = load(spec, model=models[name], own=judges)
             # only a check by the model that wrote the answer is another for every model
             shared = None if setup.support == "model" else open_check(setup.support, setup.threshold, None, opened)

@@ -13,7 +13,7 @@ from reground.app.cli.console import consoles, json_text, print_json, say
 from reground.app.cli.display import as_written, plain, unread
 from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.documents import ANSWERING, Source, check_reranker, names_other, open_source
+from reground.app.documents import Source, check_reranker, names_other, open_source
 from reground.app.options import Retrieve
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
@@ -59,9 +59,9 @@ async def _search(queries: list[tuple[str, str]], options: Retrieve, *, quiet: b
     room = asyncio.Semaphore(options.concurrency)
     async with AsyncExitStack() as opened:
         with Progress(shown=not quiet) as progress:
-            source = Source(options.corpus, usual=ANSWERING)
+            on_index, on_report = progress.on_index, progress.on_report
             retriever = await open_source(
-                source, options, opened, on_index=progress.on_index, on_report=progress.on_report
+                Source(options.corpus), options, opened, on_index=on_index, on_report=on_report
             )
 
         async def search(query: str) -> list[Passage]:
