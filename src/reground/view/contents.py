@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from statistics import fmean
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reground.core.errors import DataError
-from reground.core.files import without_sum
+from reground.core.files import read_lines, without_sum
 from reground.core.language import Usage
 from reground.core.trajectory import Failure, parse_trajectory
 from reground.evaluation.compare import budget_label
@@ -38,19 +38,6 @@ class Replaced(Exception):
     """The file is another one now, or shorter: what was read of it no longer counts."""
 
 
-class Line(NamedTuple):
-    """A line and its place. number: from 1. start: its first byte in the file."""
-
-    number: int
-    start: int
-    data: bytes
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has its line end."""
-        return self.data.endswith(b"\n")
-
-
 @contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
@@ -60,18 +47,22 @@ def _reading(path: Path) -> Iterator[BinaryIO]:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None
 
 
-class LineFile:
-    """A file of lines; it need not exist yet."""
+class LineFile(Generic[Model]):
+    """A file whose lines are JSON of one kind, and which another process may be writing; it need not exist yet.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    notices: gets a text for each line that cannot be read.
+    """
+
+    def __init__(self, path: Path, kind: type[Model], notices: list[str]) -> None:
+        self.path, self._kind, self._notices = path, kind, notices
         self._end = self._lines = 0
         self._file: tuple[int, int] | None = None
 
-    def new(self) -> Iterator[Line]:
-        """The lines that were not given before. A last line without its end is given, and given again until `keep`.
+    def new(self) -> Iterator[tuple[int, int, Model]]:
+        """What the lines hold that were not given before, with their first byte and length.
 
-        Raises Replaced, and DataError if the file cannot be read.
+        A last line without its end is given if it can be read, and otherwise waits. Raises Replaced, and DataError if
+        the file cannot be read.
         """
         if not self.path.exists():
             if self._file is not None:
@@ -85,14 +76,23 @@ class LineFile:
             self._file = identity
             file.seek(self._end)
             for data in file:
-                line = Line(self._lines + 1, self._end, data)
-                if line.ended:
-                    self.keep(line)
-                yield line
+                value, why = self._parsed(data)
+                if value is None and not data.endswith(b"\n"):
+                    return
+                start, self._end, self._lines = self._end, self._end + len(data), self._lines + 1
+                if value is not None:
+                    yield start, len(data), value
+                elif why:
+                    self._notices.append(f"{self.path.name}:{self._lines} cannot be read: {why}")
 
-    def keep(self, line: Line) -> None:
-        """Count a line as given: it is whole."""
-        self._end, self._lines = line.start + len(line.data), line.number
+    def _parsed(self, line: bytes) -> tuple[Model | None, str]:
+        """What a line holds, or why it cannot be read; a blank one holds nothing."""
+        try:
+            return (self._kind.model_validate_json(without_sum(line)) if line.strip() else None), ""
+        except ValidationError as error:
+            return None, error.errors()[0]["msg"]
+        except ValueError as error:
+            return None, str(error)
 
 
 @dataclass
@@ -150,17 +150,17 @@ class Trace:
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
         self.notices: list[str] = []
-        self._file = LineFile(path)
+        self._lines = LineFile(path, _Glimpse, self.notices)
 
     def check(self) -> None:
         """Raise DataError if the file cannot be read, or has no trajectory among its first lines."""
         wrong: DataError | None = None
-        for line in islice((line for line in LineFile(self.path).new() if line.data.strip()), _TRIED):
+        for number, line in islice(read_lines(self.path, "trajectories"), _TRIED) if self.path.exists() else ():
             try:
-                parse_trajectory(without_sum(line.data))
+                parse_trajectory(without_sum(line))
                 return
             except ValueError as error:
-                wrong = wrong or DataError(str(error), path=self.path, line=line.number)
+                wrong = wrong or DataError(str(error), path=self.path, line=number)
         if wrong is not None:
             raise wrong
 
@@ -170,23 +170,8 @@ class Trace:
 
     def news(self) -> Iterator[Entry]:
         """Entries that are new, or were changed. Raises Replaced, after which the source is read from the start."""
-        for line, glimpse in self._read(self._file, _Glimpse):
-            if not line.ended:
-                self._file.keep(line)
-            yield Entry(glimpse.row, line.start, len(line.data))
-
-    def _read(self, file: LineFile, kind: type[Model]) -> Iterator[tuple[Line, Model]]:
-        """What the new lines of a file hold. A whole line that cannot be read gets a notice."""
-        for line in file.new():
-            if line.data.strip():
-                try:
-                    value = kind.model_validate_json(without_sum(line.data))
-                except ValueError as error:
-                    if line.ended:
-                        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-                        self.notices.append(f"{file.path.name}:{line.number} cannot be read: {why}")
-                    continue
-                yield line, value
+        for start, length, glimpse in self._lines.new():
+            yield Entry(glimpse.row, start, length)
 
     def open(self, entry: Entry) -> dict[str, Any]:
         """An entry's whole story. Raises DataError."""
@@ -208,7 +193,7 @@ class RunSource(Trace):
         self.folder = folder
         self.records: dict[str, Record] = {}
         self._entries: dict[str, Entry] = {}
-        self._scores = LineFile(folder.scores)
+        self._scores = LineFile(folder.scores, Record, self.notices)
 
     def about(self) -> dict[str, Any]:
         """What the page shows of the run: its configuration, and its results so far."""
@@ -244,7 +229,7 @@ class RunSource(Trace):
 
     def news(self) -> Iterator[Entry]:
         """Entries that are new, or whose scores are."""
-        for _, record in self._read(self._scores, Record):
+        for _, _, record in self._scores.new():
             self.records[record.id] = record
             if (entry := self._entries.get(record.id)) is not None:
                 entry.row |= self._scored(record)
