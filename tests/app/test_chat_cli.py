@@ -12,9 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +25,7 @@ from tests.signals import heed_ctrl_c
 FIRST, FOLLOW_UP = "When was Charles Bridge finished?", "and who built it?"
 
 
-def said(body: dict[str, Any]) -> str:
+def said(body):
     """Condenses the follow-up, and answers both questions."""
     prompt = body["messages"][-1]["content"]
     if "Last message:" in prompt:
@@ -36,13 +34,13 @@ def said(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def server() -> Iterator[MockOpenAI]:
+def server():
     with serving(MockOpenAI(said)) as server:
         yield server
 
 
 @pytest.fixture
-def options(home: Path, server: MockOpenAI) -> list[str]:
+def options(home, server):
     text = "# Bridges\n\nCharles Bridge was finished in 1402.\n\nPetr Parler built it.\n"
     (home / "docs").mkdir()
     (home / "docs" / "bridges.md").write_text(text)
@@ -53,20 +51,20 @@ def options(home: Path, server: MockOpenAI) -> list[str]:
 def piped(options, monkeypatch, capsys):
     """Asks the lines of a pipe, and gives the exit code, the output and the errors."""
 
-    def ask(more: Sequence[str], *lines: str) -> tuple[int, str, str]:
+    def ask(more, *lines):
         monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
         return run([*options, *more]), *capsys.readouterr()
 
     return ask
 
 
-def kinds(file: Path | None = None) -> list[str]:
+def kinds(file=None):
     """What the lines of a conversation are, by default of the only one."""
     (file,) = Path("home", "conversations").glob("*.jsonl") if file is None else [file]
     return [json.loads(line)["kind"] for line in file.read_text().splitlines()]
 
 
-def test_questions_from_a_pipe_and_a_follow_up(piped, server: MockOpenAI) -> None:
+def test_questions_from_a_pipe_and_a_follow_up(piped, server):
     code, out, _ = piped(["--trace", "trace.jsonl"], FIRST, "", FOLLOW_UP)
     assert code == 0
     assert "It was finished in 1402 [1]." in out
@@ -79,7 +77,7 @@ def test_questions_from_a_pipe_and_a_follow_up(piped, server: MockOpenAI) -> Non
     assert len(server.received) == 3
 
 
-def test_json_is_one_line_an_answer_and_the_exit_code_tells_the_worst(piped, server: MockOpenAI) -> None:
+def test_json_is_one_line_an_answer_and_the_exit_code_tells_the_worst(piped, server):
     server.misbehave("ok", "400")
     code, out, err = piped(["--json"], FIRST, "Why does it fail?")
     answered, failed = (json.loads(line) for line in out.splitlines())
@@ -91,7 +89,7 @@ def test_json_is_one_line_an_answer_and_the_exit_code_tells_the_worst(piped, ser
     assert piped(["--json"], "Xylophones?")[0] == 4
 
 
-def test_a_conversation_is_taken_up(piped, server: MockOpenAI) -> None:
+def test_a_conversation_is_taken_up(piped, server):
     talk = ["--conversation", "talk.jsonl"]
     assert piped(talk, FIRST)[0] == 0
     code, _, err = piped(talk, FIRST)
@@ -107,7 +105,7 @@ def test_a_conversation_is_taken_up(piped, server: MockOpenAI) -> None:
     assert len(server.received) == 3
 
 
-def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(capsys) -> None:
+def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(capsys):
     assert run(["chat", "--model", "gguf/no-such-model"]) == 2
     assert "needs documents" in capsys.readouterr().err
 
@@ -124,7 +122,7 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(capsys) -> No
         (["--conversation", "docs/bridges.md", "--resume"], "docs/bridges.md holds something else than a conversation"),
     ],
 )
-def test_wrong_options_are_refused_in_a_line(piped, server: MockOpenAI, more: list[str], why: str) -> None:
+def test_wrong_options_are_refused_in_a_line(piped, server, more, why):
     code, _, err = piped(more, FIRST)
     assert (code, why in err, len(err.splitlines())) == (2, True, 1)
     assert not server.received
@@ -134,7 +132,7 @@ def test_wrong_options_are_refused_in_a_line(piped, server: MockOpenAI, more: li
 class Terminal:
     """A person at a pseudo-terminal."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command):
         self._mine, theirs = pty.openpty()
         self.seen = ""
         self.process = subprocess.Popen(
@@ -148,14 +146,14 @@ class Terminal:
         )
         os.close(theirs)
 
-    def type(self, text: str) -> None:
+    def type(self, text):
         os.write(self._mine, text.encode())
 
-    def asks(self, question: str) -> None:
+    def asks(self, question):
         self.waits_for("> ")
         self.type(f"{question}\n")
 
-    def waits_for(self, text: str, seconds: float = 60.0) -> str:
+    def waits_for(self, text, seconds=60.0):
         """Reads until a text appears, and returns what came before it."""
         end = time.monotonic() + seconds
         while text not in self.seen:
@@ -166,7 +164,7 @@ class Terminal:
         before, _, self.seen = self.seen.partition(text)
         return before
 
-    def ends(self, *, interrupted: bool = False) -> int:
+    def ends(self, *, interrupted=False):
         """Reads to the end, and returns the exit code. interrupted: by Ctrl-C at the prompt.
 
         readline does not see a signal that comes between its prompt and its wait for a key, so it is sent again.
@@ -181,7 +179,7 @@ class Terminal:
                 break
         return self.process.wait(20)
 
-    def close(self) -> None:
+    def close(self):
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
@@ -189,10 +187,10 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(options) -> Iterator[Any]:
+def terminal(options):
     made: list[Terminal] = []
 
-    def start(*more: str) -> Terminal:
+    def start(*more):
         made.append(Terminal([*options, *more]))
         return made[-1]
 
@@ -201,7 +199,7 @@ def terminal(options) -> Iterator[Any]:
         each.close()
 
 
-def test_a_conversation_in_a_terminal(terminal) -> None:
+def test_a_conversation_in_a_terminal(terminal):
     person = terminal()
     person.waits_for("Ctrl-D ends")
     person.asks(FIRST)
@@ -218,7 +216,7 @@ def test_a_conversation_in_a_terminal(terminal) -> None:
     assert person.ends() == 0
 
 
-def test_steps_are_told_while_the_question_is_in_work(terminal, server: MockOpenAI) -> None:
+def test_steps_are_told_while_the_question_is_in_work(terminal, server):
     """And the last one, which is the answer, is not told twice."""
     server.misbehave("ok", "ok", "stall")  # the draft and the query, then nothing more
     person = terminal("--method", "rat")
@@ -233,7 +231,7 @@ def test_steps_are_told_while_the_question_is_in_work(terminal, server: MockOpen
     assert "revise: " not in person.waits_for("Supported by")
 
 
-def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(terminal, server: MockOpenAI) -> None:
+def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(terminal, server):
     server.misbehave("stall")
     person = terminal()
     person.asks(FIRST)
@@ -252,7 +250,7 @@ def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(ter
     assert kinds() == ["question", "stopped", "question", "answer"]
 
 
-def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(terminal, server: MockOpenAI) -> None:
+def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(terminal, server):
     person = terminal()
     person.asks(FIRST)
     person.waits_for("It was finished in 1402 [1].")

@@ -8,10 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -32,13 +29,13 @@ START = [sys.executable, "-m", "reground", "mcp"]
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[MockOpenAI]:
+async def server():
     async with MockOpenAI(lambda body: "It was finished in 1402 [1].") as server:
         yield server
 
 
 @pytest.fixture
-def docs(tmp_path: Path) -> Path:
+def docs(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "bridges.md").write_text(BRIDGES)
@@ -46,22 +43,22 @@ def docs(tmp_path: Path) -> Path:
     return folder
 
 
-def environment(tmp_path: Path) -> dict[str, str]:
+def environment(tmp_path):
     return {**os.environ, "REGROUND_HOME": str(tmp_path / "home"), "OPENAI_API_KEY": "sk-secret-of-the-test"}
 
 
-def arguments(docs: Path, server: MockOpenAI, *more: str) -> list[str]:
+def arguments(docs, server, *more):
     asked = ["--corpus", str(docs), "--method", "rag", "--model", "openai/mock", "--base-url", server.url]
     return [*START, *asked, "--quiet", *more]
 
 
-def by_stdio(tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) -> StdioServerParameters:
+def by_stdio(tmp_path, docs, server, *more):
     command, *rest = arguments(docs, server, *more)
     return StdioServerParameters(command=command, args=rest, env=environment(tmp_path))
 
 
 @asynccontextmanager
-async def by_http(tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) -> AsyncIterator[str]:
+async def by_http(tmp_path, docs, server, *more):
     """The address of a server, which is ended by Ctrl-C within three seconds."""
     process = await asyncio.create_subprocess_exec(
         *arguments(docs, server, "--http", "--port", "0", *more),
@@ -85,7 +82,7 @@ async def by_http(tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) ->
 
 
 @asynccontextmanager
-async def connected(kind: str, tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) -> AsyncIterator[Client]:
+async def connected(kind, tmp_path, docs, server, *more):
     mode = "legacy" if kind.endswith("legacy") else "auto"
     if kind.startswith("stdio"):
         async with Client(by_stdio(tmp_path, docs, server, *more), mode=mode) as client:
@@ -95,16 +92,16 @@ async def connected(kind: str, tmp_path: Path, docs: Path, server: MockOpenAI, *
             yield client
 
 
-def text_of(result: Any) -> str:
+def text_of(result):
     assert len(result.content) == 1
     return str(result.content[0].text)
 
 
 @pytest.mark.parametrize("kind", ["stdio", "stdio legacy", "http", "http legacy"])
-async def test_ask_retrieve_and_fetch(kind: str, tmp_path: Path, docs: Path, server: MockOpenAI) -> None:
+async def test_ask_retrieve_and_fetch(kind, tmp_path, docs, server):
     told: list[tuple[float, str | None]] = []
 
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
+    async def tell(progress, total, message):
         told.append((progress, message))
 
     async with connected(kind, tmp_path, docs, server) as client:
@@ -152,7 +149,7 @@ WRONG = [
 ]
 
 
-async def test_errors_are_one_clear_line_and_the_server_goes_on(tmp_path: Path, docs: Path, server: MockOpenAI) -> None:
+async def test_errors_are_one_clear_line_and_the_server_goes_on(tmp_path, docs, server):
     async with Client(by_stdio(tmp_path, docs, server)) as client:
         server.misbehave("401")
         for name, given, why in [*WRONG, ("ask", {"question": "When was it?"}, "")]:
@@ -164,7 +161,7 @@ async def test_errors_are_one_clear_line_and_the_server_goes_on(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("kind", ["stdio", "stdio legacy", "http", "http legacy"])
-async def test_a_call_that_the_client_gives_up_is_no_longer_worked_on(kind, tmp_path, docs, server) -> None:
+async def test_a_call_that_the_client_gives_up_is_no_longer_worked_on(kind, tmp_path, docs, server):
     """With one place for questions, the next one is answered only if the first has left it."""
     server.misbehave("stall")
     async with connected(kind, tmp_path, docs, server, "--concurrency", "1") as client:
@@ -180,7 +177,7 @@ async def test_a_call_that_the_client_gives_up_is_no_longer_worked_on(kind, tmp_
             assert not (await client.call_tool("ask", {"question": "Which goes on?"})).is_error
 
 
-async def test_other_hosts_and_pages_of_browsers_are_refused(tmp_path: Path, docs: Path, server: MockOpenAI) -> None:
+async def test_other_hosts_and_pages_of_browsers_are_refused(tmp_path, docs, server):
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     accepts = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     async with by_http(tmp_path, docs, server) as url, aiohttp.ClientSession() as session:
@@ -189,7 +186,7 @@ async def test_other_hosts_and_pages_of_browsers_are_refused(tmp_path: Path, doc
                 assert refused.status == status
 
 
-def raw(*messages: dict[str, Any]) -> bytes:
+def raw(*messages):
     return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
 
 
@@ -209,14 +206,14 @@ SEARCH = {
 }
 
 
-async def started(command: Sequence[str], tmp_path: Path) -> asyncio.subprocess.Process:
+async def started(command, tmp_path):
     pipe = asyncio.subprocess.PIPE
     return await asyncio.create_subprocess_exec(
         *command, env=environment(tmp_path), stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=heed_ctrl_c
     )
 
 
-async def test_standard_output_holds_the_protocol_alone_and_its_end_is_the_end(tmp_path, docs, server) -> None:
+async def test_standard_output_holds_the_protocol_alone_and_its_end_is_the_end(tmp_path, docs, server):
     process = await started([each for each in arguments(docs, server) if each != "--quiet"], tmp_path)
     out, err = await asyncio.wait_for(process.communicate(raw(HELLO) + b"no json\n"), 60)
     assert process.returncode == 0
@@ -225,7 +222,7 @@ async def test_standard_output_holds_the_protocol_alone_and_its_end_is_the_end(t
     assert b"Traceback" not in err
 
 
-async def test_ctrl_c_ends_it_within_a_second_while_it_waits_for_a_message(tmp_path, docs, server) -> None:
+async def test_ctrl_c_ends_it_within_a_second_while_it_waits_for_a_message(tmp_path, docs, server):
     process = await started(arguments(docs, server), tmp_path)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(raw(HELLO, READY, SEARCH))
@@ -235,7 +232,7 @@ async def test_ctrl_c_ends_it_within_a_second_while_it_waits_for_a_message(tmp_p
     assert await asyncio.wait_for(process.wait(), 3) == 130
 
 
-async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path: Path) -> None:
+async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path):
     """A client is answered before the documents are open, and shows in its log why the server ended."""
     process = await started([*START, "--corpus", str(tmp_path / "absent"), "--model", "openai/mock"], tmp_path)
     assert process.stdin is not None and process.stderr is not None
@@ -246,7 +243,7 @@ async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path: Path)
     assert err.count(b"\n") == 1
 
 
-def test_wrong_options_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_refused(tmp_path, capsys):
     assert run(["mcp", "--method", "ragg"]) == 2
     assert "rag" in capsys.readouterr().err
     wrong = ["--method", "direct", "--model", "gguf/no-such-model", "--support", "wrods"]

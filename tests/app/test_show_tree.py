@@ -1,11 +1,7 @@
 """`reground show` for trees."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from reground.app.cli import run
@@ -21,14 +17,14 @@ from tests.training.hand_made import grown, planted, waiting
 HOSTILE = "[bold red]hot[/] \x1b[2J\x07 \u202e" + "wide 漢字 " * 40
 
 
-def shown(tree: Tree[State], width: int = 60, **how: object) -> list[str]:
+def shown(tree, width=60, **how):
     out = io.StringIO()
     plain = tree_from_dict(tree_to_dict(tree, encode), lambda value, parent: value)
     show_tree(Console(file=out, width=width, highlight=False), plain, **how)  # type: ignore[arg-type]
     return out.getvalue().splitlines()
 
 
-def test_a_node_a_line_with_the_next_to_try_first() -> None:
+def test_a_node_a_line_with_the_next_to_try_first():
     document = Passage(id="d", title="Danube", text="Long.")
     tree = grown(
         waiting(State("How long?"), "RETRIEVE"),
@@ -45,7 +41,7 @@ def test_a_node_a_line_with_the_next_to_try_first() -> None:
     ]
 
 
-def test_hostile_text_stays_text_and_within_its_line() -> None:
+def test_hostile_text_stays_text_and_within_its_line():
     tree = grown(waiting(State("Q?"), "REASON"), (Observation("RATIONALE", HOSTILE), 1.0, 1))
     line = shown(tree)[2]
     assert "[bold red]hot[/]" in line and line.endswith("...")
@@ -72,7 +68,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(tmp_path, 
     assert "Question 2?" in said.out and "not a trajectory" in said.err
 
 
-def test_what_lies_deeper_is_counted() -> None:
+def test_what_lies_deeper_is_counted():
     tree = chain(9)
     lines = shown(tree)
     assert lines[1:3] == ["1.000    1  ROOT  0", "  1.000    1  RATIONALE  1"]
@@ -81,7 +77,7 @@ def test_what_lies_deeper_is_counted() -> None:
     assert len(shown(chain(3000), full=True)) == 1 + 2 * 3001
 
 
-def chain(depth: int) -> Tree[State]:
+def chain(depth):
     node = Node(
         state=State("0").after(Observation("RATIONALE", str(depth))),
         label="RATIONALE",
@@ -96,7 +92,7 @@ def chain(depth: int) -> Tree[State]:
     return Tree(root=node, settings=Settings())
 
 
-def test_a_training_folder_lists_its_trees_and_shows_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_training_folder_lists_its_trees_and_shows_one(tmp_path, capsys):
     planted(tmp_path / "out", 3)
     assert run(["show", str(tmp_path / "out")]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "q1  8 visits, mean 0.500  Where does the boat number 1 sail?"
@@ -109,7 +105,7 @@ def test_a_training_folder_lists_its_trees_and_shows_one(tmp_path: Path, capsys:
     assert "holds nothing of 'q7'; did you mean q2" in capsys.readouterr().err
 
 
-def test_what_is_no_tree_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_tree_is_told_of(tmp_path, capsys):
     (tmp_path / "x.json").write_text('{"format": "reground.tree", "version": 9}')
     assert run(["show", str(tmp_path / "x.json")]) == 2
     assert "x.json: version 9, and this reads 1" in capsys.readouterr().err

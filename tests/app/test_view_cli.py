@@ -1,7 +1,5 @@
 """`reground view` as a user meets it: its address, one file, errors of one line, Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -12,9 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +21,7 @@ from tests.view.samples import failed, run_folder
 
 
 @contextmanager
-def viewing(*arguments: str, browser: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
+def viewing(*arguments, browser=""):
     """The command as a process, and the address that it says."""
     command = [sys.executable, "-m", "reground", "view", "--no-open", *arguments]
     surroundings = os.environ | {"BROWSER": browser}
@@ -41,7 +37,7 @@ def viewing(*arguments: str, browser: str = "") -> Iterator[tuple[subprocess.Pop
         child.communicate()
 
 
-def test_it_says_its_address_serves_and_ends_at_ctrl_c(tmp_path: Path) -> None:
+def test_it_says_its_address_serves_and_ends_at_ctrl_c(tmp_path):
     write_trajectories(tmp_path / "t.jsonl", [failed("a")])
     with viewing(str(tmp_path / "t.jsonl")) as (child, url):
         assert url.startswith("http://127.0.0.1:")
@@ -56,7 +52,7 @@ def test_it_says_its_address_serves_and_ends_at_ctrl_c(tmp_path: Path) -> None:
             urllib.request.urlopen(url, timeout=5)
 
 
-def test_it_opens_the_browser_that_the_user_has(tmp_path: Path) -> None:
+def test_it_opens_the_browser_that_the_user_has(tmp_path):
     write_trajectories(tmp_path / "t.jsonl", [failed("a")])
     opened, browser = tmp_path / "opened", tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part; mv {opened}.part {opened}\n')
@@ -68,7 +64,7 @@ def test_it_opens_the_browser_that_the_user_has(tmp_path: Path) -> None:
         assert opened.read_text().strip() == url
 
 
-def test_a_port_that_is_taken_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_that_is_taken_is_told_of(tmp_path, capsys):
     write_trajectories(tmp_path / "t.jsonl", [failed("a")])
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -79,7 +75,7 @@ def test_a_port_that_is_taken_is_told_of(tmp_path: Path, capsys: pytest.CaptureF
     assert "error: cannot listen at 127.0.0.1:70000: bind(): port must be 0-65535" in capsys.readouterr().err
 
 
-async def test_one_file_is_written_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_one_file_is_written_whole(tmp_path, capsys):
     await run_folder(tmp_path / "rat")
     out = tmp_path / "page.html"
     assert run(["view", str(tmp_path / "rat"), "--export", str(out)]) == 0
@@ -111,7 +107,7 @@ def test_a_wrong_path_is_one_clear_line(tmp_path, capsys, place, why):
     assert why in err and len(err.strip().splitlines()) == 1
 
 
-def test_an_export_that_cannot_be_written_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_that_cannot_be_written_is_one_clear_line(tmp_path, capsys):
     write_trajectories(tmp_path / "t.jsonl", [failed("a")])
     assert run(["view", str(tmp_path / "t.jsonl"), "--export", "/dev/null/page.html"]) == 2
     err = capsys.readouterr().err

@@ -1,10 +1,7 @@
 """The pool and its workers without Ray: what is written before it is seen, and what is lost with a worker."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from functools import partial
@@ -15,15 +12,12 @@ import pytest
 from reground.app.benchmark import open_benches
 from reground.app.cluster.pool import MOST_LOSSES, Pool, share_of
 from reground.app.cluster.worker import Lost, Parcel, Place, Work, changed, identity_of, sendable
-from reground.app.options import Evaluate
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
 from reground.core.journal import Effect, MemoryJournal
-from reground.core.trajectory import Trajectory, read_trajectories
-from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.results import Record
-from reground.evaluation.runner import Asked, EvalSettings, Progress, RunResult, evaluate
-from reground.evaluation.task import Task
+from reground.core.trajectory import read_trajectories
+from reground.evaluation.compare import Cell
+from reground.evaluation.runner import Asked, EvalSettings, Progress, evaluate
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
@@ -32,7 +26,7 @@ from tests.killing import effects
 
 
 @asynccontextmanager
-async def configured(given: Evaluate) -> AsyncIterator[tuple[Task, Cell, Configured]]:
+async def configured(given):
     """What the command builds."""
     async with AsyncExitStack() as opened:
         task = load_task(given.task)
@@ -42,14 +36,7 @@ async def configured(given: Evaluate) -> AsyncIterator[tuple[Task, Cell, Configu
         yield task, cell, bench.configure(cell, base, given.budget)
 
 
-async def run(
-    given: Evaluate,
-    out: Path,
-    start: Callable[[], Near] | None,
-    *,
-    workers: int = 2,
-    observer: Callable[[Progress], None] | None = None,
-) -> RunResult:
+async def run(given, out, start, *, workers=2, observer=None):
     """Evaluate in this process, or with workers."""
     async with configured(given) as (task, cell, ready), AsyncExitStack() as opened:
         elsewhere = None
@@ -60,24 +47,24 @@ async def run(
         return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=elsewhere)
 
 
-def timeless(record: Record) -> Record:
+def timeless(record):
     """A record without the seconds that it took."""
     stages = {name: stage.model_copy(update={"seconds": 0.0}) for name, stage in record.stages.items()}
     return record.model_copy(update={"seconds": 0.0, "stages": stages})
 
 
-def said(trajectory: Trajectory) -> object:
+def said(trajectory):
     """What a trajectory tells, without the seconds."""
     steps = [step.model_copy(update={"elapsed": 0.0}) for step in trajectory.steps]
     return trajectory.id, trajectory.answer, steps, trajectory.usage, trajectory.metadata
 
 
-def places(folder: Path) -> list[object]:
+def places(folder):
     """The places of the effects in a run's journal."""
     return sorted(place for place, _ in effects(folder / "journal.sqlite"))
 
 
-async def test_the_result_is_that_of_a_run_in_one_process(tmp_path: Path) -> None:
+async def test_the_result_is_that_of_a_run_in_one_process(tmp_path):
     async with MockOpenAI(lambda body: f"Answer: {body['seed']}") as server:
         given = order(tmp_path, server.url, 9, concurrency=4)
         start, seen = Starts(spec(given)), list[Progress]()
@@ -98,12 +85,12 @@ async def test_the_result_is_that_of_a_run_in_one_process(tmp_path: Path) -> Non
     assert [bool(each.questions) for each in start.near] == [True, True]
 
 
-async def test_a_killed_workers_questions_go_on_elsewhere_from_what_was_recorded(tmp_path: Path) -> None:
+async def test_a_killed_workers_questions_go_on_elsewhere_from_what_was_recorded(tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1", latency=0.02) as server:
         given = order(tmp_path, server.url, 12, concurrency=4)
         start = Starts(spec(given))
 
-        def watch(now: Progress) -> None:
+        def watch(now):
             if now.paid.calls >= 8 and not start.near[0].dead:
                 start.near[0].kill()
 
@@ -118,13 +105,13 @@ async def test_a_killed_workers_questions_go_on_elsewhere_from_what_was_recorded
 class Held(MemoryJournal):
     """A journal whose disk is slow, and then full: what is to be written waits for `writing`."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.writing = asyncio.Event()
         self.waiting = asyncio.Event()
         self.full = False
 
-    async def append(self, run: str, question: str, effect: Effect) -> None:
+    async def append(self, run, question, effect):
         self.waiting.set()
         await self.writing.wait()
         if self.full:
@@ -155,9 +142,9 @@ async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(t
     assert len(journal.effects["eval", "q0~0"]) == 3
 
 
-async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -> None:
+async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path):
     class Fragile(Near):
-        async def call(self, method: str, *arguments: object) -> object:
+        async def call(self, method, *arguments):
             if method == "solve" and len(arguments) > 1 and arguments[2].id == "q1~0":  # type: ignore[attr-defined]
                 self.kill()
             return await super().call(method, *arguments)
@@ -168,9 +155,9 @@ async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -
             await run(given, tmp_path / "run", Starts(spec(given), Fragile), workers=1)
 
 
-async def test_workers_that_never_begin_stop_the_run(tmp_path: Path) -> None:
+async def test_workers_that_never_begin_stop_the_run(tmp_path):
     class Stillborn(Near):
-        async def call(self, method: str, *arguments: object) -> object:
+        async def call(self, method, *arguments):
             raise Lost("no module is named reground")
 
     given = order(tmp_path, "http://127.0.0.1:9/v1", 3)
@@ -178,7 +165,7 @@ async def test_workers_that_never_begin_stop_the_run(tmp_path: Path) -> None:
         await run(given, tmp_path / "run", Starts(spec(given), Stillborn), workers=1)
 
 
-async def test_a_worker_with_other_settings_is_refused(tmp_path: Path) -> None:
+async def test_a_worker_with_other_settings_is_refused(tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 2)
         other = changed(given, settings={"steps": 2})
@@ -190,7 +177,7 @@ async def test_a_worker_with_other_settings_is_refused(tmp_path: Path) -> None:
     assert server.received == []
 
 
-async def test_an_error_of_the_run_keeps_its_class_on_the_way(tmp_path: Path) -> None:
+async def test_an_error_of_the_run_keeps_its_class_on_the_way(tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1", key="right") as server:
         given = order(tmp_path, server.url, 2)
         with pytest.raises(RegroundError, match="worker 0: ") as raised:
@@ -208,17 +195,17 @@ async def test_an_error_of_the_run_keeps_its_class_on_the_way(tmp_path: Path) ->
         (KeyError("x"), RegroundError),
     ],
 )
-def test_every_error_can_be_sent(error: Exception, kind: type[RegroundError]) -> None:
+def test_every_error_can_be_sent(error, kind):
     arrived = sent(sendable(error))
     assert type(arrived) is kind
     assert str(error) in str(arrived)
 
 
-def effect(ordinal: int) -> Effect:
+def effect(ordinal):
     return Effect("", ordinal, "f", "{}", 0.0)
 
 
-async def test_effects_share_a_parcel_and_are_all_sent_before_the_end() -> None:
+async def test_effects_share_a_parcel_and_are_all_sent_before_the_end():
     """A method goes on when its effects are written; one that no longer waits for an effect has it written too."""
     work = Work((effect(0),))
     assert [*work.load("eval", "q")] == [("", 0)]
@@ -238,7 +225,7 @@ async def test_effects_share_a_parcel_and_are_all_sent_before_the_end() -> None:
     assert (parcel.effects, parcel.is_last, str(parcel.error)) == ((effect(3),), True, "it failed")
 
 
-def test_limits_on_a_server_are_shared_out() -> None:
+def test_limits_on_a_server_are_shared_out():
     given = ModelOptions(connections=10, requests_per_minute=60, tokens_per_minute=None)
     share = share_of(given, 4)
     assert (share.connections, share.requests_per_minute, share.tokens_per_minute) == (2, 15, None)

@@ -1,7 +1,5 @@
 """`reground eval --ray` from the outside, on a cluster of three nodes on this machine."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json
@@ -11,9 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -35,10 +30,10 @@ pytestmark = pytest.mark.timeout(900)
 class Nodes:
     """The cluster's process."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+    def __init__(self, process, address):
         self._process, self.address = process, address
 
-    def kill(self, node: int) -> None:
+    def kill(self, node):
         """Kill a node, and all that runs on it."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(f"{node}\n")
@@ -47,7 +42,7 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+def nodes(tmp_path_factory):
     """Two nodes of one CPU each, and a head without any."""
     errors = tmp_path_factory.mktemp("ray") / "stderr"
     command = [sys.executable, "-m", "tests.cluster.nodes", "2"]
@@ -73,13 +68,13 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
                 process.kill()
 
 
-def _line(stream: IO[str], seconds: float) -> str:
+def _line(stream, seconds):
     """The next line; empty if none comes in time."""
     ready, _, _ = select.select([stream], [], [], seconds)
     return stream.readline().strip() if ready else ""
 
 
-def command(folder: Path, url: str, address: str) -> list[str]:
+def command(folder, url, address):
     method, asked = written(folder, QUESTIONS)
     pids = folder / "pids"
     pids.mkdir(exist_ok=True)
@@ -90,7 +85,7 @@ def command(folder: Path, url: str, address: str) -> list[str]:
     ]  # fmt: skip
 
 
-async def started(line: list[str], folder: Path) -> asyncio.subprocess.Process:
+async def started(line, folder):
     env = environment() | {"OPENAI_API_KEY": "none", "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
     return await asyncio.create_subprocess_exec(
         *line, cwd=folder, env=env, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
@@ -98,7 +93,7 @@ async def started(line: list[str], folder: Path) -> asyncio.subprocess.Process:
     )  # fmt: skip
 
 
-async def until(process: asyncio.subprocess.Process, so: Callable[[], bool]) -> None:
+async def until(process, so):
     """Return when it is so. Fails where the process ends before."""
     while not so():
         if process.returncode is not None:
@@ -107,13 +102,13 @@ async def until(process: asyncio.subprocess.Process, so: Callable[[], bool]) -> 
         await asyncio.sleep(0.05)
 
 
-async def ended(process: asyncio.subprocess.Process) -> tuple[int, str]:
+async def ended(process):
     _, err = await process.communicate()
     assert process.returncode is not None
     return process.returncode, err.decode()
 
 
-def whole(folder: Path) -> None:
+def whole(folder):
     """Every question has its record, and every effect is in the journal once."""
     summary = json.loads((folder / "run" / "summary.json").read_text())
     assert (summary["finished"], summary["failed"], summary["usage"]["calls"]) == (True, 0, CALLS)
@@ -122,7 +117,7 @@ def whole(folder: Path) -> None:
 
 
 @needs_ray
-async def test_an_interrupted_run_goes_on_with_the_same_command(nodes: Nodes, tmp_path: Path) -> None:
+async def test_an_interrupted_run_goes_on_with_the_same_command(nodes, tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1", latency=0.3) as server:
         line = command(tmp_path, server.url, nodes.address)
         process = await started(line, tmp_path)
@@ -164,13 +159,13 @@ async def test_what_a_training_learns_from_is_collected_by_workers(nodes, tmp_pa
         assert server.completed.total() == paid, "what the workers did is found again without them"
 
 
-def scorers(folder: Path) -> set[int]:
+def scorers(folder):
     """The processes that have scored an answer about books."""
     return {int(file.stem) for file in folder.glob("*.pid")}
 
 
 @needs_ray
-async def test_trees_are_grown_by_workers(nodes: Nodes, tmp_path: Path) -> None:
+async def test_trees_are_grown_by_workers(nodes, tmp_path):
     async with MockOpenAI(moody, latency=0.3) as server:
         line = [
             sys.executable, "-m", "reground", "train", "critics", "collect", "--task", books(tmp_path), "-j", "4",
@@ -205,7 +200,7 @@ async def test_trees_are_grown_by_workers(nodes: Nodes, tmp_path: Path) -> None:
 
 
 @needs_ray
-async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -> None:
+async def test_a_worker_and_a_node_may_be_killed(nodes, tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1", latency=0.3) as server:
         process = await started(command(tmp_path, server.url, nodes.address), tmp_path)
         await until(process, lambda: server.completed.total() >= 6)
@@ -222,7 +217,7 @@ async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -
 
 
 @needs_ray
-async def test_ray_is_started_for_the_time_of_a_command(tmp_path: Path) -> None:
+async def test_ray_is_started_for_the_time_of_a_command(tmp_path):
     """Its processes were killed when the thread that had begun them ended."""
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         code, err = await asyncio.wait_for(ended(await started(command(tmp_path, server.url, "local"), tmp_path)), 300)
@@ -238,12 +233,12 @@ async def test_ray_is_started_for_the_time_of_a_command(tmp_path: Path) -> None:
         ("somewhere", "--ray takes local, auto or an address HOST:PORT, not 'somewhere'"),
     ],
 )
-async def test_an_address_that_does_not_answer_is_one_line(address: str, said: str, tmp_path: Path) -> None:
+async def test_an_address_that_does_not_answer_is_one_line(address, said, tmp_path):
     code, err = await ended(await started(command(tmp_path, "http://127.0.0.1:9/v1", address), tmp_path))
     assert (code, err.count("\n"), said in err) == (2, 1, True), err
 
 
 @pytest.mark.skipif(has_ray, reason="Ray is installed here")
-async def test_without_ray_the_extra_is_named(tmp_path: Path) -> None:
+async def test_without_ray_the_extra_is_named(tmp_path):
     code, err = await ended(await started(command(tmp_path, "http://127.0.0.1:9/v1", "local"), tmp_path))
     assert (code, err) == (2, "error: --ray needs the extra [ray]: pip install 'reground[ray]'\n")

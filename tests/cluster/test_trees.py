@@ -12,14 +12,13 @@ from reground.app.cli.train_critics import CriticsCollect
 from reground.app.cluster.pool import Pool, placed
 from reground.app.cluster.worker import Spec
 from reground.core.budget import Budget
-from reground.core.language import Usage
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.tasks import load_training_task
 from reground.methods.cr_planner import CRPlanner
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
-from reground.training.critics.collect import Collected, Searching, collect_trees
+from reground.training.critics.collect import Searching, collect_trees
 from reground.treesearch.mcts import Settings
 from tests.cluster.near import Starts, books, moody
 from tests.killing import effects
@@ -27,7 +26,7 @@ from tests.killing import effects
 METHOD, QUESTIONS, SIMULATIONS = "cr_planner", 4, 6
 
 
-def asked(folder: Path, url: str, **options: object) -> CriticsCollect:
+def asked(folder, url, **options):
     """What `train critics collect` would be given."""
     return CriticsCollect(
         task=books(folder), model="openai/mock", settings={"retrieval": False, "candidates": 2},
@@ -38,17 +37,17 @@ def asked(folder: Path, url: str, **options: object) -> CriticsCollect:
 class Cluster:
     """Workers in this process for a collection, and what it told."""
 
-    def __init__(self, given: CriticsCollect) -> None:
+    def __init__(self, given):
         self.given = given
         self.start = Starts(Spec(given, (METHOD,), Path.cwd(), __version__))
         self.simulations = 0
         self.on_simulation: Callable[[], None] = lambda: None
 
-    def count(self, trees: int) -> None:
+    def count(self, trees):
         self.simulations += 1
         self.on_simulation()
 
-    async def collect(self, out: Path, *, workers: int = 2) -> Collected:
+    async def collect(self, out, *, workers=2):
         """As the command does; without workers in this process."""
         given, cell = self.given, Cell(method=METHOD, tokens=None)
         task = load_training_task(given.task, given.data)
@@ -71,15 +70,15 @@ class Cluster:
             )  # fmt: skip
 
 
-def files(out: Path) -> dict[str, bytes]:
+def files(out):
     return {path.name: path.read_bytes() for path in (out / "trees").iterdir()}
 
 
-def costs(collected: Collected) -> dict[str, Usage]:
+def costs(collected):
     return {grown.example: grown.usage for grown in collected.grown}
 
 
-async def test_the_trees_are_those_of_one_process(tmp_path: Path) -> None:
+async def test_the_trees_are_those_of_one_process(tmp_path):
     async with MockOpenAI(moody) as server:
         given = asked(tmp_path, server.url)
         here, there = Cluster(given), Cluster(given)
@@ -102,14 +101,14 @@ async def test_the_trees_are_those_of_one_process(tmp_path: Path) -> None:
     )
 
 
-async def test_a_killed_workers_trees_are_grown_elsewhere_from_what_was_recorded(tmp_path: Path) -> None:
+async def test_a_killed_workers_trees_are_grown_elsewhere_from_what_was_recorded(tmp_path):
     async with MockOpenAI(moody, latency=0.03) as server:
         given = asked(tmp_path, server.url)
         await Cluster(given).collect(tmp_path / "here", workers=0)
         paid = len(server.received)
         there = Cluster(given)
 
-        def kill() -> None:
+        def kill():
             if there.simulations == 2:
                 there.start.near[0].kill()
 
@@ -124,7 +123,7 @@ async def test_a_killed_workers_trees_are_grown_elsewhere_from_what_was_recorded
     assert there.simulations == QUESTIONS * SIMULATIONS
 
 
-async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path: Path) -> None:
+async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path):
     async with MockOpenAI(moody) as server:
         given = asked(tmp_path, server.url, concurrency=1, budget=Budget(calls=5))
         server.misbehave("400")

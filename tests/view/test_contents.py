@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from reground.core.trajectory import append_trajectory, write_trajectories
@@ -11,18 +10,18 @@ from reground.view.contents import Contents
 from tests.view.samples import config, failed, record, run_folder, told
 
 
-def read(contents: Contents) -> Contents:
+def read(contents):
     while contents.read():
         pass
     return contents
 
 
-def items(contents: Contents, since: int = 0) -> list[dict[str, Any]]:
+def items(contents, since=0):
     found: list[dict[str, Any]] = contents.news(contents.epoch, since)["items"]
     return found
 
 
-async def test_a_run_has_a_line_of_the_table_and_its_questions(tmp_path: Path) -> None:
+async def test_a_run_has_a_line_of_the_table_and_its_questions(tmp_path):
     await run_folder(tmp_path / "rat")
     contents = read(Contents(tmp_path / "rat"))
     (run,) = contents.news()["sources"]
@@ -36,7 +35,7 @@ async def test_a_run_has_a_line_of_the_table_and_its_questions(tmp_path: Path) -
     assert whole["question"].endswith("(0)") and len(contents) == 3
 
 
-async def test_the_runs_of_a_comparison_are_found_and_new_ones_too(tmp_path: Path) -> None:
+async def test_the_runs_of_a_comparison_are_found_and_new_ones_too(tmp_path):
     await run_folder(tmp_path / "rat")
     contents = read(Contents(tmp_path))
     assert [source["method"] for source in contents.news()["sources"]] == ["rat"]
@@ -50,7 +49,7 @@ async def test_the_runs_of_a_comparison_are_found_and_new_ones_too(tmp_path: Pat
     assert sources[1]["score"] == 0.5 and sources[1]["low"] is None
 
 
-async def test_a_run_that_goes_on_gives_only_what_is_new(tmp_path: Path) -> None:
+async def test_a_run_that_goes_on_gives_only_what_is_new(tmp_path):
     trajectory = await told("q0~0")
     with open_run(tmp_path / "run", config()) as folder:
         contents = read(Contents(folder.path))
@@ -69,7 +68,7 @@ async def test_a_run_that_goes_on_gives_only_what_is_new(tmp_path: Path) -> None
         assert len(items(contents)) == 2
 
 
-async def test_a_line_that_is_being_written_waits(tmp_path: Path) -> None:
+async def test_a_line_that_is_being_written_waits(tmp_path):
     path = tmp_path / "trace.jsonl"
     append_trajectory(path, failed("a"))
     line = path.read_bytes()
@@ -85,7 +84,7 @@ async def test_a_line_that_is_being_written_waits(tmp_path: Path) -> None:
     assert len(items(read(contents))) == 3
 
 
-async def test_a_damaged_line_is_told_of_and_the_others_are_read(tmp_path: Path) -> None:
+async def test_a_damaged_line_is_told_of_and_the_others_are_read(tmp_path):
     path = tmp_path / "trace.jsonl"
     write_trajectories(path, [failed("a"), failed("b"), failed("c")])
     lines = path.read_bytes().splitlines(keepends=True)
@@ -97,7 +96,7 @@ async def test_a_damaged_line_is_told_of_and_the_others_are_read(tmp_path: Path)
     assert "trace.jsonl:4 cannot be read: its checksum does not match" in notices[1]
 
 
-async def test_a_file_that_was_replaced_is_read_again(tmp_path: Path) -> None:
+async def test_a_file_that_was_replaced_is_read_again(tmp_path):
     path = tmp_path / "trace.jsonl"
     write_trajectories(path, [failed("a"), failed("b")])
     contents = read(Contents(path))
@@ -111,7 +110,7 @@ async def test_a_file_that_was_replaced_is_read_again(tmp_path: Path) -> None:
     assert items(contents) == []
 
 
-async def test_an_answered_question_s_folder_is_a_trace(tmp_path: Path) -> None:
+async def test_an_answered_question_s_folder_is_a_trace(tmp_path):
     folder = tmp_path / "runs" / "ask-1"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text('{"question": "q"}')
@@ -124,7 +123,7 @@ async def test_an_answered_question_s_folder_is_a_trace(tmp_path: Path) -> None:
     assert "ask-2" in several.news()["notices"][0]
 
 
-async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(tmp_path: Path) -> None:
+async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(tmp_path):
     for name in ("ask-1", "ask-2"):
         (tmp_path / name).mkdir()
         write_trajectories(tmp_path / name / "trajectory.jsonl", [failed(name)])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,7 +11,7 @@ from reground.core.trajectory import append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
 from reground.view.contents import Contents
 from reground.view.server import exported
-from tests.browser import Browsed, browser_page
+from tests.browser import browser_page
 from tests.view.samples import HOSTILE, config, failed, hostile, record, run_folder, told
 from tests.view.test_server import viewing
 
@@ -22,30 +19,30 @@ SHOWN = HOSTILE.replace("\x00", "\ufffd").replace("\u202e", "\ufffd")
 """The hostile text as the page shows it: characters that act on the text around them are replaced."""
 
 
-def expect(locator: Any) -> Any:
+def expect(locator):
     """An assertion that waits. It asks from outside the page, whose policy lets no text become a script."""
     from playwright.async_api import expect as waiting
 
     return waiting(locator)
 
 
-def wrong(browsed: Browsed) -> list[str]:
+def wrong(browsed):
     """What the page complained of. A request for news that ended with its page, by a reload, is no fault."""
     return [each for each in browsed.complaints if "/news?" not in each]
 
 
-async def texts(page: Any, selector: str) -> list[str]:
+async def texts(page, selector):
     found: list[str] = await page.locator(selector).all_inner_texts()
     return found
 
 
-def export(place: Path, out: Path) -> str:
+def export(place, out):
     replace_lines(out, exported(Contents(place)))
     return out.as_uri()
 
 
 @asynccontextmanager
-async def shown(place: Path, at: str = "", wait: str = ".row") -> AsyncIterator[tuple[Any, str]]:
+async def shown(place, at="", wait=".row"):
     """The page of a path in a browser, as soon as something is there, and its address. Nothing goes wrong in it."""
     async with viewing(place) as url, browser_page() as browsed:
         await browsed.page.goto(f"{url}{at}")
@@ -54,7 +51,7 @@ async def shown(place: Path, at: str = "", wait: str = ".row") -> AsyncIterator[
         assert wrong(browsed) == []
 
 
-async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> None:
+async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path):
     await run_folder(tmp_path / "runs" / "rat")
     await run_folder(tmp_path / "runs" / "direct", "direct")
     async with shown(tmp_path / "runs") as (page, _):
@@ -79,7 +76,7 @@ async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> No
         assert await page.evaluate("document.activeElement.innerText.includes('(0)')")  # back where it was
 
 
-async def test_the_same_question_is_one_of_the_same_task_and_words(tmp_path: Path) -> None:
+async def test_the_same_question_is_one_of_the_same_task_and_words(tmp_path):
     """Of questions without ids the numbers of their lines are the ids, in every file the same."""
     runs = {"rat": config(), "direct": config("direct"), "other": config(task="seas"), "again": config("rag", data="e")}
     for name, about in runs.items():
@@ -100,7 +97,7 @@ async def test_the_same_question_is_one_of_the_same_task_and_words(tmp_path: Pat
         assert wrong(browsed) == []
 
 
-async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path) -> None:
+async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path):
     write_trajectories(tmp_path / "t.jsonl", [await told()])
     async with shown(tmp_path / "t.jsonl", "/#/q/0", ".steps") as (page, _):
         assert await texts(page, ".answer .supported") == ["Vienna lies on the Danube river."]
@@ -119,7 +116,7 @@ async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path)
         assert await page.locator(".steps > li > details[open]").count() == 0
 
 
-async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path: Path) -> None:
+async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path):
     await run_folder(tmp_path / "rat")
     async with shown(tmp_path) as (page, url):
         await page.keyboard.press("/")
@@ -143,7 +140,7 @@ async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path: Path) 
         assert "no such question" in await page.inner_text(".failure")
 
 
-async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> None:
+async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path):
     trajectory = await told("q0~0")
     with open_run(tmp_path / "run", config()) as folder:
         folder.append(trajectory)
@@ -158,7 +155,7 @@ async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> Non
             assert "2 of 10" in await page.inner_text("table")
 
 
-async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
+async def test_hostile_text_is_shown_as_text(tmp_path):
     path = tmp_path / "t.jsonl"
     append_trajectory(path, hostile(await told()))
     append_trajectory(path, failed("x").model_copy(update={"question": HOSTILE, "id": HOSTILE}))
@@ -178,7 +175,7 @@ async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
             assert await page.title() != "broken"
 
 
-async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> None:
+async def test_one_file_has_everything_and_needs_no_server(tmp_path):
     await run_folder(tmp_path / "runs" / "rat")
     async with browser_page() as browsed:
         page = browsed.page
@@ -197,7 +194,7 @@ async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (400, False), (400, True)])
-async def test_everyone_can_use_it(tmp_path: Path, width: int, dark: bool) -> None:
+async def test_everyone_can_use_it(tmp_path, width, dark):
     await run_folder(tmp_path / "runs" / "rat")
     await run_folder(tmp_path / "runs" / "direct", "direct", finished=False)
     async with browser_page(width=width, dark=dark) as browsed, viewing(tmp_path / "runs") as runs:
@@ -216,7 +213,7 @@ async def test_everyone_can_use_it(tmp_path: Path, width: int, dark: bool) -> No
         assert wrong(browsed) == []
 
 
-async def test_a_thousand_questions_are_shown_in_parts(tmp_path: Path) -> None:
+async def test_a_thousand_questions_are_shown_in_parts(tmp_path):
     trajectory = await told()
     with open_run(tmp_path / "run", config(limit=1000)) as folder:
         every = [trajectory.model_copy(update={"id": f"q{n}~0"}) for n in range(1000)]

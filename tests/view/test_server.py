@@ -1,11 +1,6 @@
 """The viewer's server: what it gives, and to whom."""
 
-from __future__ import annotations
-
-from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -18,7 +13,7 @@ from tests.view.samples import failed, told
 
 
 @asynccontextmanager
-async def viewing(place: Path, host: str = "127.0.0.1") -> AsyncIterator[str]:
+async def viewing(place, host="127.0.0.1"):
     """A running viewer's address."""
     runner = web.AppRunner(service(Contents(place), host=host))
     await runner.setup()
@@ -29,13 +24,13 @@ async def viewing(place: Path, host: str = "127.0.0.1") -> AsyncIterator[str]:
         await runner.cleanup()
 
 
-async def get(url: str, **headers: str) -> tuple[int, Any, Any]:
+async def get(url, **headers):
     async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
         body = await (response.json() if response.content_type == "application/json" else response.text())
         return response.status, body, response.headers
 
 
-async def test_the_list_is_light_and_a_question_comes_on_demand(tmp_path: Path) -> None:
+async def test_the_list_is_light_and_a_question_comes_on_demand(tmp_path):
     write_trajectories(tmp_path / "t.jsonl", [await told(), failed("x")])
     async with viewing(tmp_path / "t.jsonl") as url:
         _, news, _ = await get(f"{url}/news")
@@ -54,7 +49,7 @@ async def test_the_list_is_light_and_a_question_comes_on_demand(tmp_path: Path) 
         assert (await get(f"{url}/elsewhere"))[0] == 404
 
 
-async def test_every_reply_has_the_strict_headers(tmp_path: Path) -> None:
+async def test_every_reply_has_the_strict_headers(tmp_path):
     (tmp_path / "t.jsonl").touch()
     async with viewing(tmp_path / "t.jsonl") as url:
         for path in ("/", "/page.js", "/page.css", "/news", "/elsewhere"):
@@ -81,7 +76,7 @@ async def test_every_reply_has_the_strict_headers(tmp_path: Path) -> None:
         ("", 403),
     ],
 )
-async def test_a_name_that_is_not_the_viewer_s_is_refused(tmp_path: Path, host: str, status: int) -> None:
+async def test_a_name_that_is_not_the_viewer_s_is_refused(tmp_path, host, status):
     (tmp_path / "t.jsonl").touch()
     async with viewing(tmp_path / "t.jsonl", host="box.lan") as url:
         for path in ("/", "/news"):

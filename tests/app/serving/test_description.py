@@ -1,9 +1,5 @@
 """The server does what its OpenAPI description says, whatever is sent."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from reground.app.serving.requests import description
-from tests.app.serving.served import ANSWER, Served, Slow, served
+from tests.app.serving.served import ANSWER, Slow, served
 
 # A body of the right form may still ask nothing, or of an unknown model, so it may be refused.
 CHECKS = [
@@ -32,7 +28,7 @@ CHECKS = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory):
     with served(tmp_path_factory.mktemp("home"), Slow(lambda m, s: ANSWER), methods=["direct"]) as running:
         yield running
 
@@ -47,18 +43,18 @@ BODIES = ("/v1/chat/completions", "/v1/responses", "/retrieve")
         *((path, GenerationMode.NEGATIVE) for path in BODIES),
     ],
 )
-def test_the_interface_is_as_described(server: Served, path: str, mode: GenerationMode) -> None:
+def test_the_interface_is_as_described(server, path, mode):
     described = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     (operation,) = [each.ok() for each in described.get_all_operations() if each.ok().path == path]
 
     @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
-    def check(case: schemathesis.Case) -> None:
+    def check(case):
         case.call_and_validate(checks=CHECKS)
 
     check()
 
 
-def test_keys_are_part_of_the_description() -> None:
+def test_keys_are_part_of_the_description():
     assert description(with_keys=True)["security"] == [{"key": []}]
     assert "securitySchemes" not in description(with_keys=False)["components"]

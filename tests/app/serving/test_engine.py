@@ -1,11 +1,7 @@
 """Models and documents that stay open, and the questions that are asked of them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -14,30 +10,30 @@ from reground.app.serving.engine import Busy, Engine, UnknownName, setup_of
 from reground.app.session import Session
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Reply, Sampling
+from reground.core.language import Message, Reply
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
 from tests.app.serving.served import Slow, engine_of
 
 
-def unhurried(seconds: float = 0.02) -> Slow:
+def unhurried(seconds=0.02):
     """A model whose text depends on all that was asked."""
     return Slow(lambda messages, sampling: f"<{hash(tuple(each.content for each in messages))}>", seconds=seconds)
 
 
-def user(text: str) -> Message:
+def user(text):
     return Message(role="user", content=text)
 
 
-def follow_up(text: str) -> list[Message]:
+def follow_up(text):
     return [user("Who was Ada Lovelace?"), Message(role="assistant", content="A {mathematician}."), user(text)]
 
 
-def is_idle(engine: Engine) -> bool:
+def is_idle(engine):
     return (engine.working, engine.waiting, len(engine._same)) == (0, 0, 0)
 
 
-async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path: Path) -> None:
+async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path):
     model = unhurried()
     engine = engine_of(tmp_path, model)
     first, second = await asyncio.gather(*(engine.ask("", [user("one?")]) for _ in range(2)))
@@ -47,7 +43,7 @@ async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path: Pat
     assert len(model.calls) == 2
 
 
-async def test_two_conversations_that_come_to_one_question_at_once_pay_for_it_once(tmp_path: Path) -> None:
+async def test_two_conversations_that_come_to_one_question_at_once_pay_for_it_once(tmp_path):
     model = unhurried()
     engine = engine_of(tmp_path, model)
     systems = [Message(role="system", content=text) for text in ("Be brief.", "Be kind.")]
@@ -55,7 +51,7 @@ async def test_two_conversations_that_come_to_one_question_at_once_pay_for_it_on
     assert (first.text, len(model.calls)) == (second.text, 1)
 
 
-async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path: Path) -> None:
+async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path):
     model = ScriptedModel(["When did Ada Lovelace die?\nBecause ...", "In 1852."])
     turns = [Message(role="system", content="Be brief."), *follow_up("When did she die?")]
     found = await engine_of(tmp_path, model).ask("direct/m", turns)
@@ -73,13 +69,13 @@ async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path: Path) -> None
         ("When did Ada die?", "When did Ada die?"),
     ],
 )
-async def test_what_is_no_form_of_the_message_is_not_asked(tmp_path: Path, written: str, asked: str) -> None:
+async def test_what_is_no_form_of_the_message_is_not_asked(tmp_path, written, asked):
     """A model of 135 million parameters wrote "The passage is:" for every follow-up, and that was searched for."""
     engine = engine_of(tmp_path, ScriptedModel([written, "In 1852."]))
     assert (await engine.ask("direct/m", follow_up("and when did she die?"))).trajectory.question == asked
 
 
-async def test_the_budget_of_a_request_holds_up_to_the_servers(tmp_path: Path) -> None:
+async def test_the_budget_of_a_request_holds_up_to_the_servers(tmp_path):
     model = ScriptedModel(["a question?", "yes"])
     engine = engine_of(tmp_path, model, budget=Budget(calls=5, seconds=60))
     for asked, left in ((Budget(calls=9, tokens=7000), 4), (Budget(calls=2), 1), (None, 4)):
@@ -90,7 +86,7 @@ async def test_the_budget_of_a_request_holds_up_to_the_servers(tmp_path: Path) -
         assert 0 < budget["seconds"] < 60, "the follow-up took some"
 
 
-async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path: Path) -> None:
+async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path):
     engine = engine_of(tmp_path, Slow(lambda messages, sampling: "When did Ada die?", seconds=0.3))
     for _ in ("asked", "replayed"):
         assert (await engine.ask("", follow_up("When did she die?"))).seconds > 0.55
@@ -98,7 +94,7 @@ async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path: Pat
         await engine.ask("", follow_up("When did she die?"), budget=Budget(seconds=0.5))
 
 
-async def test_a_question_that_is_given_up_leaves_its_place(tmp_path: Path) -> None:
+async def test_a_question_that_is_given_up_leaves_its_place(tmp_path):
     engine = engine_of(tmp_path, unhurried(), concurrency=1)
     asked = asyncio.create_task(engine.ask("", [user("one?")]))
     await asyncio.sleep(0.01)
@@ -109,7 +105,7 @@ async def test_a_question_that_is_given_up_leaves_its_place(tmp_path: Path) -> N
     assert is_idle(engine)
 
 
-async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path: Path) -> None:
+async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path):
     model = unhurried()
     engine = engine_of(tmp_path, model, concurrency=2, waiting=3)
     same = [asyncio.create_task(engine.ask("", [user("one?")])) for _ in range(4)]
@@ -124,7 +120,7 @@ async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path: P
     assert is_idle(engine)
 
 
-async def test_wrong_names_and_empty_questions_are_refused(tmp_path: Path) -> None:
+async def test_wrong_names_and_empty_questions_are_refused(tmp_path):
     engine = engine_of(tmp_path, ScriptedModel([]))
     with pytest.raises(UnknownName, match="direct/m"):
         await engine.ask("direct/n", [user("a?")])
@@ -133,7 +129,7 @@ async def test_wrong_names_and_empty_questions_are_refused(tmp_path: Path) -> No
             await engine.ask("", turns)
 
 
-async def test_what_is_offered_has_a_name_for_each_method_model_and_corpus(tmp_path: Path) -> None:
+async def test_what_is_offered_has_a_name_for_each_method_model_and_corpus(tmp_path):
     for name in ("docs", "notes"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text(f"The river of {name} is the Vltava.")
@@ -169,13 +165,13 @@ async def test_what_is_offered_has_a_name_for_each_method_model_and_corpus(tmp_p
         ({"model": ["openai/x"], "budget": Budget(usd=1)}, "--price"),
     ],
 )
-def test_what_cannot_be_offered_is_refused_before_anything_is_served(options: dict[str, object], why: str) -> None:
+def test_what_cannot_be_offered_is_refused_before_anything_is_served(options, why):
     with pytest.raises(ConfigurationError, match=why):
         setup_of(Offering(**{"method": ["direct"], **options}))
 
 
-async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path: Path) -> None:
-    def cut(messages: Sequence[Message], sampling: Sampling) -> Reply:
+async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path):
+    def cut(messages, sampling):
         return Reply(text=" ".join(["word"] * min(100, sampling.max_tokens)))
 
     engine = engine_of(tmp_path, ScriptedModel(cut))

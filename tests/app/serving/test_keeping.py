@@ -1,15 +1,12 @@
 """A server removes the runs that nobody has asked for long, and no others."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import time
-from pathlib import Path
 
 from reground.app.runs import GONE, held
-from reground.app.serving.engine import MARK, Engine
+from reground.app.serving.engine import MARK
 from reground.core.budget import Budget
 from reground.core.language import Message
 from reground.testing.openai_server import MockOpenAI
@@ -20,35 +17,35 @@ from tests.servers import serving
 __all__ = ["docs"]
 
 
-def answering() -> Slow:
+def answering():
     return Slow(lambda messages, sampling: "An answer.", seconds=0.01)
 
 
-def keeping(home: Path, model: Slow | None = None, *, keep: float | None = 30) -> Engine:
+def keeping(home, model=None, *, keep=30):
     return engine_of(home, model or answering(), keep=keep)
 
 
-async def run_of(engine: Engine, text: str, *, budget: Budget | None = None) -> Path:
+async def run_of(engine, text, *, budget=None):
     """Ask; the folder of the run."""
     found = await engine.ask("", [Message(role="user", content=text)], budget=budget)
     return found.trajectory_path.parent
 
 
-def aged(folder: Path, days: float) -> None:
+def aged(folder, days):
     at = time.time() - days * 86400
     os.utime(folder / MARK, (at, at))
 
 
-def folders(home: Path, pattern: str) -> list[Path]:
+def folders(home, pattern):
     return [*home.rglob(pattern)]
 
 
-def sweep(engine: Engine) -> int:
+def sweep(engine):
     assert engine.keeping is not None
     return engine.keeping.sweep()
 
 
-async def test_old_runs_go_and_young_ones_stay(tmp_path: Path) -> None:
+async def test_old_runs_go_and_young_ones_stay(tmp_path):
     model = answering()
     engine = keeping(tmp_path, model)
     old, young = await run_of(engine, "old?"), await run_of(engine, "young?")
@@ -63,7 +60,7 @@ async def test_old_runs_go_and_young_ones_stay(tmp_path: Path) -> None:
     assert model.ended == 4, "answered again"
 
 
-async def test_a_run_that_is_asked_again_is_kept_longer(tmp_path: Path) -> None:
+async def test_a_run_that_is_asked_again_is_kept_longer(tmp_path):
     model = answering()
     engine = keeping(tmp_path, model)
     folder = await run_of(engine, "one?")
@@ -72,7 +69,7 @@ async def test_a_run_that_is_asked_again_is_kept_longer(tmp_path: Path) -> None:
     assert (sweep(engine), model.ended) == (0, 1), "replayed"
 
 
-async def test_a_question_in_work_keeps_its_folder_whatever_its_age(tmp_path: Path) -> None:
+async def test_a_question_in_work_keeps_its_folder_whatever_its_age(tmp_path):
     engine = keeping(tmp_path, Slow(lambda messages, sampling: "An answer.", seconds=1))
     working = asyncio.create_task(run_of(engine, "one?"))
     await asyncio.sleep(0.2)
@@ -84,7 +81,7 @@ async def test_a_question_in_work_keeps_its_folder_whatever_its_age(tmp_path: Pa
     assert sweep(engine) == 1
 
 
-async def test_runs_of_other_commands_stay(tmp_path: Path) -> None:
+async def test_runs_of_other_commands_stay(tmp_path):
     folder = await run_of(keeping(tmp_path, keep=None), "one?")
     assert not (folder / MARK).exists()
     engine = keeping(tmp_path)
@@ -94,10 +91,10 @@ async def test_runs_of_other_commands_stay(tmp_path: Path) -> None:
     assert sweep(engine) == 0
 
 
-async def test_a_folder_is_held_by_one_at_a_time_and_made_where_it_can_be(tmp_path: Path) -> None:
+async def test_a_folder_is_held_by_one_at_a_time_and_made_where_it_can_be(tmp_path):
     held_now = []
 
-    async def hold() -> None:
+    async def hold():
         async with held(tmp_path / "run") as is_new:
             held_now.append(is_new)
             await asyncio.sleep(0.1)
@@ -110,7 +107,7 @@ async def test_a_folder_is_held_by_one_at_a_time_and_made_where_it_can_be(tmp_pa
         pass  # nothing to hold; who writes there says why
 
 
-async def test_nothing_is_removed_where_all_is_kept(tmp_path: Path) -> None:
+async def test_nothing_is_removed_where_all_is_kept(tmp_path):
     engine = keeping(tmp_path, keep=0)
     folder = await run_of(engine, "one?")
     aged(folder, 10_000)
@@ -119,7 +116,7 @@ async def test_nothing_is_removed_where_all_is_kept(tmp_path: Path) -> None:
     assert folder.exists()
 
 
-def test_the_command_cleans_an_old_home_and_says_so_in_one_line(tmp_path: Path, docs: Path) -> None:
+def test_the_command_cleans_an_old_home_and_says_so_in_one_line(tmp_path, docs):
     runs = tmp_path / "home" / "runs"
     with serving(MockOpenAI()) as mock:
         with process(tmp_path / "home", docs, mock) as server:

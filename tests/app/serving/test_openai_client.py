@@ -1,10 +1,6 @@
 """The official client, against a real server."""
 
-from __future__ import annotations
-
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import openai
 import pytest
@@ -17,17 +13,17 @@ ASKED = [{"role": "user", "content": "Which river flows through Prague?"}]
 
 
 @pytest.fixture
-def model() -> Slow:
+def model():
     return Slow(lambda messages, sampling: ANSWER)
 
 
 @pytest.fixture
-def client(tmp_path: Path, model: Slow) -> Iterator[openai.OpenAI]:
+def client(tmp_path, model):
     with served(tmp_path, model) as server, server.client as client:
         yield client
 
 
-def test_models_are_listed_and_named_with_slashes(client: openai.OpenAI) -> None:
+def test_models_are_listed_and_named_with_slashes(client):
     assert [each.id for each in client.models.list()] == ["direct/m@docs", "rag/m@docs", "rat/m@docs"]
     assert client.models.retrieve("rag/m@docs").id == "rag/m@docs"
     with pytest.raises(openai.NotFoundError) as refused:
@@ -55,7 +51,7 @@ def test_a_chat_completion_has_its_answer_its_sources_its_steps_and_its_cost(cli
     assert found.reground["question"] == ASKED[0]["content"]
 
 
-def test_an_answer_that_the_documents_do_not_give_says_so_in_its_text(tmp_path: Path) -> None:
+def test_an_answer_that_the_documents_do_not_give_says_so_in_its_text(tmp_path):
     invented = "Cheese grows on Jupiter every winter."
     with served(tmp_path, Slow(lambda messages, sampling: invented)) as server, server.client as client:
         whole = client.chat.completions.create(model="rag/m@docs", messages=ASKED).choices[0].message.content
@@ -67,7 +63,7 @@ def test_an_answer_that_the_documents_do_not_give_says_so_in_its_text(tmp_path: 
     assert whole.splitlines()[-1].startswith("*Your documents do not say this: ")
 
 
-def test_a_stream_of_chunks_adds_up_to_the_whole(client: openai.OpenAI) -> None:
+def test_a_stream_of_chunks_adds_up_to_the_whole(client):
     whole = client.chat.completions.create(model="rat/m@docs", messages=ASKED)
     chunks = list(
         client.chat.completions.create(
@@ -87,7 +83,7 @@ def test_a_stream_of_chunks_adds_up_to_the_whole(client: openai.OpenAI) -> None:
     assert len({chunk.id for chunk in chunks}) == 1
 
 
-def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
+def test_a_response_has_reasoning_and_a_message(client):
     found = client.responses.create(
         model="rag/m@docs", input="Which river flows through Prague?", instructions="Be kind."
     )
@@ -105,7 +101,7 @@ def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
     assert client.responses.create(model="rag/m@docs", input=turns).output_text == ANSWER
 
 
-def test_a_response_streams_its_typed_events(client: openai.OpenAI) -> None:
+def test_a_response_streams_its_typed_events(client):
     with client.responses.stream(model="rag/m@docs", input="Which river flows through Prague?") as stream:
         events = list(stream)
         final = stream.get_final_response()
@@ -121,7 +117,7 @@ def test_a_response_streams_its_typed_events(client: openai.OpenAI) -> None:
     assert final.output[0].summary[0].text == deltas
 
 
-def test_the_first_step_arrives_before_the_last_call_begins(tmp_path: Path, model: Slow) -> None:
+def test_the_first_step_arrives_before_the_last_call_begins(tmp_path, model):
     model.gate = threading.Event()
     with served(tmp_path, model, methods=["rat"]) as server:
         begun = []
@@ -133,7 +129,7 @@ def test_the_first_step_arrives_before_the_last_call_begins(tmp_path: Path, mode
         assert model.begun >= 3
 
 
-def test_a_failure_in_the_middle_of_a_stream_is_its_last_event(tmp_path: Path) -> None:
+def test_a_failure_in_the_middle_of_a_stream_is_its_last_event(tmp_path):
     failures = [ANSWER, ModelError("http://10.0.0.1/ refused sk-abcdefgh at /home/me")]
     with served(tmp_path, Slow(failures * 2), methods=["rat"]) as server:
         with pytest.raises(openai.APIError, match="the model gave no usable reply") as failed:
@@ -144,7 +140,7 @@ def test_a_failure_in_the_middle_of_a_stream_is_its_last_event(tmp_path: Path) -
         assert events[-1].response.error.message == "the model gave no usable reply"
 
 
-def test_a_failure_before_the_reply_has_a_status(tmp_path: Path) -> None:
+def test_a_failure_before_the_reply_has_a_status(tmp_path):
     model = Slow([AuthenticationError("bad key sk-abcdefgh"), ModelError("/home/me")])
     with served(tmp_path, model, methods=["direct"]) as server:
         for why in ("the model's server refused the key of this server", "the model gave no usable reply"):
@@ -154,7 +150,7 @@ def test_a_failure_before_the_reply_has_a_status(tmp_path: Path) -> None:
             assert failed.value.body["message"] == why
 
 
-def test_few_tokens_cut_the_answer_and_say_so(tmp_path: Path) -> None:
+def test_few_tokens_cut_the_answer_and_say_so(tmp_path):
     model = Slow(lambda m, s: Reply(text=" ".join(["word"] * min(50, s.max_tokens)), finish_reason="length"))
     with served(tmp_path, model, methods=["direct"]) as server:
         found = server.client.chat.completions.create(model="", messages=ASKED, max_completion_tokens=7)
@@ -168,7 +164,7 @@ def test_few_tokens_cut_the_answer_and_say_so(tmp_path: Path) -> None:
         assert (tmp_path / reply.reground["run"] / "trajectory.jsonl").is_file()
 
 
-def test_a_budget_of_the_request_holds(client: openai.OpenAI, model: Slow) -> None:
+def test_a_budget_of_the_request_holds(client, model):
     found = client.chat.completions.create(model="rat/m@docs", messages=ASKED, extra_body={"budget": {"calls": 1}})
     assert len(model.calls) == 1
     assert found.reground["stopped"] == "calls"

@@ -1,7 +1,5 @@
 """Where citations stand, what spans hold, and how steps are worded."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -24,17 +22,17 @@ PRAGUE = Citation(marker=1, passage_id="a b.md#2", title="Prague", url="a b.md")
 VIENNA = Citation(marker=2, passage_id="v", url="https://example.org/v?x=1")
 
 
-def result(text: str, *, sentences: tuple[Sentence, ...] = (), citations: tuple[Citation, ...] = ()) -> Result:
+def result(text, *, sentences=(), citations=()):
     story = Trajectory(id="ask-1", question="q", method="rag", usage=Usage(calls=2, prompt=30, completion=5))
     return Result(text, citations, citations, sentences, (), story.usage, 1.0, None, story, Path("t.jsonl"))
 
 
-def claims(found: Result) -> list[tuple[str, str]]:
+def claims(found):
     said = cited(found)
     return [(said.text[each["start_index"] : each["end_index"]], each["url"]) for each in said.annotations]
 
 
-def test_a_checked_sentence_has_the_sources_that_support_it() -> None:
+def test_a_checked_sentence_has_the_sources_that_support_it():
     sentences = (
         Sentence(text="  Ünïcode 🙂 here [1]. ", score=0.9, supports=(PRAGUE, VIENNA, PRAGUE)),
         Sentence(text="Nobody says this [2].\n", score=0.1),
@@ -45,7 +43,7 @@ def test_a_checked_sentence_has_the_sources_that_support_it() -> None:
     assert claims(found) == [(claim, "a%20b.md"), (claim, "https://example.org/v?x=1")]
 
 
-def test_without_a_check_the_markers_say_which_sentence_is_meant() -> None:
+def test_without_a_check_the_markers_say_which_sentence_is_meant():
     found = result("One is so [1]. Two is [2], and [1]. Three.", citations=(PRAGUE, VIENNA))
     assert claims(found) == [
         ("One is so [1].", "a%20b.md"),
@@ -55,11 +53,11 @@ def test_without_a_check_the_markers_say_which_sentence_is_meant() -> None:
     assert claims(result("")) == []
 
 
-def passage(marker: int, url: str) -> Citation:
+def passage(marker, url):
     return Citation(marker=marker, passage_id=f"{url}#{marker}", title=url, url=url)
 
 
-def test_a_marker_is_the_number_of_its_source_among_the_annotations() -> None:
+def test_a_marker_is_the_number_of_its_source_among_the_annotations():
     """Open WebUI shows [2] as the second source that it was told of; a method numbers the passages that it read."""
     river, again, city = passage(3, "river"), passage(5, "river"), passage(14, "city")
     text = "It flows [3][5]. In `x[3]` it is old [14, 5]. See [14] and [3]."
@@ -70,7 +68,7 @@ def test_a_marker_is_the_number_of_its_source_among_the_annotations() -> None:
     assert {each[0] for each in found[1:]} == {"In `x[3]` it is old [2, 1].", "See [2] and [1]."}
 
 
-def test_a_source_that_supports_nothing_has_no_number_of_another() -> None:
+def test_a_source_that_supports_nothing_has_no_number_of_another():
     sentences = (
         Sentence(text="It flows [1]. ", score=0.9, supports=(passage(2, "river"),)),
         Sentence(text="It is old [1].", score=0.1),
@@ -84,12 +82,12 @@ def test_a_source_that_supports_nothing_has_no_number_of_another() -> None:
 @pytest.mark.parametrize(
     "url", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "http://[", "JAVASCRIPT:x"]
 )
-def test_no_other_scheme_gets_through(url: str) -> None:
+def test_no_other_scheme_gets_through(url):
     found = result("So [1].", citations=(Citation(marker=1, passage_id="p", url=url),))
     assert ":" not in claims(found)[0][1]
 
 
-def generated(text: str, *, replayed: bool = False) -> GenerateStep:
+def generated(text, *, replayed=False):
     reply = Reply(text=text, usage=Usage(calls=1, prompt=7, completion=3))
     ask = (Message(role="user", content="secret question"),)
     return GenerateStep(
@@ -104,14 +102,14 @@ def generated(text: str, *, replayed: bool = False) -> GenerateStep:
     )
 
 
-def searched() -> RetrieveStep:
+def searched():
     passages = tuple(Passage(id=f"{n}", text="secret text", title=f"T{n // 2}") for n in range(14))
     return RetrieveStep(
         span="", ordinal=1, name="retrieve", retriever="bm25:1", query="secret query", k=14, passages=passages
     )
 
 
-def test_steps_are_told_in_a_paragraph_each() -> None:
+def test_steps_are_told_in_a_paragraph_each():
     assert words_of(Event("begin", "", "draft", Usage())) == "draft ...\n\n"
     assert words_of(Event("end", "", "draft", Usage(), generated(" So. "))) == "draft: So.\n\n"
     assert words_of(Event("end", "", "retrieve", Usage(), searched())) == (
@@ -121,7 +119,7 @@ def test_steps_are_told_in_a_paragraph_each() -> None:
     assert words_of(Event("end", "", "span", Usage(), note)) == ""
 
 
-def test_spans_have_the_names_of_the_conventions_and_no_text() -> None:
+def test_spans_have_the_names_of_the_conventions_and_no_text():
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     traced = Trace(Offer("rag/gpt@docs", "rag", "openai/gpt", "docs"), {}, provider)

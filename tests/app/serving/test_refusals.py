@@ -6,8 +6,6 @@ import asyncio
 import http.client
 import json
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,21 +15,19 @@ from reground.app.serving.keys import Keys, new_key
 from reground.app.serving.server import application
 from reground.core.errors import ModelError
 from reground.models.scripted import ScriptedModel
-from tests.app.serving.served import ANSWER, Served, Slow, engine_of, served
+from tests.app.serving.served import ANSWER, Slow, engine_of, served
 
 CHAT, RESPONSES, MODELS = "/v1/chat/completions", "/v1/responses", "/v1/models"
 ASKED = {"messages": [{"role": "user", "content": "Which river?"}]}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory):
     with served(tmp_path_factory.mktemp("home"), Slow(lambda m, s: ANSWER), max_body=1) as running:
         yield running
 
 
-def ask(
-    server: Served, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
-) -> tuple[int, Any, dict[str, str]]:
+def ask(server, method, path, body=None, headers=None):
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
     try:
@@ -44,7 +40,7 @@ def ask(
     return reply.status, json.loads(text) if "json" in told.get("content-type", "") else text.decode(), told
 
 
-def error(server: Served, body: object, path: str = CHAT) -> tuple[int, str, str | None]:
+def error(server, body, path=CHAT):
     status, reply, headers = ask(server, "POST", path, body)
     assert set(reply["error"]) == {"message", "type", "param", "code"}
     assert headers["x-request-id"]
@@ -55,7 +51,7 @@ def error(server: Served, body: object, path: str = CHAT) -> tuple[int, str, str
     "body",
     [b"", b"{", b"nonsense", b"[" * 100_000, b"\xff\xfe", b'{"messages": [{"role": "user", "content": "\\ud800"}]}'],
 )
-def test_what_is_no_json_is_refused(server: Served, body: bytes) -> None:
+def test_what_is_no_json_is_refused(server, body):
     assert error(server, body) == (400, "invalid_json", None)
 
 
@@ -82,27 +78,27 @@ PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
         ({"stream": "yes"}, "stream"),
     ],
 )
-def test_a_wrong_value_is_named(server: Served, change: dict[str, Any], param: str) -> None:
+def test_a_wrong_value_is_named(server, change, param):
     assert error(server, ASKED | change) == (400, "invalid_value", param)
 
 
 @pytest.mark.parametrize("change", [{"previous_response_id": "resp_1"}, {"conversation": "c"}, {"background": True}])
-def test_responses_keep_nothing(server: Served, change: dict[str, Any]) -> None:
+def test_responses_keep_nothing(server, change):
     assert error(server, {"input": "river?"} | change, RESPONSES) == (400, "invalid_value", next(iter(change)))
 
 
-def test_a_conversation_without_a_question_is_refused(server: Served) -> None:
+def test_a_conversation_without_a_question_is_refused(server):
     assert error(server, {"messages": [{"role": "user", "content": " "}]}) == (400, "no_question", "messages")
     assert error(server, {"input": ""}, RESPONSES) == (400, "no_question", "input")
 
 
-def test_an_unknown_model_is_refused_with_what_is_near(server: Served) -> None:
+def test_an_unknown_model_is_refused_with_what_is_near(server):
     status, reply, _ = ask(server, "POST", CHAT, ASKED | {"model": "rag/m@doc"})
     assert (status, reply["error"]["code"]) == (404, "model_not_found")
     assert "rag/m@docs" in reply["error"]["message"]
 
 
-def test_what_a_client_may_send_and_is_not_used_is_accepted(server: Served) -> None:
+def test_what_a_client_may_send_and_is_not_used_is_accepted(server):
     more = {
         "temperature": 0.3, "top_p": 1, "stop": ["a"], "logit_bias": {}, "presence_penalty": 0, "store": True,
         "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto", "parallel_tool_calls": True,
@@ -120,7 +116,7 @@ def test_what_a_client_may_send_and_is_not_used_is_accepted(server: Served) -> N
     assert (status, reply["choices"][0]["message"]["content"]) == (200, ANSWER)
 
 
-def raw(server: Served, headers: str, body: bytes = b"") -> bytes:
+def raw(server, headers, body=b""):
     """The begin of the reply to a request whose body is sent as it is."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         connection.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n".encode() + body)
@@ -128,14 +124,14 @@ def raw(server: Served, headers: str, body: bytes = b"") -> bytes:
         return connection.recv(100)
 
 
-def test_a_body_that_is_too_large_is_refused(server: Served) -> None:
+def test_a_body_that_is_too_large_is_refused(server):
     large = json.dumps({"messages": [{"role": "user", "content": "a" * (1 << 20)}]}).encode()
     assert error(server, large) == (413, "body_too_large", None)
     pieces = (b"10000\r\n" + b"a" * 0x10000 + b"\r\n") * 17 + b"0\r\n\r\n"
     assert raw(server, "Transfer-Encoding: chunked", pieces).startswith(b"HTTP/1.1 413")
 
 
-def test_wrong_lengths_and_half_bodies_do_no_harm(server: Served) -> None:
+def test_wrong_lengths_and_half_bodies_do_no_harm(server):
     for length in ("9999999999999999999999999", "-1", "100"):
         assert not raw(server, f"Content-Length: {length}", b"{").startswith((b"HTTP/1.1 5", b"HTTP/1.1 2"))
     assert ask(server, "GET", "/healthz")[0] == 200
@@ -149,20 +145,20 @@ def test_wrong_lengths_and_half_bodies_do_no_harm(server: Served) -> None:
         "/v1/models/a%0d%0ax:y",
     ],
 )
-def test_tricks_with_paths_find_nothing(server: Served, path: str) -> None:
+def test_tricks_with_paths_find_nothing(server, path):
     status, reply, headers = ask(server, "GET", path)
     assert status == 404
     assert reply["error"]["message"] and "x" not in headers
 
 
-def test_paths_and_methods_are_those_of_the_interface(server: Served) -> None:
+def test_paths_and_methods_are_those_of_the_interface(server):
     assert ask(server, "GET", f"{MODELS}/rag%2Fm%40docs")[1]["id"] == "rag/m@docs"
     status, reply, headers = ask(server, "GET", CHAT)
     assert (status, headers["allow"]) == (405, "POST")
     assert reply["error"]["type"] == "invalid_request_error"
 
 
-def test_a_page_of_the_web_cannot_ask(server: Served) -> None:
+def test_a_page_of_the_web_cannot_ask(server):
     """Neither by a name that was turned to this address, nor by a form."""
     for path, body in ((CHAT, ASKED), ("/retrieve", {"queries": ["a"]})):
         for headers in ({"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Host": "[::1"}, {"Host": ""}):
@@ -176,14 +172,14 @@ def test_a_page_of_the_web_cannot_ask(server: Served) -> None:
     assert ask(server, "GET", MODELS, None, {"Origin": f"http://127.0.0.1:{server.port}"})[0] == 200
 
 
-def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None = None, **options: Any) -> int:
+def status(home, host, headers, *, keys=None, **options):
     """What a server that listens at this host, for others too, answers to a request for its models."""
     sent: list[Any] = []
 
-    async def send(message: Any) -> None:
+    async def send(message):
         sent.append(message)
 
-    async def main() -> None:
+    async def main():
         engine = engine_of(home, ScriptedModel([]))
         app = application(engine, Serve(host=host, home=home, no_keys=keys is None, **options), keys, here=False)
         lines = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -195,7 +191,7 @@ def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None 
 
 
 @pytest.mark.parametrize("listening", ["0.0.0.0", "::", "10.1.2.3"])
-def test_a_name_turned_to_an_address_without_keys_is_refused(listening: str, tmp_path: Path) -> None:
+def test_a_name_turned_to_an_address_without_keys_is_refused(listening, tmp_path):
     evil = "evil.example:8000"
     assert status(tmp_path, listening, {"host": evil, "origin": f"http://{evil}"}) == 403
     assert status(tmp_path, listening, {"host": evil}) == 403
@@ -203,7 +199,7 @@ def test_a_name_turned_to_an_address_without_keys_is_refused(listening: str, tmp
         assert status(tmp_path, listening, {"host": name}) == 200
 
 
-def test_a_name_that_the_user_gave_is_taken_and_any_with_keys(tmp_path: Path) -> None:
+def test_a_name_that_the_user_gave_is_taken_and_any_with_keys(tmp_path):
     assert status(tmp_path, "chat.example", {"host": "chat.example:8000"}) == 200
     named = {"allow_origin": ["http://reground:8000"]}
     assert status(tmp_path, "0.0.0.0", {"host": "reground:8000"}, **named) == 200
@@ -214,7 +210,7 @@ def test_a_name_that_the_user_gave_is_taken_and_any_with_keys(tmp_path: Path) ->
     assert status(tmp_path, "0.0.0.0", headers, keys=Keys(tmp_path / "keys.jsonl")) == 200
 
 
-def test_an_origin_that_was_allowed_may_ask_from_a_browser(tmp_path: Path) -> None:
+def test_an_origin_that_was_allowed_may_ask_from_a_browser(tmp_path):
     chat = "https://chat.example"
     asking = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
     with served(tmp_path, Slow([ANSWER]), allow_origin=[chat]) as server:
@@ -224,13 +220,13 @@ def test_an_origin_that_was_allowed_may_ask_from_a_browser(tmp_path: Path) -> No
         assert ask(server, "POST", CHAT, ASKED, {"Origin": "https://other.example"})[0] == 403
 
 
-def test_a_key_is_asked_for_and_can_be_taken_back(tmp_path: Path) -> None:
+def test_a_key_is_asked_for_and_can_be_taken_back(tmp_path):
     path = tmp_path / "keys.jsonl"
     key, other = new_key(path, "me"), new_key(path, "other")
     wrong = ("", "Bearer", "Bearer wrong", f"Basic {key}", f"Bearer {key}x", f"bearer  {key[:-1]}", "Bearer \xff")
     with served(tmp_path, Slow(lambda m, s: ANSWER), keys=Keys(path)) as server:
 
-        def models(key: str) -> int:
+        def models(key):
             return ask(server, "GET", MODELS, None, {"Authorization": f"Bearer {key}"})[0]
 
         assert ask(server, "GET", "/healthz")[0] == 200
@@ -248,7 +244,7 @@ def test_a_key_is_asked_for_and_can_be_taken_back(tmp_path: Path) -> None:
         assert models(other) == 401
 
 
-def test_figures_have_bounded_labels_and_count_what_was_paid(tmp_path: Path) -> None:
+def test_figures_have_bounded_labels_and_count_what_was_paid(tmp_path):
     with served(tmp_path, Slow(lambda m, s: ANSWER), methods=["direct"]) as server:
         for model in ("direct/m@docs", "direct/m@docs", "made/up", "direct/m@docs"):
             ask(server, "POST", CHAT, ASKED | {"model": model})
@@ -263,7 +259,7 @@ def test_figures_have_bounded_labels_and_count_what_was_paid(tmp_path: Path) -> 
     assert "made/up" not in text
 
 
-def test_the_log_has_no_text_and_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_has_no_text_and_no_key(tmp_path, caplog):
     path = tmp_path / "keys.jsonl"
     key = new_key(path, "me")
     caplog.set_level("INFO", "reground.serve")

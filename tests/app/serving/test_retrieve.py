@@ -1,12 +1,7 @@
 """`POST /retrieve`: the documents of a server, in the form that trainers of search agents ask for."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
@@ -15,7 +10,7 @@ from reground.app.options import Serve
 from reground.app.serving.engine import setup_of
 from reground.core.errors import RetrievalError
 from reground.core.evidence import Passage
-from tests.app.serving.served import ANSWER, Served, Slow, served
+from tests.app.serving.served import ANSWER, Slow, served
 
 PASSAGES = [Passage(id=f"{n}", text=f"text {n}", title=f"Title {n}", score=10.0 - n) for n in range(20)]
 
@@ -25,10 +20,10 @@ class Listed:
 
     name = "listed"
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.open = self.most = 0
 
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query, /, *, k):
         self.open += 1
         self.most = max(self.most, self.open)
         await asyncio.sleep(0.01)
@@ -42,19 +37,19 @@ RETRIEVER = Listed()
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory):
     model = Slow(lambda messages, sampling: ANSWER)
     with served(tmp_path_factory.mktemp("home"), model, methods=["rag"], retriever=RETRIEVER) as running:
         yield running
 
 
-async def ask(server: Served, body: object) -> tuple[int, Any]:
+async def ask(server, body):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     async with aiohttp.ClientSession() as session, session.post(f"{server.url}/retrieve", data=data) as response:
         return response.status, await response.json()
 
 
-async def test_each_query_gets_its_list_in_their_order(server: Served) -> None:
+async def test_each_query_gets_its_list_in_their_order(server):
     status, found = await ask(server, {"queries": ["a", "b"], "topk": 2, "return_scores": True})
     assert status == 200
     assert [[each["document"]["id"] for each in one] for one in found["result"]] == [["a", "0"], ["b", "0"]]
@@ -66,7 +61,7 @@ async def test_each_query_gets_its_list_in_their_order(server: Served) -> None:
     assert bare["result"][0][0]["contents"] == '""\na'
 
 
-async def test_many_queries_are_searched_together_within_the_limit(server: Served) -> None:
+async def test_many_queries_are_searched_together_within_the_limit(server):
     status, found = await ask(server, {"queries": [f"q{n}" for n in range(80)]})
     assert status == 200 and len(found["result"]) == 80
     assert RETRIEVER.most == 32
@@ -86,11 +81,11 @@ async def test_many_queries_are_searched_together_within_the_limit(server: Serve
         (b'{"queries": ["' + b"x" * (5 << 20) + b'"]}', 413),
     ],
 )
-async def test_what_cannot_be_searched_for_is_refused_with_a_reason(server: Served, body: object, status: int) -> None:
+async def test_what_cannot_be_searched_for_is_refused_with_a_reason(server, body, status):
     found, said = await ask(server, body)
     assert (found, bool(said["error"]["message"])) == (status, True)
 
 
-def test_documents_are_offered_without_a_model(tmp_path: Path) -> None:
+def test_documents_are_offered_without_a_model(tmp_path):
     setup = setup_of(Serve(model=["none"], corpus=[str(tmp_path)]))
     assert (setup.names_of_models, setup.offers, len(setup.sources)) == ((), {}, 1)

@@ -15,8 +15,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +23,7 @@ import pytest
 from reground.app.cli import run
 from reground.core.paths import models_dir
 from reground.testing.openai_server import MockOpenAI
-from tests.models.test_downloads import KEPT, NAME, Hub, hub
+from tests.models.test_downloads import KEPT, NAME, hub
 from tests.servers import serving
 from tests.training.tiny import tiny_gguf
 
@@ -34,7 +33,7 @@ QUESTION = {"messages": [{"role": "user", "content": "Which river flows through 
 
 
 @pytest.fixture
-def docs(tmp_path: Path) -> Path:
+def docs(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "prague.md").write_text("The Vltava flows through Prague.")
@@ -44,16 +43,16 @@ def docs(tmp_path: Path) -> Path:
 class Process:
     """A running `reground serve`."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str, said: str) -> None:
+    def __init__(self, process, url, said):
         self.process, self.url, self.said = process, url, said
 
-    def post(self, body: object, path: str = "/v1/chat/completions", key: str | None = None) -> Any:
+    def post(self, body, path="/v1/chat/completions", key=None):
         headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=20) as reply:
             return json.load(reply)
 
-    def ended(self, sign: int, seconds: float) -> tuple[int, float, str]:
+    def ended(self, sign, seconds):
         """Send a signal. Returns the exit code, the seconds to the end, and what stood on standard error."""
         began = time.monotonic()
         self.process.send_signal(sign)
@@ -62,7 +61,7 @@ class Process:
 
 
 @contextlib.contextmanager
-def process(home: Path, docs: Path, model: MockOpenAI, *arguments: str) -> Iterator[Process]:
+def process(home, docs, model, *arguments):
     command: Sequence[str] = [
         *(sys.executable, "-m", "reground", "serve", "-c", str(docs), "--port", "0", "-m", "rat", "-m", "direct"),
         *("--model", "openai/mock", "--base-url", model.url, *arguments),
@@ -81,7 +80,7 @@ def process(home: Path, docs: Path, model: MockOpenAI, *arguments: str) -> Itera
             running.kill()
 
 
-def test_its_models_are_downloaded_before_it_serves(hub: Hub, tmp_path: Path, docs: Path) -> None:
+def test_its_models_are_downloaded_before_it_serves(hub, tmp_path, docs):
     hub.body = tiny_gguf(tmp_path / "tiny.gguf").read_bytes()
     hub.sha256 = hashlib.sha256(hub.body).hexdigest()
     with serving(MockOpenAI()) as model, process(tmp_path, docs, model, "--model", f"gguf/{NAME}") as server:
@@ -90,11 +89,11 @@ def test_its_models_are_downloaded_before_it_serves(hub: Hub, tmp_path: Path, do
 
 
 @contextlib.contextmanager
-def asking(server: Process) -> Iterator[list[Any]]:
+def asking(server):
     """Ask in a thread until the end of the block; the list gets the answer or the error."""
     got: list[Any] = []
 
-    def ask() -> None:
+    def ask():
         try:
             got.append(server.post(QUESTION))
         except OSError as error:
@@ -106,7 +105,7 @@ def asking(server: Process) -> Iterator[list[Any]]:
     thread.join(10)
 
 
-def test_a_killed_server_pays_for_no_call_twice(tmp_path: Path, docs: Path) -> None:
+def test_a_killed_server_pays_for_no_call_twice(tmp_path, docs):
     with serving(MockOpenAI(latency=0.2)) as model:
         with process(tmp_path / "home", docs, model) as server, asking(server):
             while model.completed.total() < 2:
@@ -148,12 +147,12 @@ def test_a_signal_ends_the_server(tmp_path, docs, sign, latency, options, code, 
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
-def test_a_key_is_made_shown_once_and_asked_for(home: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_is_made_shown_once_and_asked_for(home, docs, capsys):
     assert run(["serve", "--new-key", "me"]) == 0
     key = capsys.readouterr().out.strip()
     place = home / "keys.jsonl"
@@ -170,7 +169,7 @@ def test_a_key_is_made_shown_once_and_asked_for(home: Path, docs: Path, capsys: 
 
 
 def test_others_reach_no_server_without_keys(home, tmp_path, docs, capsys):
-    def refused(*options: str) -> str:
+    def refused(*options):
         assert run(["serve", *options]) == 2
         return capsys.readouterr().err
 
@@ -192,7 +191,7 @@ def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_eit
     assert "keys.jsonl has no key, so nobody could ask" in capsys.readouterr().err
 
 
-def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_taken_port_is_one_clear_line(tmp_path, docs, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(MockOpenAI()) as model:
         port = str(taken.getsockname()[1])
         arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,26 +24,24 @@ class Plain:
 
     name = "plain"
 
-    def __init__(self, passages: Sequence[Passage]) -> None:
+    def __init__(self, passages):
         self._passages = list(passages)
 
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+    async def retrieve(self, query, /, *, k):
         return self._passages[:k]
 
 
-def tools(
-    home: Path, passages: Sequence[Passage] = (), reply: str = "yes [1]", tokens: int = 2000, **corpora: Any
-) -> Tools:
+def tools(home, passages=(), reply="yes [1]", tokens=2000, **corpora):
     corpora = corpora or {"docs": ScriptedRetriever(passages)}
     model = ScriptedModel(lambda messages, sampling: reply)
     return Tools(engine_of(home, model, ["rag"], corpora), tokens)
 
 
-def passages_of(texts: Sequence[str]) -> list[Passage]:
+def passages_of(texts):
     return [Passage(id=f"d{n}#1", title=f"D{n}", text=text, url=f"d{n}.md") for n, text in enumerate(texts)]
 
 
-async def gone_through(served: Tools, query: str, k: int, tokens: int) -> list[str]:
+async def gone_through(served, query, k, tokens):
     """The ids of all passages, by the cursors. Raises TooSmall."""
     seen: list[str] = []
     cursor = None
@@ -70,8 +64,8 @@ async def gone_through(served: Tools, query: str, k: int, tokens: int) -> list[s
     k=st.integers(1, 20),
 )
 async def test_a_search_is_within_its_bound_and_its_cursors_reach_every_passage(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], title: str, id_: str, tokens: int, k: int
-) -> None:
+    tmp_path_factory, texts, title, id_, tokens, k
+):
     found = [Passage(id=f"{id_}{n}", title=title, text=text, url=title) for n, text in enumerate(texts)]
     served = tools(tmp_path_factory.mktemp("home"), found)
     try:
@@ -84,11 +78,11 @@ async def test_a_search_is_within_its_bound_and_its_cursors_reach_every_passage(
         assert (await served.fetch(FetchGiven(id=hit))).characters >= 0
 
 
-async def test_a_search_that_orders_anew_where_it_looks_deeper_loses_and_repeats_nothing(tmp_path: Path) -> None:
+async def test_a_search_that_orders_anew_where_it_looks_deeper_loses_and_repeats_nothing(tmp_path):
     """`links` looks at 30 passages; one beyond them that they lead to has a better place once it is found itself."""
 
     class Leading(Plain):
-        async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        async def retrieve(self, query, /, *, k):
             return (self._passages if query == "where?" else self._passages[35:55])[:k]
 
     texts = [f"text {n}" + (" on Fortieth" if n == 0 or 2 <= n < 12 else "") for n in range(60)]
@@ -119,7 +113,7 @@ async def test_the_parts_of_a_text_are_within_their_bound_and_together_the_text(
 
 @pytest.mark.parametrize("reply", [*(each for each in HOSTILE if each), "Yes, it is so [1]. " * 2000])
 @pytest.mark.parametrize("tokens", [LEAST, 800, 2000])
-async def test_an_answer_is_within_its_bound_and_fetched_whole(tmp_path: Path, reply: str, tokens: int) -> None:
+async def test_an_answer_is_within_its_bound_and_fetched_whole(tmp_path, reply, tokens):
     served = tools(tmp_path, passages_of(["Yes, it is so. It is so.", *HOSTILE]), reply, tokens)
     got = await served.ask(AskGiven(question="Is it so?"))
     assert size(got) <= tokens
@@ -129,7 +123,7 @@ async def test_an_answer_is_within_its_bound_and_fetched_whole(tmp_path: Path, r
         assert rest.offset == len(got.answer)
 
 
-async def test_an_answer_names_its_sources_and_each_can_be_opened(tmp_path: Path) -> None:
+async def test_an_answer_names_its_sources_and_each_can_be_opened(tmp_path):
     text = "The bridge was finished in 1402. It has sixteen arches. " + "Other words follow here. " * 300
     served = tools(tmp_path, passages_of([text, "Nothing."]), "The bridge was finished in 1402 [1].")
     got = await served.ask(AskGiven(question="When was the bridge finished?"))
@@ -141,13 +135,13 @@ async def test_an_answer_names_its_sources_and_each_can_be_opened(tmp_path: Path
     assert opened.text == text
 
 
-async def test_what_the_documents_do_not_give_is_said(tmp_path: Path) -> None:
+async def test_what_the_documents_do_not_give_is_said(tmp_path):
     got = await tools(tmp_path, passages_of(["Frogs."]), "Not in these passages.").ask(AskGiven(question="Who?"))
     assert not got.answered
     assert got.ungrounded
 
 
-async def test_a_snippet_is_what_is_closest_to_the_query(tmp_path: Path) -> None:
+async def test_a_snippet_is_what_is_closest_to_the_query(tmp_path):
     far = "Nothing of interest stands in this sentence at all. " * 200
     served = tools(tmp_path, passages_of([f"{far} The lighthouse was lit in 1899. {far}"]))
     got = await served.retrieve(RetrieveGiven(query="lighthouse lit", max_tokens=LEAST))
@@ -157,7 +151,7 @@ async def test_a_snippet_is_what_is_closest_to_the_query(tmp_path: Path) -> None
     assert short.passages[0].whole
 
 
-async def test_a_document_is_opened_whole_and_a_passage_alone(tmp_path: Path) -> None:
+async def test_a_document_is_opened_whole_and_a_passage_alone(tmp_path):
     pieces = [Passage(id=f"d#{n}", text=f"piece {n}") for n in (1, 2)]
     served = tools(tmp_path, pieces)
     await served.retrieve(RetrieveGiven(query="piece"))
@@ -166,7 +160,7 @@ async def test_a_document_is_opened_whole_and_a_passage_alone(tmp_path: Path) ->
     assert (await served.fetch(FetchGiven(id="d"))).text == "piece 1\npiece 2"
 
 
-async def test_several_documents_are_told_apart(tmp_path: Path) -> None:
+async def test_several_documents_are_told_apart(tmp_path):
     one, two = (ScriptedRetriever([Passage(id="a", text=text)]) for text in ("of one", "of two"))
     served = tools(tmp_path, one=one, two=two)
     assert (await served.retrieve(RetrieveGiven(query="of", corpus="two"))).corpus == "two"
@@ -176,7 +170,7 @@ async def test_several_documents_are_told_apart(tmp_path: Path) -> None:
         await served.retrieve(RetrieveGiven(query="of", corpus="three"))
 
 
-async def test_an_address_that_no_search_gave_is_not_opened(tmp_path: Path) -> None:
+async def test_an_address_that_no_search_gave_is_not_opened(tmp_path):
     """A text can name an address with the reader's secrets in it: what a model is told to fetch is not fetched."""
     served = tools(tmp_path, [Passage(id="https://x.test/?q=secret", text="page", url="https://x.test/?q=secret")])
     with pytest.raises(RegroundError, match="nothing has the id"):
@@ -185,7 +179,7 @@ async def test_an_address_that_no_search_gave_is_not_opened(tmp_path: Path) -> N
     assert (await served.fetch(FetchGiven(id="https://x.test/?q=secret", document=True))).text == "page"
 
 
-async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path: Path) -> None:
+async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path):
     plain = tools(tmp_path, own=Plain(passages_of(["a text"])))
     found = (await plain.retrieve(RetrieveGiven(query="text"))).passages[0].id
     for given_, why in (

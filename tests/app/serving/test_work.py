@@ -1,34 +1,30 @@
 """Many questions at once, and clients that go away."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import aiohttp
 
 from reground.core.language import Reply
-from tests.app.serving.served import ANSWER, Served, Slow, served
+from tests.app.serving.served import ANSWER, Slow, served
 
 CHAT = "/v1/chat/completions"
 
 
-def asked(text: str, **more: object) -> dict[str, object]:
+def asked(text, **more):
     return {"messages": [{"role": "user", "content": text}], **more}
 
 
-def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(true, seconds=5.0):
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def raw(server: Served, body: dict[str, object]) -> socket.socket:
+def raw(server, body):
     data = json.dumps(body).encode()
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=10)
     connection.sendall(
@@ -38,12 +34,12 @@ def raw(server: Served, body: dict[str, object]) -> socket.socket:
     return connection
 
 
-async def test_two_hundred_questions_at_once_are_counted_exactly(tmp_path: Path) -> None:
+async def test_two_hundred_questions_at_once_are_counted_exactly(tmp_path):
     model = Slow(lambda messages, sampling: "words " * (1 + len(messages[-1].content) % 7), seconds=0.01)
     with served(tmp_path, model, methods=["rag"], concurrency=50, waiting=200) as server:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
-            async def one(number: int) -> dict[str, int]:
+            async def one(number):
                 body = asked("why " * number + "?", stream=number % 2 == 0, stream_options={"include_usage": True})
                 async with session.post(server.url + CHAT, json=body) as reply:
                     assert reply.status == 200
@@ -65,12 +61,12 @@ async def test_two_hundred_questions_at_once_are_counted_exactly(tmp_path: Path)
     assert (server.engine.working, server.engine.waiting) == (0, 0)
 
 
-async def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
+async def test_a_full_queue_says_when_to_come_back(tmp_path):
     model = Slow(lambda messages, sampling: ANSWER, seconds=0.3)
     with served(tmp_path, model, methods=["direct"], concurrency=1, waiting=1) as server:
         async with aiohttp.ClientSession() as session:
 
-            async def one(number: int, *, stream: bool) -> tuple[int, str | None]:
+            async def one(number, *, stream):
                 body = asked(f"{number}?", stream=stream)
                 async with session.post(server.url + CHAT, json=body) as reply:
                     text = await reply.text()
@@ -82,7 +78,7 @@ async def test_a_full_queue_says_when_to_come_back(tmp_path: Path) -> None:
     assert all(int(again or 0) >= 1 for status, again in said if status == 429)
 
 
-def test_a_client_that_goes_away_ends_its_work(tmp_path: Path) -> None:
+def test_a_client_that_goes_away_ends_its_work(tmp_path):
     for stream in (True, False):
         model = Slow(lambda messages, sampling: ANSWER, seconds=30)
         with served(tmp_path, model, methods=["rat"]) as server:
@@ -94,7 +90,7 @@ def test_a_client_that_goes_away_ends_its_work(tmp_path: Path) -> None:
             assert model.ended == 0
 
 
-def test_a_client_that_waits_for_its_turn_and_goes_away_leaves_the_queue(tmp_path: Path) -> None:
+def test_a_client_that_waits_for_its_turn_and_goes_away_leaves_the_queue(tmp_path):
     model = Slow(lambda messages, sampling: ANSWER, seconds=30)
     with served(tmp_path, model, methods=["direct"], concurrency=1) as server:
         first, second = raw(server, asked("one?")), raw(server, asked("two?", stream=True))
@@ -106,7 +102,7 @@ def test_a_client_that_waits_for_its_turn_and_goes_away_leaves_the_queue(tmp_pat
         until(lambda: model.cancelled == 1)
 
 
-def test_a_stream_is_kept_awake_while_a_call_takes_long(tmp_path: Path) -> None:
+def test_a_stream_is_kept_awake_while_a_call_takes_long(tmp_path):
     model = Slow(lambda messages, sampling: Reply(text=ANSWER), seconds=0.6)
     said = b""
     with served(tmp_path, model, methods=["direct"], heartbeat=0.1) as server:
