@@ -167,7 +167,6 @@ class Meter:
         return sampling if is_whole else sampling.model_copy(update={"n": n, "max_tokens": longest}), reserved
 
     def _within_calls(self, n: int, samples: int) -> int:
-        """As many samples as the calls that are left give."""
         if self.budget.calls is None:
             return n
         left = self.budget.calls - self.usage.calls - self._reserved.calls - len(self._held)

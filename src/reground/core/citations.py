@@ -90,7 +90,6 @@ def unbracketed(text: str) -> str:
 
 
 def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
-    """The text with every run of markers changed."""
     done, end = [], 0
     for start, stop, _ in marker_runs(text, most=most):
         before, new, end = text[end:start], change(text[start:stop]), stop

@@ -153,7 +153,6 @@ class BatchThread(Generic[Loaded, Call, Answer]):
             self._answer(batch)
 
     def _answer(self, jobs: Sequence[Job[Call, Answer]]) -> None:
-        """Answer the jobs together, or each alone where that fails."""
         try:
             self.loaded = self.loaded or self._load()
             answers = self._work(self.loaded, jobs)

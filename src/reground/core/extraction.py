@@ -215,7 +215,6 @@ def _is_year(number: re.Match[str]) -> bool:
 
 
 def _written(number: re.Match[str]) -> str:
-    """The number in digits; powers and fractions are worked out."""
     plain = _decimal(number["digits"])
     value, raised = float(plain), number["ten"] or number["power"]
     try:

@@ -579,7 +579,6 @@ class Run:
             return None
 
     async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
-        """Put the result of an effect into the journal."""
         question = self._question
         effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), self.meter.elapsed)
         await question.journal.append(question.run_id, question.id, effect)
@@ -591,7 +590,6 @@ class Run:
     def _record(
         self, kind: Callable[..., Step], ordinal: int, name: str, parts: Mapping[str, object], *, replayed: bool = False
     ) -> None:
-        """Add a step to the trajectory, and show it to the observer."""
         place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": self.meter.elapsed}
         step = kind(**place, replayed=replayed, **parts)
         self._question.steps.append(step)

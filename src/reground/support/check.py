@@ -110,7 +110,6 @@ def _compared(
 
 
 def _with_sentences(answer: Answer, parts: Sequence[Compared], markers: Sequence[int], best: Sequence[Best]) -> Answer:
-    """The answer with its claims, each with the sentences that support it."""
     sentences = []
     for each, (score, places) in zip(parts, best, strict=True):
         units = [each.lexical.sentences[place] for place in places if score >= SUPPORTED]

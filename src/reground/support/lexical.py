@@ -247,7 +247,6 @@ class Lexical:
     def _against(
         self, places: tuple[int, ...], claim: _Words, negated: bool, here: Set[str], passages: Set[str]
     ) -> float:
-        """What is left of a score for what speaks against it."""
         left = 1.0
         for terms, lacking, apart in ((claim.numbers, _NO_NUMBER, _OTHER_NUMBER), (claim.names, _NO_NAME, _OTHER_NAME)):
             left *= lacking if terms - passages else apart if terms - here else 1.0

@@ -64,7 +64,6 @@ def says_something(text: str) -> bool:
 
 
 def _queries(text: str, *, several: bool) -> Iterator[str]:
-    """The queries of a JSON value, else of the list in the text."""
     text = without_fences(text)
     strings = _in_json(text)
     for line in _listed(text.splitlines(), several=several) if strings is None else strings:
