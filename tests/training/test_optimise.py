@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -161,6 +161,16 @@ def test_a_fault_of_the_judge_ends_the_training_and_is_told(score, error, why: s
 
     with pytest.raises(error, match=why):
         optimiser(tmp_path, judge=wrong).train()
+
+
+def test_what_still_waits_to_be_judged_when_a_training_ends_is_cancelled(tmp_path: Path) -> None:
+    first, last = Future[Judged](), Future[Judged]()
+    first.set_exception(ModelError("the reader is away"))
+    made = optimiser(tmp_path)
+    made.judge = lambda question, text: first if question == "a" else last
+    with pytest.raises(ModelError, match="away"):
+        made.train()
+    assert last.cancelled()
 
 
 @pytest.mark.parametrize("value", ["shared", "copy"])
