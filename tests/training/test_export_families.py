@@ -18,7 +18,7 @@ from reground.models.options import ModelOptions
 from reground.training.export import export_adapter, export_gguf
 from tests.models import sampling, says
 from tests.training.test_weights import tuned
-from tests.training.tiny import tiny_llama
+from tests.training.tiny import gguf_writer, tiny_llama, write_gguf
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 FAMILIES = {"Llama": {}, "Granite": {}, "Qwen2": {}, "Qwen3": {"head_dim": 8}}
@@ -27,46 +27,30 @@ FAMILIES = {"Llama": {}, "Granite": {}, "Qwen2": {}, "Qwen3": {"head_dim": 8}}
 def unfilled(path: Path, folder: Path, architecture: str) -> Path:
     """A GGUF file of zeros with the tensors and settings of a tiny model, whose tokens are single letters."""
     import numpy as np
-    from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     model, tokenizer = hf.load_weights(str(folder))
-    config = model.config
+    config, end = model.config, tokenizer.eos_token_id
     tokens = tokenizer.convert_ids_to_tokens(range(config.vocab_size))
     names = get_tensor_name_map(next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == architecture), 2)
-    writer = GGUFWriter(str(path), architecture)
-    writer.add_block_count(2)
-    writer.add_context_length(128)
-    writer.add_embedding_length(32)
-    writer.add_feed_forward_length(64)
-    writer.add_head_count(4)
-    writer.add_head_count_kv(2)
+    writer = gguf_writer(
+        path, architecture, tokens, width=32, inner=64, end=end, merge="a b", eps=config.rms_norm_eps
+    )  # fmt: skip
     writer.add_key_length(8)
     writer.add_value_length(8)
-    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_dimension_count(8)
     writer.add_rope_freq_base(float(config.rope_parameters["rope_theta"]))
-    writer.add_vocab_size(len(tokens))
     if architecture == "granite":
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)
         writer.add_residual_scale(config.residual_multiplier)
         writer.add_logit_scale(config.logits_scaling)
-    writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_merges(["a b"])
-    writer.add_unk_token_id(0)
-    writer.add_bos_token_id(tokenizer.eos_token_id)
-    writer.add_eos_token_id(tokenizer.eos_token_id)
     writer.add_add_bos_token(False)
     writer.add_chat_template("{{ messages[0]['content'] }}")
     for key, values in model.state_dict().items():
         name = names.get_name(key, try_suffixes=(".weight", ".bias"))
         writer.add_tensor(name, np.zeros(tuple(values.shape), dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_gguf(writer)
     return path
 
 
@@ -126,10 +110,7 @@ def test_a_family_in_an_order_of_its_own_is_refused(architecture: str, tmp_path:
     like = tmp_path / "like.gguf"
     writer = GGUFWriter(str(like), architecture)
     writer.add_block_count(2)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_gguf(writer)
     why = f"cannot write GGUF files of {architecture}: export a folder and use llama.cpp's converter"
     for export, source in ((export_gguf, "absent"), (export_adapter, tmp_path / "absent")):
         with pytest.raises(ConfigurationError, match=why):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.word_tokenizer import word_tokenizer
 
@@ -71,46 +72,60 @@ def tiny_t5(path: Path, *, seed: int = 2) -> Path:
     return path
 
 
-def tiny_gguf(path: Path, *, seed: int = 7, width: int = 64) -> Path:
-    """Write a Llama like `tiny_llama`'s as a GGUF file with 8-bit weights, whose tokens are single characters."""
-    import numpy as np
-    from gguf import GGMLQuantizationType, GGUFWriter
-    from gguf.quants import quantize
+def gguf_writer(
+    path: Path, architecture: str, tokens: Sequence[str], *, width: int, inner: int, end: int, merge: str, eps: float
+) -> Any:
+    """A GGUF file of two layers like `tiny_llama`'s, with its settings and no tensors yet. end: also begins."""
+    from gguf import GGUFWriter
 
-    inner, blocks, heads, keys = 96, 2, 4, 2
-    tokens = ["<unk>", "<end>", *WORDS, "Ġ", "Ġa"]
-    draw = np.random.default_rng(seed)
-    shapes = {"token_embd": (len(tokens), width), "output": (len(tokens), width)}
-    for block in range(blocks):
-        shapes |= {f"blk.{block}.attn_{name}": (width, width) for name in ("q", "output")}
-        shapes |= {f"blk.{block}.attn_{name}": (width * keys // heads, width) for name in ("k", "v")}
-        shapes |= {f"blk.{block}.ffn_{name}": (inner, width) for name in ("gate", "up")}
-        shapes[f"blk.{block}.ffn_down"] = (width, inner)
-    norms = ["output_norm", *(f"blk.{block}.{name}_norm" for block in range(blocks) for name in ("attn", "ffn"))]
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = GGUFWriter(str(path), "llama")
-    writer.add_block_count(blocks)
+    writer = GGUFWriter(str(path), architecture)
+    writer.add_block_count(2)
     writer.add_context_length(128)
     writer.add_embedding_length(width)
     writer.add_feed_forward_length(inner)
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(keys)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_dimension_count(width // heads)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_layer_norm_rms_eps(eps)
+    writer.add_rope_dimension_count(width // 4)
     writer.add_vocab_size(len(tokens))
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list(tokens)
-    writer.add_token_merges(["Ġ a"])
+    writer.add_token_merges([merge])
     writer.add_unk_token_id(0)
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(1)
+    writer.add_bos_token_id(end)
+    writer.add_eos_token_id(end)
+    return writer
+
+
+def write_gguf(writer: Any) -> None:
+    """Write what was added."""
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def tiny_gguf(path: Path, *, seed: int = 7, width: int = 64) -> Path:
+    """Write a Llama like `tiny_llama`'s as a GGUF file with 8-bit weights, whose tokens are single characters."""
+    import numpy as np
+    from gguf import GGMLQuantizationType
+    from gguf.quants import quantize
+
+    inner, tokens = 96, ["<unk>", "<end>", *WORDS, "Ġ", "Ġa"]
+    draw = np.random.default_rng(seed)
+    shapes = {"token_embd": (len(tokens), width), "output": (len(tokens), width)}
+    for block in range(2):
+        shapes |= {f"blk.{block}.attn_{name}": (width, width) for name in ("q", "output")}
+        shapes |= {f"blk.{block}.attn_{name}": (width // 2, width) for name in ("k", "v")}
+        shapes |= {f"blk.{block}.ffn_{name}": (inner, width) for name in ("gate", "up")}
+        shapes[f"blk.{block}.ffn_down"] = (width, inner)
+    norms = ["output_norm", *(f"blk.{block}.{name}_norm" for block in range(2) for name in ("attn", "ffn"))]
+    writer = gguf_writer(path, "llama", tokens, width=width, inner=inner, end=1, merge="Ġ a", eps=1e-6)
     for name, shape in shapes.items():
         values = quantize(draw.normal(0, 0.3, shape).astype(np.float32), GGMLQuantizationType.Q8_0)
         writer.add_tensor(f"{name}.weight", values, raw_dtype=GGMLQuantizationType.Q8_0)
     for name in norms:
         writer.add_tensor(f"{name}.weight", np.ones(width, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_gguf(writer)
     return path
