@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 import pytest
 
+from reground.evaluation.metrics.ranking import ndcg
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.passages import document_ids
 from tests.data import need_data
-
-
-def ndcg(ranking: list[str], relevant: dict[str, int], k: int = 10) -> float:
-    """Normalised discounted cumulative gain (Järvelin and Kekäläinen 2002), as trec_eval reckons it."""
-    gain = sum(relevant.get(id_, 0) / math.log2(place + 2) for place, id_ in enumerate(ranking[:k]))
-    ideal = sum(score / math.log2(place + 2) for place, score in enumerate(sorted(relevant.values(), reverse=True)[:k]))
-    return gain / ideal
 
 
 @pytest.mark.slow
@@ -34,6 +27,6 @@ async def test_ndcg_at_10_of_scifact(tmp_path: Path) -> None:
     scores = []
     for query, relevant in judged.items():
         found = await retriever.retrieve(texts[query], k=20)
-        scores.append(ndcg(list(dict.fromkeys(document_ids(passage.id)[-1] for passage in found)), relevant))
+        scores.append(ndcg(list(dict.fromkeys(document_ids(passage.id)[-1] for passage in found)), relevant, 10))
     assert len(scores) == 300
     assert sum(scores) / len(scores) >= 0.685
