@@ -16,7 +16,7 @@ pytest.importorskip("datasets", reason="needs the extra [train]")
 import torch
 from safetensors.torch import load_file
 
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.language import Message
 from reground.models import hf
 from reground.models.options import ModelOptions
@@ -113,6 +113,12 @@ def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path:
     assert [step.number for step in steps] == [3, 4]
     with pytest.raises(ConfigurationError, match=r"other settings: batch \(was 1\)"):
         fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, batch=2))
+
+
+def test_a_fit_that_never_began_is_corrected_without_beginning_again(tmp_path: Path) -> None:
+    with pytest.raises(RegroundError):
+        fit_named(tmp_path, "m", ROWS, str(tmp_path / "absent"), fitting(epochs=1))
+    assert fit_named(tmp_path, "m", ROWS, str(tiny_llama(tmp_path / "base")), fitting(epochs=1)).is_dir()
 
 
 @pytest.mark.parametrize("rank", [0, 8])

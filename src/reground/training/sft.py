@@ -16,7 +16,8 @@ from typing import Any
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
-from reground.training.fitting import Step, arguments, begin, checkpointing, fit, padded, require_training, result
+from reground.training import fitting
+from reground.training.fitting import Step, checkpointing, padded
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.weights import adapted, context_of, load_base, save
@@ -51,14 +52,16 @@ def fit_named(
     how many there are, if any. Raises ConfigurationError where an interrupted fit had other settings or rows, what
     `fit` and `load_base` raise, and DataError without rows.
     """
-    require_training()
+    fitting.require_training()
     from transformers import set_seed
 
     if not rows:
         raise DataError("there are no demonstrations to fit to", path=out)
     folder, place = out / "fit" / name, out / name
     content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
-    begin(folder, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
+    recorded = {**dataclasses.asdict(settings), "base": base, "mixture": content}
+    begun = fitting.newest_checkpoint(folder) is not None  # else nothing is lost by other settings
+    fitting.begin(folder, recorded, fresh=fresh or not begun)
     for each in epochs_of(place) if fresh else ():
         shutil.rmtree(each)  # fewer passes may follow
     set_seed(settings.seed)
@@ -67,14 +70,14 @@ def fit_named(
     trainer = _trainer(adapted(model, settings.lora_rank), tokenizer, by_length(pairs, settings), settings, folder)
 
     def write(where: Path) -> None:
-        with result(where) as part:
+        with fitting.result(where) as part:
             save(trainer.model, tokenizer, part, base=base)
 
     def after(epoch: int) -> None:
         if keep_epochs:
             write(epoch_place(place, epoch))
 
-    fit(trainer, folder, on_step=on_step, on_epoch=after)
+    fitting.fit(trainer, folder, on_step=on_step, on_epoch=after)
     write(place)
     return place
 
@@ -195,7 +198,7 @@ def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fittin
         logits, wanted = outputs.logits[:, -labels.shape[1] : -1].float(), labels[:, 1:]
         return cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="sum") / num_items_in_batch
 
-    given = arguments(settings, folder)
+    given = fitting.arguments(settings, folder)
     known = {field.name for field in dataclasses.fields(TrainingArguments)}
     if "train_sampling_strategy" in known:  # an older transformers shuffles, and pads more
         given["train_sampling_strategy"] = "sequential"

@@ -16,7 +16,7 @@ from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.models.hf import prompt_text
-from reground.training.fitting import begin, result
+from reground.training.fitting import begin, newest_checkpoint, result
 from reground.training.ppo.optimise import BEST, Judge, Metrics, Optimiser
 from reground.training.ppo.policy import Policy
 from reground.training.settings import FREE, Optimising
@@ -53,7 +53,7 @@ def optimise_rewriter(
         "validation": _fingerprint(validation),
         **(reward or {}),
     }
-    begin(place, recorded, fresh=fresh)
+    begin(place, recorded, fresh=fresh or newest_checkpoint(place) is None)
     policy = _policy(base, settings)
     optimiser = Optimiser(
         policy,
