@@ -209,8 +209,6 @@ def mix_as(options: AgentMix, name: str) -> None:
 class AgentFit(AgentFolder, train.FitNamed):
     """The options of `train agent fit`. Every generation begins with the base again."""
 
-    out: Path = Path("runs/agent")
-
 
 @train.stage(agent_app, *train.FIT)
 def fit(options: AgentFit, config: ConfigFile = None) -> None:

@@ -50,7 +50,7 @@ class Searching:
 
 @dataclass(frozen=True, kw_only=True)
 class Growing:
-    """Searches a planner's choices for one question; `tree_of` reads the answer. A method.
+    """Searches a planner's choices for one question; the answer is the tree as JSON. A method.
 
     task: its primary metric of the example is the reward. If the budget ends, the tree stays as it is, and `stopped`
     says so.
@@ -86,11 +86,6 @@ class Growing:
         if score.value is None:
             raise DataError(f"{self.task.name} {example.id} cannot be scored: {score.why}")
         return score.value
-
-
-def tree_of(answer: Answer) -> Tree[State]:
-    """The tree that is the answer of `Growing`."""
-    return tree_from_dict(json.loads(answer.text), decode)
 
 
 class _Recorded:
@@ -189,7 +184,8 @@ async def collect_trees(
                     collected.failed[example.id] = _failure(found)
                     continue
                 own = {**about, "example": example.id, "golden_answers": list(example.golden_answers)}
-                tree = dataclasses.replace(tree_of(found.trajectory.answer), metadata=own)
+                tree = tree_from_dict(json.loads(found.trajectory.answer.text), decode)
+                tree = dataclasses.replace(tree, metadata=own)
                 write_tree(path, tree, encode)
                 grown = Grown(example.id, tree, found.trajectory.usage)
             collected.grown.append(grown)
