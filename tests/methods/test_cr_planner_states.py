@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
 from reground.critics.simple import SENTENCES
-from reground.methods.cr_planner.states import NOTHING, YIELDS, Observation, State, context, history, legal
+from reground.methods.cr_planner.states import GOALS, NOTHING, Observation, State, context, history, legal
 from reground.methods.shared.prompts import QUOTED
 
 SEINE = Passage(id="seine", title="Seine", text="The Seine is 775 km long.")
@@ -77,7 +77,7 @@ def test_whatever_happened_the_legal_sub_goals_are_distinct_and_there_is_one_whi
     found = legal(walked(*stages), left=left, mask=mask)  # type: ignore[arg-type]
     assert len(set(found)) == len(found)
     assert ("REASON" in found) == (left >= 2)
-    assert set(found) <= set(YIELDS)
+    assert set(found) <= set(GOALS)
 
 
 def test_the_sub_goal_critic_sees_everything_and_the_passages_as_data() -> None:

@@ -537,27 +537,18 @@ def _does_nothing(node: ast.stmt) -> bool:
 
 def _lacking(tree: ast.Module) -> set[str]:
     """The names that are used but never defined, as in a part of a longer program. Annotations do not count."""
-    nodes = list(ast.walk(tree))
-    made = {name for node in nodes for name in _made(node)}
-    if "*" in made:
+    nodes = [node for node in ast.walk(tree) if not isinstance(node, ast.keyword)]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    for part in ("name", "asname", "arg", "rest"):  # functions, classes, handlers, imports, parameters, patterns
+        known = (getattr(node, part, None) for node in nodes)
+        made |= {each.partition(".")[0] for each in known if isinstance(each, str)}
+    if "*" in made:  # a module's every name
         return set()
-    notes = [getattr(node, field, None) for node in nodes for field in ("annotation", "returns")]
+    notes = [getattr(node, part, None) for node in nodes for part in ("annotation", "returns")]
     unread = {id(inner) for note in notes if isinstance(note, ast.AST) for inner in ast.walk(note)}
-    used = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in unread}
+    used = {node.id for node in names if id(node) not in unread}
     return used - made - set(dir(builtins)) - {"__file__"}
-
-
-def _made(node: ast.AST) -> Iterator[str]:
-    """The names that a node defines, anywhere in the program; "*" stands for a module's every name."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-        yield node.id
-    elif isinstance(node, ast.arg):
-        yield node.arg
-    elif isinstance(node, ast.alias):
-        yield (node.asname or node.name).partition(".")[0]
-    else:
-        names = [getattr(node, field, None) for field in ("name", "rest")]  # functions, classes, handlers, patterns
-        yield from (name for name in names if isinstance(name, str))
 
 
 def _listed(found: Sequence[Passage], state: State) -> Answer:

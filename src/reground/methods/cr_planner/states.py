@@ -19,7 +19,6 @@ Stage: TypeAlias = Goal | Outcome
 Mask = Literal["useful", "paper"]
 
 GOALS: tuple[Goal, ...] = ("REASON", "GENQUERY", "RETRIEVE")
-YIELDS: dict[Goal, Outcome] = {"REASON": "RATIONALE", "GENQUERY": "QUERY", "RETRIEVE": "DOC"}
 JUDGES: dict[Goal, Kind] = {"REASON": "rationale", "GENQUERY": "query", "RETRIEVE": "doc"}
 NOTHING = "Nothing new was found."
 """The observation of a retrieval that found no new document."""

@@ -254,43 +254,33 @@ class _Agent:
     shrunk: int | None = None
 
     async def search_loop(self) -> None:
-        """Decide, search and summarise until the agent has enough, or no searches remain."""
+        """Decide, search and summarise until the agent has enough, or no searches remain.
+
+        If no first decision is usable, the question itself is searched; if no later one is, the search ends.
+        """
         for number in range(1, self.config.max_searches + 1):
             with self.run.span("search", search=number) as turn:
-                action = await self.decide(turn)
+                action = await self.optional(DECIDE, turn, remaining=self.config.max_searches + 1 - number)
+                if action is None:
+                    what = "the search ends" if self.past else "the question itself is searched"
+                    turn.note("fallback", step=DECIDE.name, action=what)
+                    action = Terminate() if self.past else Search(" ".join(self.question.split()))
                 if not isinstance(action, Search):
+                    self.past.append(action if isinstance(action, Terminate) else Terminate())
                     return
                 await self.search(action, turn)
         self.past.append(Terminate("No searches remain."))
 
-    async def decide(self, run: Run) -> Action:
-        """Decide on another search, or on the end. If no first decision is usable, the question itself is searched."""
-        searches = sum(isinstance(past, Search) for past in self.past)
-        action = await self.optional(DECIDE, run, remaining=self.config.max_searches - searches)
-        if action is None and not self.past:
-            run.note("fallback", step=DECIDE.name, action="the question itself is searched")
-            return Search(" ".join(self.question.split()))
-        if action is None:
-            run.note("fallback", step=DECIDE.name, action="the search ends")
-        if not isinstance(action, Search):
-            self.past.append(action if isinstance(action, Terminate) else Terminate())
-        return action or Terminate()
-
-    async def search(self, action: Search, run: Run) -> None:
-        """Search, and summarise what is found."""
-        found = await find(run, self.config.retriever, action.query, k=self.config.k)
-        self.past.append(action)
+    async def search(self, search: Search, run: Run) -> None:
+        """Search, select links and summarise them. Without a selection keep all, with their first words as summary."""
+        found = await find(run, self.config.retriever, search.query, k=self.config.k)
+        self.past.append(search)
         passages = {i: self.evidence.passages[i - 1] for i in self.evidence.add(found)}
-        results = tuple(ResultItem(i, passage.title, passage.text) for i, passage in passages.items())
-        if results:
-            await self._summarise(action, results, run)
-        else:
+        shown = {i: ResultItem(i, passage.title, passage.text) for i, passage in passages.items()}
+        if not shown:
             self.past.append(SelectLink((), "Nothing was found."))
-
-    async def _summarise(self, search: Search, results: tuple[ResultItem, ...], run: Run) -> None:
-        """Select links and summarise them. Without a selection keep all, with their first words as the summary."""
-        shown = {link.link_id: link for link in results}
-        action = await self.optional(SUMMARISE, run, results=results)
+            return
+        action = await self.optional(SUMMARISE, run, results=tuple(shown.values()))
         if not isinstance(action, LinkSelection):
             what = "all results are kept, with their beginnings for a summary"
             run.note("fallback", step=SUMMARISE.name, action=what)
@@ -351,7 +341,7 @@ class _Agent:
         is_short = form.final_pass and not form.draft_is_query
         sampling = Sampling(max_tokens=min(_SHORT, config.max_tokens) if is_short else config.max_tokens)
         with self.run.optional():
-            reply = await self.run.ask(config.model, self._finishing(text), name=FINISH, sampling=sampling)
+            reply = await self.run.ask(config.model, self.finishing(), name=FINISH, sampling=sampling)
         if reply is None:
             return None
         if not form.draft_is_query:
@@ -364,9 +354,6 @@ class _Agent:
             self.run.note(UNFORMED, form=form.name, reply=reply)
         return whole
 
-    def _finishing(self, text: str) -> str:
-        return render(self.config.prompts.finish, question=self.question, answer=text, form=concluded(self.config.form))
-
     def answering(self) -> Prompt:
         """The shortest prompt of the answer for the current state, with one exemplar."""
         shots = 1 if self.config.shots is None else min(1, self.config.shots)
@@ -374,7 +361,8 @@ class _Agent:
 
     def finishing(self) -> Prompt:
         """The prompt of the short answer for the current state."""
-        return self._finishing(as_markers(self.written) or "x" * 4 * ANSWER.usual)
+        answer, form = as_markers(self.written) or "x" * 4 * ANSWER.usual, concluded(self.config.form)
+        return render(self.config.prompts.finish, question=self.question, answer=answer, form=form)
 
     def _existing(self, text: str, run: Run, *, known: list[int] | None = None, plain: bool = True) -> str:
         """The text without links that do not exist; a note names them."""
