@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
 from reground.core.trajectory import Pair
-from reground.critics.scorers import EmbedderTexts, open_scorer, read_manifest
+from reground.critics.scorers import embedder_texts, open_scorer, read_manifest
 from reground.training.critics.evaluate import evaluate, report_tables
 from reground.training.critics.fit import fit_critics
 from reground.training.critics.pairs import make_pairs
@@ -89,10 +89,11 @@ def test_an_embedder_learns_planted_pairs_and_a_context_is_read_once(out: Path) 
     assert ordered(out) == 1.0
     folder, manifest = read_manifest(out)
     assert manifest.engine == "embedder"
-    texts = EmbedderTexts(AutoTokenizer.from_pretrained(folder / "rationale"), manifest.max_length)
+    tokenizer = AutoTokenizer.from_pretrained(folder / "rationale")
+    texts = embedder_texts(tokenizer, manifest.max_length)
     steps = [Pair(context="Question:\nWhere? " + "far " * 90, candidate=text) for text in ("by " * 90, "near")]
     assert len({texts("rationale", pair)[0] for pair in steps}) == 1
-    assert all(len(texts.tokenizer(text)["input_ids"]) <= 48 for pair in steps for text in texts("rationale", pair))
+    assert all(len(tokenizer(text)["input_ids"]) <= 48 for pair in steps for text in texts("rationale", pair))
 
 
 def test_a_decoder_learns_planted_pairs(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -95,53 +94,30 @@ def tail(text: str, most: int, spans: Spans) -> str:
     return text if len(places) <= most else text[places[-most][0] :] if most > 0 else ""
 
 
-@dataclass(frozen=True)
-class EncoderTexts:
-    """Pairs of texts for a cross-encoder, which its tokenizer joins."""
-
-    tokenizer: Any
-    max_length: int
-
-    def __call__(self, kind: Kind, pair: Pair) -> tuple[str, str]:
-        """What is known, and the candidate."""
-        room = self.max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
-        return _fitted(self.tokenizer, kind, pair, room)
+def encoder_texts(tokenizer: Any, max_length: int) -> Callable[[Kind, Pair], tuple[str, str]]:
+    """What is known, and the candidate, for a cross-encoder, whose tokenizer joins them."""
+    room = max_length - tokenizer.num_special_tokens_to_add(pair=True)
+    return lambda kind, pair: _fitted(tokenizer, kind, pair, room)
 
 
-@dataclass(frozen=True)
-class EmbedderTexts:
-    """Pairs of texts for an embedder, which reads each by itself: candidates of one context share what is known."""
+def embedder_texts(tokenizer: Any, max_length: int) -> Callable[[Kind, Pair], tuple[str, str]]:
+    """What is known, and the candidate, each by itself for an embedder: candidates of a context share the first."""
+    room = max_length - tokenizer.num_special_tokens_to_add()
 
-    tokenizer: Any
-    max_length: int
-
-    def __call__(self, kind: Kind, pair: Pair) -> tuple[str, str]:
-        """What is known, and the candidate."""
-        room = self.max_length - self.tokenizer.num_special_tokens_to_add()
-        known, _ = _fitted(self.tokenizer, kind, Pair(context=pair.context, candidate=""), room)
-        _, candidate = _fitted(self.tokenizer, kind, Pair(context="", candidate=pair.candidate), room)
+    def texts(kind: Kind, pair: Pair) -> tuple[str, str]:
+        known, _ = _fitted(tokenizer, kind, Pair(context=pair.context, candidate=""), room)
+        _, candidate = _fitted(tokenizer, kind, Pair(context="", candidate=pair.candidate), room)
         return known, candidate
 
+    return texts
 
-@dataclass(frozen=True)
-class LmTokens:
-    """Tokens for a decoder with a score head: a turn of the user and a reply where the model has a chat template."""
 
-    tokenizer: Any
-    max_length: int
+def lm_tokens(tokenizer: Any, max_length: int) -> Callable[[Kind, Pair], list[int]]:
+    """The tokens of a candidate with its context, at most `max_length`, for a decoder with a score head: a turn of the
+    user and a reply where the model has a chat template.
+    """
 
-    def __call__(self, kind: Kind, pair: Pair) -> list[int]:
-        """The tokens of one candidate with its context, at most `max_length` of them."""
-        frame = len(self._join("", ""))
-        room = self.max_length - frame
-        while True:
-            tokens = self._join(*_fitted(self.tokenizer, kind, pair, room))
-            if len(tokens) <= self.max_length or room <= 0:
-                return tokens[-self.max_length :]
-            room -= len(tokens) - self.max_length  # joined texts may take more tokens than apart
-
-    def _join(self, known: str, candidate: str) -> list[int]:
-        tokenizer = self.tokenizer
+    def joined(known: str, candidate: str) -> list[int]:
         if tokenizer.chat_template is not None:
             turns = [{"role": "user", "content": known}, {"role": "assistant", "content": candidate}]
             text = tokenizer.apply_chat_template(turns, tokenize=False)
@@ -149,6 +125,16 @@ class LmTokens:
         ids = list(tokenizer(f"{known}\n\n{candidate}")["input_ids"])
         end = tokenizer.eos_token_id
         return ids if end is None or ids[-1:] == [end] else [*ids, end]
+
+    def tokens(kind: Kind, pair: Pair) -> list[int]:
+        room = max_length - len(joined("", ""))
+        while True:
+            ids = joined(*_fitted(tokenizer, kind, pair, room))
+            if len(ids) <= max_length or room <= 0:
+                return ids[-max_length:]
+            room -= len(ids) - max_length  # joined texts may take more tokens than apart
+
+    return tokens
 
 
 def _fitted(tokenizer: Any, kind: Kind, pair: Pair, room: int) -> tuple[str, str]:
@@ -316,7 +302,7 @@ def open_encoder(folder: Path, max_length: int) -> Scoring:
     from sentence_transformers import CrossEncoder
 
     model = exact_head(CrossEncoder(str(folder), local_files_only=True))
-    texts = EncoderTexts(model.tokenizer, max_length)
+    texts = encoder_texts(model.tokenizer, max_length)
     return lambda items: predicted(model, [texts(kind, pair) for kind, pair in items])
 
 
@@ -325,7 +311,7 @@ def open_embedder(folder: Path, max_length: int) -> Scoring:
     from sentence_transformers import SentenceTransformer
 
     model = exact_head(SentenceTransformer(str(folder), local_files_only=True))
-    texts = EmbedderTexts(model.tokenizer, max_length)
+    texts = embedder_texts(model.tokenizer, max_length)
 
     def scores(items: Sequence[Item]) -> list[float]:
         read = [texts(kind, pair) for kind, pair in items]
@@ -363,7 +349,7 @@ def open_lm(folder: Path, max_length: int, *, bases: dict[str, Any]) -> Scoring:
             model = bases[base] = PeftModel.from_pretrained(weights, folder, adapter_name=folder.name)
     model.config.pad_token_id = tokenizer.pad_token_id
     model = model.to("cuda" if gpu else "cpu").eval()
-    tokens, device = LmTokens(tokenizer, max_length), next(model.parameters()).device
+    tokens, device = lm_tokens(tokenizer, max_length), next(model.parameters()).device
 
     def scores(items: Sequence[Item]) -> list[float]:
         if hasattr(model, "set_adapter"):

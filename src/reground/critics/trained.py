@@ -32,8 +32,8 @@ from reground.core.run import Critic, Run
 from reground.core.trajectory import Pair
 from reground.critics import Kind, grouped, in_place
 from reground.critics.scorers import (
-    EncoderTexts,
     Queue,
+    encoder_texts,
     folder_of,
     mix_of,
     open_scorer,
@@ -223,7 +223,7 @@ class FolderServed(ServedCritic):
     passage_tokens: int
 
     def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-        texts = EncoderTexts(_tokenizer(self.folder), self.max_length)
+        texts = encoder_texts(_tokenizer(self.folder), self.max_length)
         return [texts(self.kind, pair) for pair in pairs]
 
 

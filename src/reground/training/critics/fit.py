@@ -28,10 +28,10 @@ from reground.critics import Kind
 from reground.critics.scorers import (
     FILE,
     SCALE,
-    EmbedderTexts,
-    EncoderTexts,
-    LmTokens,
     Manifest,
+    embedder_texts,
+    encoder_texts,
+    lm_tokens,
     open_scorer,
     quietly,
     read_manifest,
@@ -218,7 +218,7 @@ def _encoder(settings: CriticFit) -> _Engine:
     model = _opened(settings, partial(CrossEncoder, num_labels=1, max_length=settings.max_length))
     return _Engine(
         model,
-        EncoderTexts(model.tokenizer, settings.max_length),
+        encoder_texts(model.tokenizer, settings.max_length),
         model.preprocess,
         lambda texts: model(texts)["scores"].view(-1),
         partial(_store, model),
@@ -241,7 +241,7 @@ def _embedder(settings: CriticFit) -> _Engine:
         known, candidates = zip(*texts, strict=True)
         return dict(model.preprocess([*known, *candidates]))
 
-    return _Engine(model, EmbedderTexts(model.tokenizer, settings.max_length), batch, scores, partial(_store, model))
+    return _Engine(model, embedder_texts(model.tokenizer, settings.max_length), batch, scores, partial(_store, model))
 
 
 def _store(model: Any, folder: Path) -> None:
@@ -283,7 +283,7 @@ def _lm(settings: CriticFit) -> _Engine:
 
     return _Engine(
         model,
-        LmTokens(tokenizer, settings.max_length),
+        lm_tokens(tokenizer, settings.max_length),
         partial(fitting.padded, padding=tokenizer.pad_token_id),
         lambda texts: model(**texts).logits[:, 0],
         store,
