@@ -222,7 +222,8 @@ def setup_of(options: Offering, *, located: bool = False) -> Setup:
 def _smaller(*budgets: Budget | None) -> Budget:
     """Of each limit the smaller one."""
     limits = [budget.model_dump(exclude_none=True) for budget in budgets if budget is not None]
-    return Budget(**{name: min(each[name] for each in limits if name in each) for each in limits for name in each})
+    names = {name for each in limits for name in each}
+    return Budget(**{name: min(each[name] for each in limits if name in each) for name in names})
 
 
 def _without(budget: Budget, used: Usage, seconds: float) -> Budget:

@@ -279,29 +279,25 @@ _TEXT, _WHOLE, _OBJECT, _PERHAPS = {"type": "string"}, {"type": "integer"}, {"ty
 _MODEL = _has(id=_TEXT, object={"const": "model"}, created=_WHOLE, owned_by=_TEXT)
 _MESSAGE = _has(role={"const": "assistant"}, content=_TEXT, annotations=_list(_OBJECT), reasoning_content=_TEXT)
 _CHOICE = _has(index=_WHOLE, message=_MESSAGE, finish_reason={"enum": ["stop", "length"]})
+_CHAT = {
+    "object": {"const": "chat.completion"},
+    "created": _WHOLE,
+    "choices": _list(_CHOICE),
+    "usage": _has(prompt_tokens=_WHOLE, completion_tokens=_WHOLE, total_tokens=_WHOLE),
+}
+_RESPONSE = {
+    "object": {"const": "response"},
+    "created_at": _WHOLE,
+    "status": {"enum": ["completed", "incomplete"]},
+    "output": _list(_OBJECT),
+    "usage": _has(input_tokens=_WHOLE, output_tokens=_WHOLE, total_tokens=_WHOLE),
+}
 _SCHEMAS = {
     "Model": _MODEL,
     "Models": _has(object={"const": "list"}, data=_list(_MODEL)),
     "Health": _has(status={"const": "ok"}, working=_WHOLE, waiting=_WHOLE),
     "Passages": _has(result=_list(_list(_OBJECT))),
     "Error": _has(error=_has(message=_TEXT, type=_TEXT, param={"type": _PERHAPS}, code={"type": _PERHAPS})),
-    "ChatCompletion": _has(
-        id=_TEXT,
-        object={"const": "chat.completion"},
-        created=_WHOLE,
-        model=_TEXT,
-        choices=_list(_CHOICE),
-        usage=_has(prompt_tokens=_WHOLE, completion_tokens=_WHOLE, total_tokens=_WHOLE),
-        reground=_OBJECT,
-    ),
-    "Response": _has(
-        id=_TEXT,
-        object={"const": "response"},
-        created_at=_WHOLE,
-        status={"enum": ["completed", "incomplete"]},
-        model=_TEXT,
-        output=_list(_OBJECT),
-        usage=_has(input_tokens=_WHOLE, output_tokens=_WHOLE, total_tokens=_WHOLE),
-        reground=_OBJECT,
-    ),
+    "ChatCompletion": _has(id=_TEXT, model=_TEXT, reground=_OBJECT, **_CHAT),
+    "Response": _has(id=_TEXT, model=_TEXT, reground=_OBJECT, **_RESPONSE),
 }

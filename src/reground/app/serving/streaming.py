@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from reground.app.serving.telemetry import Metrics
     from reground.core.run import Event, Observer
 
+Reply = ChatReply | ResponsesReply
+
 _BODY_SECONDS = 30.0  # how long a body may take to arrive
 _DROPPED = 4  # how many times the largest body is read of one that is too large
 _SOON = 1.0  # how long a stream waits for its first step before it begins, so that an early failure still has a status
@@ -107,7 +109,7 @@ class Questions:
     metrics: Metrics
     order: Serve
     asked: type[ChatRequest] | type[ResponsesRequest]
-    reply: Callable[[Any, str], ChatReply | ResponsesReply]
+    reply: Callable[[Any, str], Reply]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
@@ -147,7 +149,7 @@ class Questions:
             await response(scope, receive, send)
 
 
-async def _whole(reply: ChatReply | ResponsesReply, progress: AsyncIterator[News]) -> dict[str, Any]:
+async def _whole(reply: Reply, progress: AsyncIterator[News]) -> dict[str, Any]:
     reasoning = ""
     async for news in progress:
         if isinstance(news, Result):
@@ -156,7 +158,7 @@ async def _whole(reply: ChatReply | ResponsesReply, progress: AsyncIterator[News
     raise AssertionError("a question ends with a result or an error")
 
 
-async def _stream(reply: ChatReply | ResponsesReply, progress: AsyncIterator[News], send: Send, seen: Seen) -> None:
+async def _stream(reply: Reply, progress: AsyncIterator[News], send: Send, seen: Seen) -> None:
     """Send the stream but for its last word. Raises what kept the question from beginning."""
     first = await anext(progress)
 
