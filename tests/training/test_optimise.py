@@ -46,7 +46,7 @@ def optimiser(
     model, tokenizer = load_base(str(make(out / "base")))
     torch.manual_seed(0)
     return Optimiser(
-        family(adapted(model, rank), tokenizer, value=settings.value), settings,
+        policy=family(adapted(model, rank), tokenizer, value=settings.value), settings=settings,
         prompt=lambda question: f"{question} x {question}", judge=partial(JUDGES.submit, judge),
         questions=["a", "b"], validation=["a", "b"], out=out / "fit",
     )  # fmt: skip

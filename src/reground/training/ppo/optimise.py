@@ -87,6 +87,7 @@ class _State:
     length: float | None = None
 
 
+@dataclass(kw_only=True)
 class Optimiser(Generic[Q]):
     """One training.
 
@@ -94,23 +95,20 @@ class Optimiser(Generic[Q]):
     choose the best checkpoint by. judge: the reward of a reply. out: the folder of checkpoints and metrics.jsonl.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        settings: Optimising,
-        *,
-        prompt: Callable[[Q], str],
-        questions: Sequence[Q],
-        validation: Sequence[Q],
-        judge: Judge[Q],
-        out: Path,
-    ) -> None:
-        if not questions or not validation:
+    policy: Policy
+    settings: Optimising
+    prompt: Callable[[Q], str]
+    questions: Sequence[Q]
+    validation: Sequence[Q]
+    judge: Judge[Q]
+    out: Path
+
+    def __post_init__(self) -> None:
+        settings, policy = self.settings, self.policy
+        if not self.questions or not self.validation:
             raise ConfigurationError("training needs questions to train on and others to choose the best weights by")
         if settings.threads is not None:
             torch.set_num_threads(settings.threads)
-        self.policy, self.settings, self.prompt, self.out = policy, settings, prompt, out
-        self.questions, self.validation, self.judge = questions, validation, judge
         self.half = settings.bfloat16
         self.device = policy.head.weight.device
         self.trained = [each for each in policy.parameters() if each.requires_grad]

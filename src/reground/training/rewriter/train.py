@@ -56,8 +56,8 @@ def optimise_rewriter(
     begin(place, recorded, fresh=fresh or newest_checkpoint(place) is None)
     policy = _policy(base, settings)
     optimiser = Optimiser(
-        policy,
-        settings,
+        policy=policy,
+        settings=settings,
         prompt=lambda example: rewriter_prompt(policy.tokenizer, example.question, apart=policy.apart),
         questions=questions,
         validation=validation,
