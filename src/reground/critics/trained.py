@@ -15,7 +15,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -160,22 +160,21 @@ _ATTEMPTS, _WAIT, _SECONDS, _MOST_BYTES = 5, 0.5, 120.0, 8 << 20
 class ServedCritic:
     """Asks a server for the scores of each context's candidates.
 
-    name: with the weights' fingerprint where the folder is known; a bare address says nothing of its weights.
+    name: with the weights' fingerprint where the folder is known; a bare address says nothing of its weights. read:
+    what is known and the candidate, as the server gets them. passage_tokens: where documents are cut, if it is known.
     """
 
-    kind: Kind
     name: str
     url: str
+    read: Callable[[Pair], tuple[str, str]]
+    passage_tokens: int | None = None
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The server's scores. Raises ModelError, TransientModelError after several attempts, AuthenticationError."""
-        texts = await asyncio.to_thread(self._texts, pairs)
+        texts = await asyncio.to_thread(lambda: list(map(self.read, pairs)))
         groups = grouped(known for known, _ in texts)
         asked = (self._persist(known, [texts[at][1] for at in places]) for known, places in groups.items())
         return in_place(zip(groups.values(), await gather(*asked), strict=True))
-
-    def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-        return [scored_text(self.kind, pair, room=_ROOM, spans=_estimated) for pair in pairs]
 
     async def _persist(self, known: str, candidates: Sequence[str]) -> list[float]:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -214,19 +213,6 @@ class ServedCritic:
         return _scores(reply, len(candidates), self.url)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FolderServed(ServedCritic):
-    """A server whose weights are those of a folder here, so that texts are cut as in training."""
-
-    folder: Path
-    max_length: int
-    passage_tokens: int
-
-    def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-        texts = encoder_texts(_tokenizer(self.folder), self.max_length)
-        return [texts(self.kind, pair) for pair in pairs]
-
-
 def _scores(body: bytes, count: int, url: str) -> list[float]:
     """The scores in the order of the candidates. Raises ModelError for a reply of another shape."""
     try:
@@ -247,16 +233,19 @@ def served(kind: Kind, detail: str) -> ServedCritic:
     url = url.rstrip("/")
     url = url if url.endswith("/rerank") else f"{url}/rerank"
     if not place:
-        return ServedCritic(kind, f"trained:{url}", url)
+        return ServedCritic(f"trained:{url}", url, lambda pair: scored_text(kind, pair, room=_ROOM, spans=_estimated))
     folder, manifest = read_manifest(Path(place))
     if manifest.engine != "encoder":
         raise ConfigurationError("a server with /rerank joins texts as an encoder reads them: use the folder of one")
     require(manifest.engine)
     sub = folder_of(folder, manifest, kind)
     name = f"trained:{url} {manifest.weights[sub.name][:12]}"
-    return FolderServed(
-        kind, name, url, folder=sub, max_length=manifest.max_length, passage_tokens=manifest.passage_tokens
-    )
+
+    def read(pair: Pair) -> tuple[str, str]:
+        """The texts cut as in training; the tokenizer is loaded by the first."""
+        return encoder_texts(_tokenizer(sub), manifest.max_length)(kind, pair)
+
+    return ServedCritic(name, url, read, manifest.passage_tokens)
 
 
 @cache

@@ -172,19 +172,6 @@ def bfloat16() -> AbstractContextManager[Any]:
     return context
 
 
-class _Served(ServedCritic):
-    """A server that gets query and passages as they are."""
-
-    def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
-        return [
-            (
-                pair.context,
-                head(pair.candidate, _SERVED_WORDS, lambda text: [word.span() for word in _WORD.finditer(text)]),
-            )
-            for pair in pairs
-        ]
-
-
 def server(url: str) -> Judge:
     """A server with POST URL/v1/rerank, as llama.cpp (`--reranking`), vLLM, TEI's proxies and Jina have it.
 
@@ -196,5 +183,10 @@ def server(url: str) -> Judge:
     url = url.rstrip("/")
     if not url.endswith("/rerank"):
         url = f"{url}/rerank" if url.endswith("/v1") else f"{url}/v1/rerank"
-    served = _Served("doc", f"llama-server:{url}", url)
+
+    def read(pair: Pair) -> tuple[str, str]:
+        """Query and passage as they are."""
+        return pair.context, head(pair.candidate, _SERVED_WORDS, lambda text: [w.span() for w in _WORD.finditer(text)])
+
+    served = ServedCritic(f"llama-server:{url}", url, read)
     return Judge(served.name, lambda pairs: served.score(pairs, cast("Any", None)), is_here=False)

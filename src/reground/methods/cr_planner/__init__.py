@@ -178,7 +178,7 @@ class CRPlanner(Settings):
             return None
         kind = kind_of(state)
         critic = self.judges.of(kind)
-        cut = getattr(critic, "passage_tokens", self.passage_tokens)  # a trained critic's is that of its training
+        cut = getattr(critic, "passage_tokens", None) or self.passage_tokens  # a trained critic's is of its training
         candidates = [option.candidate for option in offered]
         live = {place: option.state for place, option in enumerate(offered) if option.state is not None}
         best, why = next(iter(live), None), "only one" if live else "all were discarded"
