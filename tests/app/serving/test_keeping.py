@@ -2,19 +2,14 @@
 
 import asyncio
 import os
-import signal
 import time
 
+from reground.app.options import Serve
 from reground.app.runs import GONE, held
-from reground.app.serving.engine import MARK
+from reground.app.serving.engine import MARK, open_engine
 from reground.core.budget import Budget
 from reground.core.language import Message
-from reground.testing.openai_server import MockOpenAI
 from tests.app.serving.served import Slow, engine_of
-from tests.app.serving.test_serve_cli import QUESTION, docs, process
-from tests.servers import serving
-
-__all__ = ["docs"]
 
 
 def answering():
@@ -116,24 +111,14 @@ async def test_nothing_is_removed_where_all_is_kept(tmp_path):
     assert folder.exists()
 
 
-def test_the_command_cleans_an_old_home_and_says_so_in_one_line(tmp_path, docs):
-    runs = tmp_path / "home" / "runs"
-    with serving(MockOpenAI()) as mock:
-        with process(tmp_path / "home", docs, mock) as server:
-            server.post(QUESTION)
-            server.ended(signal.SIGINT, 20)
-        (folder,) = runs.glob("ask-*")
-        aged(folder, 89)
-        with process(tmp_path / "home", docs, mock) as server:
-            time.sleep(0.5)
-            assert folder.exists(), "90 days by default"
-            server.ended(signal.SIGINT, 20)
-        config = tmp_path / "keep.toml"
-        config.write_text("keep = 80\n")
-        with process(tmp_path / "home", docs, mock, "--config", str(config)) as server:
-            deadline = time.monotonic() + 20
-            while folder.exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
-            _, _, said = server.ended(signal.SIGINT, 20)
+async def test_a_server_cleans_an_old_home_and_says_so_in_one_line(tmp_path, caplog):
+    caplog.set_level("INFO", "reground.serve")
+    folder = await run_of(keeping(tmp_path), "one?")
+    aged(folder, 89)
+    for options in (Serve(), Serve(keep=80)):
+        assert folder.exists(), "90 days by default"
+        async with open_engine(keeping(tmp_path).session, options):
+            await asyncio.sleep(0.5)
     assert not folder.exists()
-    assert f"{server.said}{said}".count("removed 1 run that nobody asked for in 80 days (keep)") == 1
+    removed = "removed 1 run that nobody asked for in 80 days (keep)"
+    assert [record.getMessage() for record in caplog.records] == [removed]
