@@ -158,12 +158,53 @@ def test_a_sign_alone_may_be_the_name_of_a_column() -> None:
     assert document.text == "# | River | %\n\n#: 1; River: Danube; %: 5\n\n#: 2; River: Seine; %: 6"
 
 
-def test_a_row_of_words_among_numbers_gives_no_names_to_the_rest() -> None:
-    rows = "Country,2019,2020\nFrance,10,20\nGermany,unknown,none\nSpain,5,6\n"
-    document = read("a.csv", rows)
-    assert document.text == "Country; 2019; 2020\n\nFrance; 10; 20\n\nGermany; unknown; none\n\nSpain; 5; 6"
-    titled = read("a.csv", "Rivers\nSeen,2024\nRiver,km,Source\nDanube,2850,Breg\n").text
-    assert titled.endswith("River | km | Source\n\nRiver: Danube; km: 2850; Source: Breg")
+@pytest.mark.parametrize(
+    ("rows", "last"),
+    [
+        ("Country,2019,2020\nFrance,10,20\nGermany,unknown,none\nSpain,5,6", "Country: Spain; 2019: 5; 2020: 6"),
+        (",2010,2020\nOslo,1955,709000\nRome,n/a,2748109", "Rome; 2010: n/a; 2020: 2748109"),
+        ("City,2019\nOslo,681000", "City: Oslo; 2019: 681000"),
+        ("Item,1,2,3\nRope,4,4,9\nSail,2,2,1", "Item: Sail; 1: 2; 2: 2; 3: 1"),
+        ("Gauge,10:00,11:30\nNorth,3.1,3.4", "Gauge: North; 10:00: 3.1; 11:30: 3.4"),
+        ("Mine,2020-01,2020-02\nFalun,7,8", "Mine: Falun; 2020-01: 7; 2020-02: 8"),
+        ("Age,0-14,15-64,65+\nwomen,3,8,2", "Age: women; 0-14: 3; 15-64: 8; 65+: 2"),
+        ("Team,Goals,Games,Goals,Games\nBrann,3,2,1,2", "Team: Brann; Goals: 3; Games: 2; Goals: 1; Games: 2"),
+        ("Rivers\nSeen,2024\nRiver,km,Source\nDanube,2850,Breg", "River: Danube; km: 2850; Source: Breg"),
+    ],
+)
+def test_numbers_and_equal_words_name_columns_of_another_kind(rows: str, last: str) -> None:
+    assert read("a.csv", rows).text.split("\n\n")[-1] == last
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "Anna,1984\nBob,1990", "Danube,2850,1.5\nSeine,777,2", "Pier,10:05,11:05\nDock,10:15,11:20", "1,2,3\n5,1,9",
+        "Oslo,yes,yes\nRome,no,yes", "A,1,2,3\nB,4,5,6", "Ajax,2-1\nBrann,0-0",
+    ],
+)  # fmt: skip
+def test_the_first_row_of_data_names_nothing(rows: str) -> None:
+    assert read("a.csv", rows).text == rows.replace(",", "; ").replace("\n", "\n\n")
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "last"),
+    [
+        (",2023,,2024,\nRegion,Sales,Costs,Sales,Costs\nNorth,5,4,6,3",
+         "Region | 2023 Sales | 2023 Costs | 2024 Sales | 2024 Costs",
+         "Region: North; 2023 Sales: 5; 2023 Costs: 4; 2024 Sales: 6; 2024 Costs: 3"),
+        ("Mill,Inflow,\nMill,mean,max\nOld,2.1,9.4", "Mill | Inflow mean | Inflow max",
+         "Mill: Old; Inflow mean: 2.1; Inflow max: 9.4"),
+        ("In millions of CHF,June 2023\nSegment,Revenue,Costs,Result\nRail,12,9,3",
+         "Segment | Revenue | Costs | Result", "Segment: Rail; Revenue: 12; Costs: 9; Result: 3"),
+        (",Type,Country\nDanube,river,Austria\nSeine,river,France", "Type | Country",
+         "Seine; Type: river; Country: France"),
+    ],
+)  # fmt: skip
+def test_a_head_of_two_rows(rows: str, names: str, last: str) -> None:
+    lines = read("a.csv", rows).text.split("\n\n")
+    assert names in lines
+    assert lines[-1] == last
 
 
 def test_a_table_with_a_field_without_end_is_read_as_text() -> None:

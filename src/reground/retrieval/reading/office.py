@@ -163,7 +163,7 @@ def _title(tree: Any) -> str:
 
 
 class _Tables:
-    """The tables that the rows of a part belong to, each with the names of its own columns."""
+    """The tables that the rows of a part belong to, each with the names of its own columns. tag: of their elements."""
 
     def __init__(self, text: Text, tag: str) -> None:
         self._text = text
@@ -171,14 +171,20 @@ class _Tables:
         self._element: Any = None
         self._table = Table(text)
 
-    def line(self, row: Any, cells: list[str]) -> str:
-        """The line of a row; the first of a sheet stands behind its name."""
+    def lines(self, row: Any, cells: list[str]) -> list[str]:
+        """The lines that are certain with a row; the first of a sheet stands behind its name."""
         element = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
+        lines = list[str]()
         if element is not self._element:
+            lines = self._table.end()
             is_sheet = element is not None and inside(element, "spreadsheet")
             self._element = element
             self._table = Table(self._text, f"# {attribute(element, 'name')}\n\n" if is_sheet else "")
-        return self._table.line(cells)
+        return lines + self._table.lines(cells)
+
+    def end(self) -> list[str]:
+        """The lines of a table's last rows, before whatever is no row."""
+        return self._table.end()
 
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
@@ -204,11 +210,16 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     for part in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
-            line = tables.line(element, _cells(element)) if is_row else paragraph(element)
-            level = 0 if is_row else levels.get(_value(element, "pStyle"), 0)
-            title = title or (line if level == 1 else "")
-            if not text.add(f"{'#' * level} {line}" if level and line else line):
+            if is_row:
+                lines = tables.lines(element, _cells(element))
+            else:
+                line, level = paragraph(element), levels.get(_value(element, "pStyle"), 0)
+                title = title or (line if level == 1 else "")
+                lines = [*tables.end(), f"{'#' * level} {line}" if level and line else line]
+            if not all(map(text.add, lines)):
                 break
+        for line in tables.end():
+            text.add(line)
     return text.read(title or _title(archive.tree("docProps/core.xml")))
 
 
@@ -240,10 +251,10 @@ def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
     tables, lines = _Tables(text, "tbl"), list[str]()
     for each in archive.elements(part, "p", "tr"):
         if local(each) == "tr":
-            lines.append(tables.line(each, _cells(each)))
+            lines += tables.lines(each, _cells(each))
         elif not any(local(piece) == "fld" for piece in each):
-            lines.append(paragraph(each))
-    return [line for line in lines if line]
+            lines += [*tables.end(), paragraph(each)]
+    return [line for line in (*lines, *tables.end()) if line]
 
 
 def paragraph(element: Any) -> str:
@@ -414,17 +425,19 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
     tables = _Tables(text, "table")
     for element in archive.elements(_CONTENT, "p", "h", "table-row", "page", "tracked-changes"):
         name, block = local(element), ""
-        if name == "table-row":
-            block = tables.line(element, _sheet_cells(element))
-        elif name == "page":
+        if name == "page":
             slides += 1
             lines = [line for each in _unremarked(element) if (line := _open_text(each))]
             block = "\n".join([f"Slide {slides}", *lines]) if lines else ""
-        elif name != "tracked-changes":
+        elif name in ("p", "h"):
             level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
             block = f"{'#' * level} {_open_text(element)}"
-        if not text.add(block):
+        is_row = name == "table-row"
+        blocks = tables.lines(element, _sheet_cells(element)) if is_row else [*tables.end(), block]
+        if not all(map(text.add, blocks)):
             break
+    for block in tables.end():
+        text.add(block)
     return text.read(_title(archive.tree("meta.xml")))
 
 

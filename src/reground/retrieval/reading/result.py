@@ -9,9 +9,11 @@ a whole row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from typing import NamedTuple
 
 MOST_TEXT = 100_000_000
@@ -96,9 +98,8 @@ MOST_CELL = 20_000
 
 
 class Table:
-    """Turns the rows of one table into blocks of a text. The first row of two or more names is taken for the columns'
-    names, if it is wider than all before it: where the first row has none, such as years, a later one of words is no
-    heading.
+    """Turns the rows of one table into blocks of a text. Of its first rows one is taken for the columns' names, if it
+    is wider than all before it, or two, where the first names groups of columns.
 
     heading: stands before the first row that holds anything.
     """
@@ -106,43 +107,147 @@ class Table:
     def __init__(self, text: Text, heading: str = "") -> None:
         self._text = text
         self._heading = heading
-        self._names: Sequence[str] | None = None
-        self._widest = 0
+        self._names: Sequence[str] = ()
+        self._first: list[list[str]] | None = []  # rows that wait until it is known which of them holds the names
+        self._held = 0
         self._count = 0
-
-    def add(self, row: Sequence[str]) -> bool:
-        """Add a row, if it holds anything. False where there is no room for more."""
-        line = self.line(row)
-        return self._text.add(line) and self._count <= MOST_ROWS
 
     def extend(self, rows: Iterable[Sequence[str]]) -> None:
         """Add rows until there is no room."""
         for row in rows:
-            if not self.add(row):
+            if not all(map(self._text.add, self.lines(row))) or self._count > MOST_ROWS:
                 break
+        for line in self.end():
+            self._text.add(line)
 
-    def line(self, row: Sequence[str]) -> str:
-        """The line of the next row; "" for one that holds nothing or is too far behind."""
+    def lines(self, row: Sequence[str]) -> list[str]:
+        """The lines that are certain with the next row; none for one that holds nothing or is too far behind."""
         self._count += 1
         if self._count > MOST_ROWS or len(row) > MOST_COLUMNS or any(len(cell) > MOST_CELL for cell in row):
             most = f"{MOST_ROWS:,} rows, {MOST_COLUMNS} columns and {MOST_CELL:,} characters a cell"
             self._text.partly = self._text.partly or f"only {most} were read"
         cells = [" ".join(cell[:MOST_CELL].split()) for cell in row[:MOST_COLUMNS]]
-        width, before = sum(map(bool, cells)), self._widest
-        if not width or self._count > MOST_ROWS:
-            return ""
-        self._widest = max(width, before)
-        heading, self._heading = self._heading, ""
-        if self._names is None and width > before and _are_names(cells):
-            self._names = cells
-            return heading + " | ".join(filter(None, cells))
-        names = self._names or ()
+        if not any(cells) or self._count > MOST_ROWS:
+            return []
+        if self._first is None:
+            return [self._line(cells)]
+        self._first.append(cells)
+        self._held += sum(map(len, cells))
+        is_certain = sum(_width(each) > 1 for each in self._first[-_LOOKED_AT:]) == _LOOKED_AT
+        return self.end() if is_certain or self._held > _MOST_HELD else []
+
+    def end(self) -> list[str]:
+        """The lines of the rows that wait."""
+        rows, self._first = self._first or [], None
+        at, count, names = _head(rows)
+        lines = [self._line(cells) for cells in rows[:at]]
+        if names:
+            lines.append(self._begun(" | ".join(filter(None, names))))
+            self._names = names
+        return lines + [self._line(cells) for cells in rows[at + count :]]
+
+    def _line(self, cells: Sequence[str]) -> str:
+        names = self._names
         labelled = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
-        return heading + "; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled)
+        return self._begun("; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled))
+
+    def _begun(self, line: str) -> str:
+        heading, self._heading = self._heading, ""
+        return heading + line
 
 
-def _are_names(cells: Sequence[str]) -> bool:
-    """Whether cells are names, all different. A sign alone, such as # or %, may well be one, but no number or date."""
-    filled = [cell for cell in cells if cell]
-    numbers = [cell for cell in filled if any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))]
-    return 1 < len(filled) == len(set(filled)) and not numbers and max(map(len, filled)) <= _LONGEST_NAME
+_LOOKED_AT = 12  # rows of several cells by which it is told whether one above them holds names
+_MOST_HELD = 1_000_000  # characters of rows that wait
+_LABEL = re.compile(
+    r"1[5-9]\d\d|2[01]\d\d|[<>≤≥] ?\d{1,9}|\d{1,9}\+|\d{1,4}(?: ?[-–/:] ?\d{1,4}){1,3}|\d{1,4}[./]\d{1,2}[./]\d{1,4}"
+    r"|\d{4}-\d\d-\d\d[T ][\d:]{5,8}"
+)
+"""A number that may name a column: a year, a range, a date or a time."""
+
+
+def _head(rows: Sequence[list[str]]) -> tuple[int, int, list[str]]:
+    """Where the rows of names begin, how many they are, and the names; the number of rows and no names without one."""
+    widest = 0
+    for at, cells in enumerate(rows):
+        if _width(cells) <= widest:
+            continue
+        widest = _width(cells)
+        below = rows[at + 1 : at + 1 + _LOOKED_AT]
+        if _stands_over(cells, below) and (names := _grouped(cells, below[0])):
+            return at, 2, names
+        is_caption = len(below) > 1 and _width(below[0]) > widest + 1 and _has_figures(below[0], below[1:])
+        if _are_names(cells, below) and not (is_caption and _are_names(below[0], below[1:])):
+            return at, 1, cells
+    return len(rows), 0, []
+
+
+def _width(cells: Sequence[str]) -> int:
+    return sum(map(bool, cells))
+
+
+def _is_number(cell: str) -> bool:
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))
+
+
+def _at(cells: Sequence[str], places: Iterable[int]) -> list[str]:
+    return [cells[place] if place < len(cells) else "" for place in places]
+
+
+def _has_figures(names: Sequence[str], below: Sequence[list[str]]) -> bool:
+    """Whether numbers stand under a word, as under the name of a column."""
+    words = [place for place, name in enumerate(names) if name and not _is_number(name)]
+    return any(any(map(_is_number, _at(cells, words))) for cells in below)
+
+
+def _are_names(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
+    """Whether cells are names of the columns of the rows below. A sign alone, such as # or %, may well be one, and so
+    may years, dates and numbers that count up, where those below are of another kind; equal ones if figures follow."""
+    places = [place for place, cell in enumerate(cells) if cell]
+    filled = _at(cells, places)
+    if len(filled) < 2 or max(map(len, filled)) > _LONGEST_NAME:
+        return False
+    is_once = len(set(filled)) == len(filled)
+    numbers = [place for place in places if _is_number(cells[place])]
+    if not numbers:
+        return is_once or _has_figures(cells, below)
+    values = _at(cells, numbers)
+    is_like = _is_series if _is_series(values) else _are_labels
+    if not is_like(values) or (len(numbers) == len(filled) and not _are_labels(values)):
+        return False
+    is_widest = all(not any(row[places[-1] + 1 :]) for row in below)
+    return is_once and is_widest and 2 * sum(is_like(_at(row, numbers)) for row in below) < len(below)
+
+
+def _are_labels(values: Sequence[str]) -> bool:
+    return all(map(_LABEL.fullmatch, values))
+
+
+def _is_series(values: Sequence[str]) -> bool:
+    """Whether whole numbers count up or down in equal steps, two of them by one."""
+    if not all(value.isdecimal() and len(value) < 9 for value in values):
+        return False
+    steps = {int(after) - int(before) for before, after in pairwise(values)}
+    return len(steps) == 1 and steps != {0} and (len(values) > 2 or steps <= {1, -1})
+
+
+def _stands_over(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
+    """Whether cells name groups of the columns that the row below names: one of them stands over two names or more,
+    and none over a column without."""
+    if len(below) < 2 or max(map(len, (*cells, *below[0]))) > _LONGEST_NAME:
+        return False
+    names = below[0]
+    over = [place for place, cell in enumerate(cells) if cell]
+    is_title = over[-1] == 0
+    is_wide = any(after - before > 1 for before, after in pairwise([*over, min(len(names), len(cells))]))
+    is_full = all(names[over[0] :]) and not any(map(_is_number, names))
+    return is_wide and is_full and not is_title and _has_figures(names, below[1:])
+
+
+def _grouped(cells: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The names of columns, each behind that of its group."""
+    grouped, group = [], ""
+    for place, name in enumerate(names):
+        above = cells[place] if place < len(cells) else ""
+        group = above or group
+        grouped.append(name if group in ("", name) else f"{group} {name}")
+    return grouped
