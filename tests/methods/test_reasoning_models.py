@@ -10,7 +10,7 @@ import pytest
 from reground.core.answers import PHRASE
 from reground.core.budget import Budget
 from reground.core.journal import MemoryJournal
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
+from reground.core.language import Message, Reply, Sampling, TokenLogprob, estimate_tokens
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
@@ -30,38 +30,25 @@ FORMS = {
 """The last two are of servers that give the thought in a field of its own, or not at all."""
 
 
-def said_to(messages: Sequence[Message]) -> str:
-    return next(said for mark, said in SAID.items() if mark in messages[-1].content)
-
-
-def words_of(text: str) -> list[str]:
-    return re.findall(r"\s*\S+", text)
-
-
-class Thinking:
-    """A model that thinks for 325 words before every reply. A word is a token."""
-
-    name = "thinking"
-
-    def __init__(self, form: str) -> None:
-        self.form = form
-        self.limits: list[int] = []
+class Paid(ScriptedModel):
+    """A prompt costs four fifths of its estimate."""
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        self.limits.append(sampling.max_tokens)
-        replies = [self._reply(said_to(messages), sampling) for _ in range(sampling.n)]
-        spent = sum(min(sampling.max_tokens, len(words_of(THOUGHT + said_to(messages)))) for _ in replies)
-        usage = Usage(calls=1, prompt=estimate_tokens(tuple(messages)) * 4 // 5, completion=spent)
-        return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
+        first, *others = await super().generate(messages, sampling)
+        usage = first.usage.model_copy(update={"prompt": estimate_tokens(tuple(messages)) * 4 // 5})
+        return [first.model_copy(update={"usage": usage}), *others]
 
-    def _reply(self, text: str, sampling: Sampling) -> Reply:
-        thought, room = words_of(THOUGHT), sampling.max_tokens
-        if self.form in {"apart", "hidden"}:
-            words, left = words_of(text), max(0, room - len(thought))
-            reasoning = "".join(thought[:room]) if self.form == "apart" else None
-        else:
-            words, left = words_of(FORMS[self.form].format(thought=THOUGHT, text=text)), room
-            reasoning = None
+
+def a_model(form: str = "") -> ScriptedModel:
+    """One that thinks for 325 words before every reply; without a form it has no thoughts. A word is a token."""
+
+    def reply(messages: Sequence[Message], sampling: Sampling) -> Reply:
+        text = next(said for mark, said in SAID.items() if mark in messages[-1].content)
+        words = re.findall(r"\s*\S+", FORMS.get(form, "{text}").format(thought=THOUGHT, text=text))
+        thought, left = re.findall(r"\s*\S+", THOUGHT), sampling.max_tokens
+        reasoning = "".join(thought[:left]) if form == "apart" else None
+        if form in {"apart", "hidden"}:
+            left = max(0, left - len(thought))
         written = tuple(TokenLogprob(token=word, logprob=-0.5) for word in words[:left])
         return Reply(
             text="".join(words[:left]),
@@ -70,18 +57,7 @@ class Thinking:
             token_logprobs=written if sampling.logprobs else None,
         )
 
-
-def plain() -> ScriptedModel:
-    """The same model without the thoughts."""
-
-    def reply(messages: Sequence[Message], sampling: Sampling) -> Reply:
-        words = words_of(said_to(messages))
-        tokens = tuple(TokenLogprob(token=word, logprob=-0.5) for word in words[: sampling.max_tokens])
-        end = "length" if sampling.max_tokens < len(words) else "stop"
-        text = "".join(token.token for token in tokens)
-        return Reply(text=text, finish_reason=end, token_logprobs=tokens if sampling.logprobs else None)
-
-    return ScriptedModel(reply)
+    return Paid(reply, name="thinking" if form else "scripted")
 
 
 def written(run: Run) -> list[tuple[str, str]]:
@@ -94,10 +70,9 @@ def written(run: Run) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("name", METHODS)
 async def test_every_query_reflection_and_rewriting_of_a_model_that_thinks_arrives(name, form):
     without, run, journal = Run(), Run(), MemoryJournal()
-    expected = await make(name, plain(), form=PHRASE).solve(QUESTION, without)
-    thinking = Thinking(form)
+    expected = await make(name, a_model(), form=PHRASE).solve(QUESTION, without)
     run = Run(journal=journal)
-    answer = await make(name, thinking, form=PHRASE).solve(QUESTION, run)
+    answer = await make(name, a_model(form), form=PHRASE).solve(QUESTION, run)
     assert answer == expected
     for (step, text), (same, cut) in zip(written(run), written(without), strict=True):
         assert step == same
@@ -108,7 +83,7 @@ async def test_every_query_reflection_and_rewriting_of_a_model_that_thinks_arriv
         assert (note.data["model"], note.data["to"] - note.data["from"]) == ("thinking", rooms[0])
     assert len(notes(run, "thought needs room")) == (1 if rooms else 0)
     again = Run(journal=journal)
-    assert await make(name, Thinking("nobody asks"), form=PHRASE).solve(QUESTION, again) == answer
+    assert await make(name, ScriptedModel([], name="thinking"), form=PHRASE).solve(QUESTION, again) == answer
     assert [step.model_copy(update={"elapsed": 0.0, "replayed": False}) for step in again.steps] == [
         step.model_copy(update={"elapsed": 0.0}) for step in run.steps
     ]
@@ -119,8 +94,8 @@ async def test_every_query_reflection_and_rewriting_of_a_model_that_thinks_arriv
 @pytest.mark.parametrize("name", METHODS)
 async def test_what_thoughts_need_is_learnt_with_the_first(name, form):
     without, first, second = Run(), Run(), Run()
-    await make(name, plain(), form=PHRASE).solve(QUESTION, without)
-    method = make(name, Thinking(form), form=PHRASE)
+    await make(name, a_model(), form=PHRASE).solve(QUESTION, without)
+    method = make(name, a_model(form), form=PHRASE)
     await method.solve(QUESTION, first)
     assert first.usage.calls <= without.usage.calls + 1
     await method.solve(QUESTION, second)
@@ -130,14 +105,14 @@ async def test_what_thoughts_need_is_learnt_with_the_first(name, form):
 @pytest.mark.parametrize("name", METHODS)
 async def test_the_second_calls_keep_to_the_budget(name):
     whole = Run()
-    await make(name, Thinking("tags"), form=PHRASE).solve(QUESTION, whole)
+    await make(name, a_model("tags"), form=PHRASE).solve(QUESTION, whole)
     for budget in (
         *(Budget(calls=calls) for calls in range(0, whole.usage.calls + 1, 3)),
         *(Budget(tokens=tokens) for tokens in (400, 1500, 5000, 20_000)),
         Budget(completion=600),
     ):
         run = Run(budget=budget)
-        solved = await solve(make(name, Thinking("tags"), form=PHRASE), QUESTION, run, id="q", name=name)
+        solved = await solve(make(name, a_model("tags"), form=PHRASE), QUESTION, run, id="q", name=name)
         assert run.usage.calls <= (budget.calls if budget.calls is not None else 10**6)
         assert run.usage.completion <= (budget.completion or 10**6)
         assert run.usage.tokens <= (budget.tokens or 10**6)
