@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from reground.core.errors import RetrievalError
 from reground.core.evidence import Passage
-from reground.core.language import Message, Reply, Sampling
+from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep
 from reground.models.scripted import ScriptedModel
@@ -72,3 +72,13 @@ class Failing:
         if self.on and self.on in query:
             raise self.error("the index is on fire")
         return [] if self.nothing_for and self.nothing_for in query else PASSAGES[:k]
+
+
+class Paid(ScriptedModel):
+    """A model that is paid for as budgets estimate it."""
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        first, *others = await super().generate(messages, sampling)
+        completion = sum(len(reply.text) * 2 // 7 for reply in (first, *others))
+        usage = Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=completion)
+        return [first.model_copy(update={"usage": usage}), *others]

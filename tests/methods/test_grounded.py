@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from reground.app.catalogue import build_method
 from reground.core.answers import ABSTENTION, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, AnswerForm
-from reground.core.budget import Budget, estimate_tokens
+from reground.core.budget import Budget
 from reground.core.evidence import Passage
-from reground.core.language import Reply, TokenLogprob, Usage
+from reground.core.language import Reply, TokenLogprob
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep
@@ -19,7 +19,7 @@ from reground.methods.baselines import RAG
 from reground.methods.grounded import Grounded, words_lacking
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, queries
+from tests.methods.helpers import PASSAGES, Failing, Paid, by_job, effects, notes, queries
 
 QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
 NAMES, FIRST = "whose pages", "First state in one or two"
@@ -94,27 +94,15 @@ async def test_rounds_end_where_nothing_is_found():
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["nothing was retrieved"]
 
 
-class Metered(ScriptedModel):
-    """Names and another answer each time, paid for as prompts are estimated."""
-
-    def __init__(self) -> None:
-        count = iter(range(99))
-
-        def say(messages, sampling):
-            text = "Danube; Rhine" if NAMES in messages[-1].content else f"Answer: {next(count)}"
-            return Reply(text=text, usage=Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=8))
-
-        super().__init__(say)
-        self.say = say
-
-    async def generate(self, messages, sampling, /):
-        self.calls.append((tuple(messages), sampling))
-        return [self.say(messages, sampling)]
+def metered() -> Paid:
+    """Names and another answer each time."""
+    count = iter(range(99))
+    return Paid(lambda messages, _: "Danube; Rhine" if NAMES in messages[-1].content else f"Answer: {next(count)}")
 
 
 @pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000, 12000])
 async def test_whatever_the_length_of_passages_every_round_fits(tokens):
-    method = scaled(grounded(Metered(), ScriptedRetriever(LONG), max_tokens=256), tokens)
+    method = scaled(grounded(metered(), ScriptedRetriever(LONG), max_tokens=256), tokens)
     run = Run(budget=Budget(tokens=tokens))
     solved = await solve(method, QUESTION, run, id="q", name="grounded")
     named = [name for _, name in effects(run)]

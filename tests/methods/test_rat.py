@@ -3,16 +3,15 @@ from __future__ import annotations
 import pytest
 
 from reground.core.answers import ARTICLE, PHRASE, PLAN, PROGRAM, TEXT
-from reground.core.budget import Budget, estimate_tokens
+from reground.core.budget import Budget
 from reground.core.evidence import Passage
-from reground.core.language import Reply, Usage
+from reground.core.language import Reply
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.evaluation import scaling
 from reground.methods.rat import RAT
-from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
+from tests.methods.helpers import PASSAGES, Failing, Paid, by_job, effects, notes, prompts, queries
 
 QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
 DRAFT = "Vienna lies on the Danube.\n\nThe Danube has 2000 km.\n\nThe Rhine of Cologne has 900 km."
@@ -199,30 +198,24 @@ def length(text: str) -> int:
     return len(text) * 2 // 7
 
 
-class Paid(ScriptedModel):
-    """Says what stands behind the first mark in its prompt, else repeats what it shall revise.
+def paid(said: dict[str, str]) -> Paid:
+    """A model that says what stands behind the first mark in its prompt, else repeats what it shall revise.
 
-    It keeps to the length it is given and counts its tokens as budgets estimate them.
+    It keeps to the length it is given.
     """
 
-    def __init__(self, said: dict[str, str]) -> None:
-        super().__init__(self.say)
-        self.said = said
-
-    def say(self, messages, sampling):
+    def say(messages, sampling):
         prompt = messages[-1].content
-        text = next((text for mark, text in self.said.items() if mark in prompt), None)
+        text = next((text for mark, text in said.items() if mark in prompt), None)
         text = text if text is not None else prompt.rpartition("Text:\n")[2].partition("\n\nTask:")[0]
         kept = text[: sampling.max_tokens * 7 // 2]
-        usage = Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=length(kept))
-        return Reply(text=kept, finish_reason="stop" if kept == text else "length", usage=usage)
+        return Reply(text=kept, finish_reason="stop" if kept == text else "length")
 
-    async def generate(self, messages, sampling, /):
-        return [self.say(messages, sampling)]
+    return Paid(say)
 
 
 def programmer():
-    return Paid({ANSWER: WHOLE, DRAFT_JOB: "\n\n".join(CODE_STEPS)})
+    return paid({ANSWER: WHOLE, DRAFT_JOB: "\n\n".join(CODE_STEPS)})
 
 
 @pytest.mark.parametrize("settings", [{}, {"causal": False}, {"passes": "each", "k": 2}, {"causal": False, "k": 3}])
@@ -256,7 +249,7 @@ async def test_a_budget_too_small_for_the_program_gives_the_whole_thoughts_befor
 @pytest.mark.parametrize("tokens", [700, 1200, 1800, 2600])
 async def test_non_causal_asks_only_for_what_the_revision_and_the_answer_leave_room_for(tokens, form):
     run = Run(budget=Budget(tokens=tokens))
-    traveller = Paid({QUERY: "rivers", ANSWER: "Answer: Danube", DRAFT_JOB: "\n\n".join(STEPS)})
+    traveller = paid({QUERY: "rivers", ANSWER: "Answer: Danube", DRAFT_JOB: "\n\n".join(STEPS)})
     method = rat(traveller, ScriptedRetriever(LONG), form=form, causal=False, k=2, max_contents=10)
     solved = await solve(method, QUESTION, run, id="q", name="rat")
     asked, named = len(queries(run)), [name for _, name in effects(run)]
