@@ -255,6 +255,13 @@ def _answers(status: int, message: str, **more: str) -> Fault:
     return fail
 
 
+def _replies(**reply: Any) -> Fault:
+    async def give(_: web.Request, __: str) -> web.StreamResponse:
+        return web.Response(**reply)
+
+    return give
+
+
 async def _begun(request: web.Request, data: bytes, **headers: str) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json", **headers})
     await response.prepare(request)
@@ -266,10 +273,6 @@ async def _too_many(_: web.Request, argument: str) -> web.StreamResponse:
     wait = formatdate(time() + 1, usegmt=True) if argument == "date" else argument
     headers = {"Retry-After": wait} if wait else {}
     return _error(429, "Rate limit reached", code="rate_limit_exceeded", headers=headers)
-
-
-async def _page(_: web.Request, __: str) -> web.StreamResponse:
-    return web.Response(status=502, text="<html><h1>Bad gateway</h1></html>", content_type="text/html")
 
 
 async def _cut(request: web.Request, _: str) -> web.StreamResponse:
@@ -317,10 +320,6 @@ async def _malformed(_: web.Request, argument: str) -> web.StreamResponse:
     return web.Response(text=argument or '{"choices": [{"message": {"content": "half', content_type="application/json")
 
 
-async def _redirect(_: web.Request, __: str) -> web.StreamResponse:
-    return web.Response(status=308, headers={"Location": "http://127.0.0.1:9/v1/chat/completions"})
-
-
 _TOO_LONG = (
     "This model's maximum context length is 4096 tokens. Please reduce the length of the messages or max_tokens."
 )
@@ -335,8 +334,8 @@ FAULTS: dict[str, Fault] = {
     "halt": _halt,
     "malformed": _malformed,
     "context": _answers(400, _TOO_LONG, code="context_length_exceeded", param="messages"),
-    "page": _page,
-    "redirect": _redirect,
+    "page": _replies(status=502, text="<html><h1>Bad gateway</h1></html>", content_type="text/html"),
+    "redirect": _replies(status=308, headers={"Location": "http://127.0.0.1:9/v1/chat/completions"}),
     **{
         str(status): _answers(status, f"the mock was told to answer {status}")
         for status in (400, 401, 403, 404, 408, 409, 413, 422, 500, 503)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from reground.app.serving.engine import Engine
 from reground.core.budget import Budget
@@ -70,13 +70,26 @@ class FetchGiven(_Given):
     offset: int = Field(default=0, ge=0, description="the character to begin at: next_offset of the result before")
 
 
-class Cited(BaseModel):
+def _short_title(title: str | None) -> str | None:
+    return neutralise(title or "")[:_TITLE] or None
+
+
+def _short_url(url: str | None) -> str | None:
+    return url if url is not None and len(url) <= _URL else None
+
+
+class _Text(BaseModel):
+    """A text that fetch opens by its id. A title is cut to a line's length, and a long address is left out."""
+
+    id: str
+    title: Annotated[str | None, BeforeValidator(_short_title)] = None
+    url: Annotated[str | None, BeforeValidator(_short_url)] = None
+
+
+class Cited(_Text):
     """A source of an answer."""
 
     marker: int = Field(description="its number in the answer, as in [1]")
-    id: str
-    title: str | None = None
-    url: str | None = None
     line: int | None = None
     page: int | None = None
     quote: str = Field(description="the sentence that supports the answer")
@@ -106,12 +119,9 @@ class Asked(BaseModel):
     usage: Spent
 
 
-class Hit(BaseModel):
+class Hit(_Text):
     """A passage that was found."""
 
-    id: str
-    title: str | None = None
-    url: str | None = None
     score: float
     snippet: str = Field(description="what is closest to the query; fetch opens the whole passage")
     whole: bool = Field(description="whether the snippet is the whole passage")
@@ -125,12 +135,9 @@ class Retrieved(BaseModel):
     next_cursor: str | None = Field(default=None, description="there is more: the same query with this cursor")
 
 
-class Fetched(BaseModel):
+class Fetched(_Text):
     """What `fetch` gives."""
 
-    id: str
-    title: str | None = None
-    url: str | None = None
     text: str
     offset: int
     characters: int = Field(description="of the whole text")
@@ -186,7 +193,8 @@ class Tools:
                 line=quote.line,
                 page=quote.page,
                 quote=neutralise(quote.quote)[:_QUOTE],
-                **_head(quote.title, quote.url),
+                title=quote.title,
+                url=quote.url,
             )
             for quote in result.quotes
         ]
@@ -226,7 +234,8 @@ class Tools:
                     score=round(each.score, 4),
                     snippet=near[:characters],
                     whole=len(text) <= min(characters, len(near)),
-                    **_head(each.title, each.url),
+                    title=each.title,
+                    url=each.url,
                 )
                 for (key, each, text), near in zip(shown[:count], closest, strict=False)
             ]
@@ -269,7 +278,8 @@ class Tools:
                 offset=given.offset,
                 characters=len(text),
                 next_offset=end if end < len(text) else None,
-                **_head(passage.title, passage.url),
+                title=passage.title,
+                url=passage.url,
             )
 
         left = len(text) - given.offset
@@ -328,11 +338,3 @@ def most(make: Callable[[int], BaseModel], upto: int, tokens: int, *, least: int
 def short(name: str) -> str:
     """An id, or what stands for it if it is too long."""
     return name if len(name) <= _LONG_ID else f"id-{sha256(name.encode()).hexdigest()[:16]}"
-
-
-def _head(title: str, url: str | None) -> dict[str, Any]:
-    """A title cut to a line's length, and an address where it is short enough to be given whole."""
-    return {
-        "title": neutralise(title)[:_TITLE] or None,
-        "url": url if url is not None and len(url) <= _URL else None,
-    }
