@@ -161,10 +161,7 @@ _CALLS: Mapping[type[Action], str] = {
 
 def reply(action: Action, comments: Sequence[str] = ()) -> str:
     """An assistant's turn, as in the exemplars."""
-    values = {
-        field: literal(value) if isinstance(value, str) else list(value) if isinstance(value, tuple) else value
-        for field, value in asdict(action).items()
-    }
+    values = {field: literal(value) if isinstance(value, str) else value for field, value in as_data(action).items()}
     call = _CALLS[type(action)].format(**values)
     return "\n".join([*(f"# {comment}" for comment in comments), f"ACTION_SELECTED = {call}  {END}"])
 
@@ -268,33 +265,24 @@ _STRING = {"type": "string"}
 @cache
 def grammar(kinds: tuple[type[Action], ...], *, comments: bool = False, links: tuple[int, ...] = ()) -> Grammar:
     """The form of a reply with one action of these kinds. links: the link ids that a selection may name."""
-    return Grammar(gbnf=_gbnf(kinds, comments, links), json_schema=json.dumps(_schema(kinds, links)))
-
-
-def _gbnf(kinds: Sequence[type[Action]], comments: bool, links: Sequence[int]) -> str:
     before = f"comment{{0,{_COMMENTS}}} " if comments else ""
-    more = f' (", " link){{0,{len(links) - 1}}}' if len(links) > 1 else ""
-    named = [f"links ::= (link{more})?", "link ::= " + " | ".join(f'"{i}"' for i in links)] if links else []
     places = defaultdict(lambda: '" said "', passed="True", selected_link_ids='[" links "]')
-    calls = (_CALLS[kind].format_map(places) for kind in kinds)
-    rules = [
-        f'root ::= {before}"ACTION_SELECTED = " action "  {END}"',
-        "action ::= " + " | ".join(f'"{call}"' for call in calls),
-        *(named or ['links ::= ""']),
-    ]
-    return "\n".join(rules) + "\n" + _WORDS
-
-
-def _schema(kinds: Sequence[type[Action]], links: Sequence[int]) -> dict[str, Any]:
-    """All fields are required, as strict servers demand; those of another action are ignored."""
+    calls = " | ".join(f'"{_CALLS[kind].format_map(places)}"' for kind in kinds)
+    rules = [f'root ::= {before}"ACTION_SELECTED = " action "  {END}"', f"action ::= {calls}"]
+    more = f' (", " link){{0,{len(links) - 1}}}' if len(links) > 1 else ""
+    rules += (
+        [f"links ::= (link{more})?", "link ::= " + " | ".join(f'"{i}"' for i in links)] if links else ['links ::= ""']
+    )
+    # all fields are required, as strict servers demand; those of another action are ignored
+    fields = dict.fromkeys(["thoughts", "action", *(field for kind in kinds for field in FIELDS[NAMES[kind]])])
     types: dict[str, Any] = {
         "action": {"type": "string", "enum": [NAMES[kind] for kind in kinds]},
         "passed": {"type": "boolean"},
         "selected_link_ids": {"type": "array", "items": {"type": "integer", "enum": list(links)}},
     }
-    fields = dict.fromkeys(["thoughts", "action", *(field for kind in kinds for field in FIELDS[NAMES[kind]])])
     properties = {field: types.get(field, _STRING) for field in fields}
-    return {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
+    schema = {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
+    return Grammar(gbnf="\n".join(rules) + "\n" + _WORDS, json_schema=json.dumps(schema))
 
 
 LONGEST = 20_000
