@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from reground.core.errors import DataError
 from reground.retrieval.documents import FORMATS, SourceFile, read_documents
 from reground.retrieval.encodings import Unreadable, text_encoding
-from reground.retrieval.reading import office
+from reground.retrieval.reading import archive
 from reground.retrieval.reading.mail import read_mail
 from reground.retrieval.reading.result import MOST_TEXT, PLAIN, Circumstances, Text
 from reground.retrieval.reading.text import read_json
@@ -140,7 +140,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as bomb:
         with bomb.open("word/document.xml", "w", force_zip64=True) as part:
-            for _ in range((office.MOST_UNPACKED >> 20) + 1):
+            for _ in range((archive.MOST_UNPACKED >> 20) + 1):
                 part.write(b" " * (1 << 20))
         bomb.writestr("word/styles.xml", parts["word/styles.xml"])
     assert len(out.getvalue()) < 3 << 20
@@ -158,12 +158,12 @@ def test_the_limit_of_unpacking_is_one_for_all_parts() -> None:
 
 def test_an_archive_of_countless_members_is_refused() -> None:
     with pytest.raises(Unreadable, match="more than 20000 members"):
-        read("a.docx", files.zipped({str(n): "" for n in range(office.MOST_MEMBERS + 1)}))
+        read("a.docx", files.zipped({str(n): "" for n in range(archive.MOST_MEMBERS + 1)}))
 
 
 @pytest.mark.slow
 def test_countless_elements_are_not_gathered() -> None:
-    body = "<w:tbl/>" * (office.MOST_HELD + 1)
+    body = "<w:tbl/>" * (archive.MOST_HELD + 1)
     with pytest.raises(Unreadable, match="elements of XML at once"):
         read("a.docx", files.docx(body))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zipfile
+from io import BytesIO
+
 import pytest
 
 from reground.retrieval.encodings import Unreadable
@@ -228,3 +231,52 @@ def test_what_is_locked_says_so() -> None:
 def test_an_archive_of_something_else_is_damaged(name: str) -> None:
     with pytest.raises(Unreadable, match="is damaged: it holds no"):
         read(name, files.zipped({"x.txt": "x"}))
+
+
+def renamed(content: bytes, *names: tuple[str, str]) -> bytes:
+    """An archive whose members' names, and what is written of them, are changed."""
+    with zipfile.ZipFile(BytesIO(content)) as opened:
+        members = {name: opened.read(name).decode() for name in opened.namelist()}
+    for old, new in names:
+        members = {name.replace(old, new): text.replace(old, new) for name, text in members.items()}
+    return files.zipped(members)
+
+
+def main_part(target: str) -> bytes:
+    return files.zipped({"_rels/.rels": files.relations(r1=("officeDocument", target))})
+
+
+def joined(*archives: bytes) -> bytes:
+    members: dict[str, str | bytes] = {}
+    for content in archives:
+        with zipfile.ZipFile(BytesIO(content)) as opened:
+            members |= {name: opened.read(name) for name in opened.namelist()}
+    return files.zipped(members)
+
+
+def test_the_parts_of_a_file_are_found_by_what_refers_to_them() -> None:
+    body = files.paragraph("Rivers", "berschrift1") + files.paragraph("The Danube.")
+    word = renamed(files.docx(body), ("word/document.xml", "word/main2.xml"))
+    assert read("a.docx", joined(word, main_part("/word/main2.xml"))).text == "# Rivers\n\nThe Danube."
+    show = renamed(files.pptx([("First", "Danube")], notes="Hello"), ("ppt/", "show/"), ("presentation.xml", "p3.xml"))
+    assert read("a.pptx", joined(show, main_part("show/p3.xml"))).text == "Slide 1\nFirst\nDanube\nNotes:\nHello"
+    rows = f"<row>{cell('A1', '0', 's')}{cell('B1', '45000', style=1)}</row>"
+    book = renamed(files.xlsx({"S": rows}, ["Danube"]), ("xl/", "books/"), ("workbook.xml", "wb.xml"))
+    assert read("a.xlsx", joined(book, main_part("books/wb.xml"))).text == "# S\n\nDanube; 2023-03-15"
+
+
+def test_the_parts_of_a_file_are_found_whatever_their_case_and_slashes() -> None:
+    body = files.paragraph("Rivers", "berschrift1") + files.paragraph("The Danube.")
+    rows = f"<row>{cell('A1', '0', 's')}{cell('B1', '45000', style=1)}</row>"
+    show, book = files.pptx([("First",)]), files.xlsx({"S": rows}, ["Danube"])
+    for names in ([("word/", "word\\")], [("word/", "Word/"), ("document.xml", "Document.XML")]):
+        assert read("a.docx", renamed(files.docx(body), *names)).text == "# Rivers\n\nThe Danube."
+    for name in (("ppt/", "ppt\\"), ("ppt/", "/PPT/")):
+        assert read("a.pptx", renamed(show, name, ("slides/", f"slides{name[1][-1]}"))).text == "Slide 1\nFirst"
+    assert read("a.xlsx", renamed(book, ("xl/", "xl\\"))).text == "# S\n\nDanube; 2023-03-15"
+
+
+def test_parts_of_the_usual_names_need_no_references() -> None:
+    rows = f"<row>{cell('A1', '0', 's')}</row>"
+    for name, content in (("a.pptx", files.pptx([("First",)])), ("a.xlsx", files.xlsx({"S": rows}, ["Danube"]))):
+        assert read(name, renamed(content, (".rels", ".lost"), ("sheet0", "sheet1"))).text.split()[-1] in "First Danube"

@@ -1,8 +1,6 @@
 """Word, PowerPoint, Excel, OpenDocument and EPUB: zip archives of XML, read within limits.
 
-A small file can unpack to anything, so three limits hold for every archive: its number of members, the bytes that are
-unpacked, and the elements that a parser holds at once. Entities are never expanded. Whatever breaks one of them, or the
-format, is `Unreadable`. What is needed of each format takes about a hundred lines, so no library is asked: none of them
+What is needed of each format takes about a hundred lines, so no library is asked: none of them
 limits what a file unpacks to.
 """
 
@@ -10,151 +8,30 @@ from __future__ import annotations
 
 import posixpath
 import re
-import zipfile
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from io import BytesIO
+from itertools import count, takewhile
 from typing import Any
 from urllib.parse import unquote
 
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text, Tick
+from reground.retrieval.reading.archive import (
+    LOCKED,
+    Archive,
+    attribute,
+    beside,
+    inside,
+    local,
+    named,
+    number_in,
+    related,
+    relations,
+    setting,
+)  # fmt: skip
+from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
 from reground.retrieval.reading.web import plain
-
-MOST_MEMBERS = 20_000
-MOST_UNPACKED = 256 << 20
-MOST_HELD = 2_000_000
-"""Elements of XML in memory at once: some 300 MB."""
-_OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
-_ENTRY = b"PK\x01\x02"  # every member of an archive has one in the directory at the end
-_HEAD = 65_536  # bytes in which declarations are looked for before anything is parsed; others are found by the parser
-_TICK_ELEMENTS = 20_000
-_LOCKED = "is protected by a password; save it without one"
-_ENTITIES = "is damaged: it declares entities, which no file of its kind needs"
-
-
-class Archive:
-    """The members of an archive by name. Raises Unreadable for one that is encrypted or a bomb, and whatever its
-    libraries raise for one that is damaged."""
-
-    def __init__(self, content: bytes, tick: Tick) -> None:
-        if content.startswith(_OLD_OFFICE) and _ENCRYPTED_OFFICE in content:
-            raise Unreadable(_LOCKED, kind="encrypted")
-        if content.startswith(_OLD_OFFICE):
-            raise Unreadable("is an old Office file under a new name; open it and save it again", kind="old")
-        if content.count(_ENTRY) > MOST_MEMBERS:
-            raise Unreadable(f"is an archive of more than {MOST_MEMBERS} members", kind="large")
-        self._left = MOST_UNPACKED
-        self._held = 0
-        self._tick = tick
-        self._zip = zipfile.ZipFile(BytesIO(content))
-        self.names = frozenset(self._zip.namelist())
-
-    def read(self, name: str) -> bytes:
-        """The content of a member; b"" where there is none."""
-        return self._zip.read(self._member(name)) if name in self.names else b""  # no more than it has announced
-
-    def tree(self, name: str) -> Any:
-        """A small member as a tree of lxml's; None where it is missing."""
-        last = deque(self._parsed(name), maxlen=1)
-        return last[0] if last else None
-
-    def elements(self, name: str, *tags: str) -> Iterator[Any]:
-        """The elements of a member with these local names, each when it ends, and then emptied; all others stay.
-
-        Elements inside of a wanted one are left to it.
-        """
-        for element in self._parsed(name):
-            if local(element) not in tags or inside(element, *tags):
-                continue
-            yield element
-            self._held -= sum(1 for _ in element.iter())
-            element.clear()
-            parent = element.getparent()
-            while parent is not None and element.getprevious() is not None:  # the emptied ones before it
-                del parent[0]
-
-    def _parsed(self, name: str) -> Iterator[Any]:
-        """Every element of a member, when it ends; the root is the last."""
-        if name not in self.names:
-            return
-        from lxml import etree
-
-        info = self._member(name)
-        self._held = 0
-        with self._zip.open(info) as head:
-            if b"<!ENTITY" in head.read(_HEAD):
-                raise Unreadable(_ENTITIES)
-        parse = etree.iterparse(
-            self._zip.open(info), events=("end",), resolve_entities=False, load_dtd=False,
-            no_network=True, huge_tree=False, remove_comments=True, remove_pis=True,
-        )  # fmt: skip
-        for number, (_, element) in enumerate(parse):
-            declared = None if number else element.getroottree().docinfo.internalDTD
-            if declared is not None and next(declared.iterentities(), None) is not None:
-                raise Unreadable(_ENTITIES)
-            self._held += 1
-            if self._held > MOST_HELD:
-                raise Unreadable(f"holds more than {MOST_HELD} elements of XML at once", kind="large")
-            if number % _TICK_ELEMENTS == 0:
-                self._tick()
-            yield element
-
-    def _member(self, name: str) -> zipfile.ZipInfo:
-        """What the archive says of a member, if that keeps the limits; its size counts against them."""
-        info = self._zip.getinfo(name)
-        if info.flag_bits & 1:
-            raise Unreadable(_LOCKED, kind="encrypted")
-        if info.file_size > self._left:
-            raise Unreadable(f"unpacks to more than {MOST_UNPACKED >> 20} MB", kind="large")
-        self._left -= info.file_size
-        self._tick()
-        return info
-
-
-def local(element: Any) -> str:
-    """The name of an element without its namespace."""
-    return str(element.tag).rpartition("}")[2]
-
-
-def attribute(element: Any, name: str) -> str:
-    """The value of an attribute whatever its namespace; "" without one."""
-    plain_value = element.get(name)
-    if plain_value is not None:
-        return str(plain_value)
-    return next((str(value) for key, value in element.items() if key.rpartition("}")[2] == name), "")
-
-
-def number_in(element: Any, name: str, default: int = -1) -> int:
-    """The number in an attribute; the default where there is none, or one that is absurdly long."""
-    value = attribute(element, name)
-    return int(value) if value.isdecimal() and len(value) < 9 else default
-
-
-def named(tree: Any, *names: str) -> Iterator[Any]:
-    """The elements of a tree with these local names; none of a missing tree."""
-    return (each for each in (() if tree is None else tree.iter()) if local(each) in names)
-
-
-def inside(element: Any, *names: str) -> bool:
-    """Whether an element stands in another of these local names."""
-    return any(local(outer) in names for outer in element.iterancestors())
-
-
-def relations(archive: Archive, part: str, kind: str) -> dict[str, str]:
-    """The parts of a kind that a part of an Office file refers to, by the ids of the references."""
-    folder, name = posixpath.split(part)
-    found = {}
-    for each in named(archive.tree(f"{folder}/_rels/{name}.rels"), "Relationship"):
-        target = posixpath.normpath(posixpath.join("/", folder, attribute(each, "Target"))).lstrip("/")
-        is_inside = target in archive.names and attribute(each, "TargetMode") != "External"
-        if is_inside and attribute(each, "Type").endswith(f"/{kind}"):
-            found[attribute(each, "Id")] = target
-    return found
 
 
 def _title(tree: Any) -> str:
@@ -191,59 +68,66 @@ _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, and text that was struck out
 _CONTROLS = ("sdt", "sdtContent", "customXml")  # what forms put around cells and rows
 _HEADING = re.compile(r"heading ([1-6])")
-_SHOW = "ppt/presentation.xml"
 
 
 def read_word(content: bytes, around: Circumstances) -> Read:
     """A .docx: headings as Markdown, the rows of tables on a line each, then foot- and endnotes."""
     archive = Archive(content, around.tick)
-    if "word/document.xml" not in archive.names:
+    main = related(archive, "", "officeDocument", "word/document.xml")
+    if not main:
         raise Unreadable("is damaged: it holds no Word document")
     levels = {}  # of the styles of headings and titles: ids depend on the language of Word, names do not
-    for style in named(archive.tree("word/styles.xml"), "style"):
-        name = _value(style, "name").lower()
+    for style in named(archive.tree(related(archive, main, "styles", "styles.xml")), "style"):
+        name = setting(style, "name").lower()
         match = _HEADING.fullmatch(name)
         if match or name == "title":
             levels[attribute(style, "styleId")] = int(match[1]) if match else 1
     text, title = Text(), ""
     tables = _Tables(text, "tbl")
-    for part in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
+    notes = (related(archive, main, kind, f"{kind}.xml") for kind in ("footnotes", "endnotes"))
+    for part in (main, *notes):
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
             if is_row:
                 lines = tables.lines(element, _cells(element))
             else:
-                line, level = paragraph(element), levels.get(_value(element, "pStyle"), 0)
+                line, level = paragraph(element), levels.get(setting(element, "pStyle"), 0)
                 title = title or (line if level == 1 else "")
                 lines = [*tables.end(), f"{'#' * level} {line}" if level and line else line]
             if not all(map(text.add, lines)):
                 break
         for line in tables.end():
             text.add(line)
-    return text.read(title or _title(archive.tree("docProps/core.xml")))
+    return text.read(title or _title(archive.tree(related(archive, "", "core-properties", "docProps/core.xml"))))
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
     """A .pptx: slide by slide in the order of the show, each with its notes."""
     archive = Archive(content, around.tick)
-    parts = relations(archive, _SHOW, "slide")
+    main = related(archive, "", "officeDocument", "ppt/presentation.xml")
+    parts = _listed(archive, main, "slide", "slides/slide{}.xml")
     if not parts:
         raise Unreadable("is damaged: it holds no slides")
     # A slide has a number in the attribute id and the part's name in another of the same local name.
-    shown = (
-        value for each in named(archive.tree(_SHOW), "sldId") for key, value in each.items() if key.endswith("}id")
-    )
+    shown = (value for each in named(archive.tree(main), "sldId") for key, value in each.items() if key.endswith("}id"))
     slides = list(dict.fromkeys(parts[id_] for id_ in shown if id_ in parts)) or list(parts.values())
     text, title = Text(), ""
     for number, slide in enumerate(slides, start=1):
         lines = _slide_lines(archive, slide, text)
         title = title or (lines[0] if lines else "")
-        remarks = relations(archive, slide, "notesSlide").values()
-        notes = [line for part in remarks for line in _slide_lines(archive, part, text)]
+        notes = _slide_lines(archive, related(archive, slide, "notesSlide"), text)
         block = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
         if (lines or notes) and not text.add("\n".join(block)):
             break
     return text.read(title)
+
+
+def _listed(archive: Archive, part: str, kind: str, usual: str) -> dict[str, str]:
+    """The members of a kind that a part refers to, by the ids of the references; those of the usual names, numbered
+    from 1, where it refers to none."""
+    parts = {each.id: each.target for each in relations(archive, part) if each.kind == kind}
+    names = (beside(archive, part, usual.format(number)) for number in count(1))
+    return parts or {str(number): name for number, name in enumerate(takewhile(bool, names), start=1)}
 
 
 def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
@@ -288,12 +172,6 @@ def _cells(row: Any) -> list[str]:
     return cells
 
 
-def _value(element: Any, name: str) -> str:
-    """The attribute `val` of the first element of this name in another; "" without one."""
-    return next((attribute(each, "val") for each in named(element, name)), "")
-
-
-_BOOK = "xl/workbook.xml"
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 """The built-in number formats that show a date or a time (ECMA-376, part 1, 18.8.30)."""
 _COLUMN = re.compile(r"[A-Z]{1,3}")
@@ -309,17 +187,23 @@ _LAST_DAY = 2_958_466.0  # the year 9999 ends
 def read_sheets(content: bytes, around: Circumstances) -> Read:
     """An .xlsx: for every sheet its name, and its rows as `column: value`."""
     archive = Archive(content, around.tick)
-    parts, book = relations(archive, _BOOK, "worksheet"), archive.tree(_BOOK)
-    sheets = [(attribute(each, "name"), parts.get(attribute(each, "id"), "")) for each in named(book, "sheet")]
+    main = related(archive, "", "officeDocument", "xl/workbook.xml")
+    parts, book = _listed(archive, main, "worksheet", "worksheets/sheet{}.xml"), archive.tree(main)
+    sheets = [
+        (attribute(each, "name"), parts.get(attribute(each, "id")) or parts.get(str(number), ""))
+        for number, each in enumerate(named(book, "sheet"), start=1)
+    ]
     if not any(part for _, part in sheets):
         raise Unreadable("is damaged: it holds no sheets")
     strings: list[str] = []
-    for each in archive.elements("xl/sharedStrings.xml", "si"):
+    shared = related(archive, main, "sharedStrings", "sharedStrings.xml")
+    for each in archive.elements(shared, "si"):
         if len(strings) >= _MOST_STRINGS:
             raise Unreadable(f"has more than {_MOST_STRINGS} different texts in its cells", kind="large")
         strings.append(_string(each))
+    styles = archive.tree(related(archive, main, "styles", "styles.xml"))
     is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
-    values = _Values(strings, _date_styles(archive), datetime(1904, 1, 1) if is_1904 else None)
+    values = _Values(strings, _date_styles(styles), datetime(1904, 1, 1) if is_1904 else None)
     text = Text()
     for name, part in sheets:
         Table(text, f"# {name}\n\n").extend(map(values.row, archive.elements(part, "row")))
@@ -335,9 +219,8 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda escaped: storable_text(chr(int(escaped[1], 16))), text)
 
 
-def _date_styles(archive: Archive) -> frozenset[int]:
+def _date_styles(styles: Any) -> frozenset[int]:
     """The numbers of the cell styles that show a date or a time."""
-    styles = archive.tree("xl/styles.xml")
     own = {attribute(each, "numFmtId") for each in named(styles, "numFmt") if _is_date(attribute(each, "formatCode"))}
     formats = next(named(styles, "cellXfs"), ())
     return frozenset(
@@ -417,10 +300,10 @@ _REMARKS = ("tracked-changes", "annotation")
 def read_open_document(content: bytes, around: Circumstances) -> Read:
     """An .odt, .ods or .odp: headings as Markdown, rows of sheets with their columns' names, slides by number."""
     archive = Archive(content, around.tick)
-    if _CONTENT not in archive.names:
+    if not archive.find(_CONTENT):
         raise Unreadable("is damaged: it holds no OpenDocument content")
     if b"encryption-data" in archive.read("META-INF/manifest.xml"):
-        raise Unreadable(_LOCKED, kind="encrypted")
+        raise Unreadable(LOCKED, kind="encrypted")
     text, slides = Text(), 0
     tables = _Tables(text, "table")
     for element in archive.elements(_CONTENT, "p", "h", "table-row", "page", "tracked-changes"):
