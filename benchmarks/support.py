@@ -6,6 +6,7 @@ with the right answer, or with a wrong name of the same passages. The passages a
 question; for `taken away`, five others. Made claims are nearer to the passages than a model's words are.
 
     python -m benchmarks.support [--task hotpotqa] [--support words] [--limit QUESTIONS] [--data DIR]
+    python -m benchmarks.support --tables DIR --manuals FILE FILE
 
 `--support` takes what `reground ask --support` takes; `model` is that of `--model`. The threshold that would have been
 best on these claims is printed in the check's own units, for `support_threshold`.
@@ -25,6 +26,7 @@ from contextlib import AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
+from benchmarks.support_sets import Made, entries, rows
 from reground.app import catalogue
 from reground.app.support import Check, open_check
 from reground.core.evidence import Passage
@@ -35,7 +37,8 @@ from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
 from reground.support.check import SUPPORTED, Compared, rescored
-from reground.support.lexical import Claim, Lexical, evidence
+from reground.support.lexical import Claim, Lexical
+from reground.support.units import evidence
 from reground.text.sentences import names_in, sentences
 
 TRUE = ("sentence", "clause", "answer")
@@ -47,9 +50,6 @@ _VERB = re.compile(r"\b(?:is|was|are|were|has|had)\b")
 
 _AT_ONCE = 32
 """Claims that a check with a model scores in one call."""
-
-Made = tuple[str, Claim, list[Passage]]
-"""The kind of a claim, the claim, and the passages that it is checked against."""
 
 
 def made(example: Example, corpus: Mapping[str, Passage], draw: random.Random) -> Iterator[Made]:
@@ -155,6 +155,17 @@ async def scored(check: Check | None, claims: Sequence[Made], scores: dict[str, 
     return time.process_time() - cpu, time.perf_counter() - clock
 
 
+def compare_rows(given: argparse.Namespace) -> None:
+    """Print how many right claims about tables and manuals are supported, and how many that another row would be."""
+    scores: dict[str, list[float]] = {}
+    draw = random.Random(1)
+    sources = [*(rows(given.tables, draw) if given.tables else ()), *entries(given.manuals, draw)]
+    for kind, claim, passages in sources:
+        lexical = Lexical(evidence(passages))
+        scores.setdefault(kind, []).append(Compared(claim, lexical, lexical.scores(claim)).best[0])
+    _table("tables and manuals", scores)
+
+
 async def measured(given: argparse.Namespace) -> None:
     task, root = load_task(given.task, given.data), data_root(given.data)
     corpus = {
@@ -184,12 +195,16 @@ async def measured(given: argparse.Namespace) -> None:
     )
 
 
-def _print(name: str, scores: Mapping[str, list[float]]) -> None:
+def _table(name: str, scores: Mapping[str, list[float]]) -> None:
     print(f"| {name}: claims | number | score | supported |\n| --- | ---: | ---: | ---: |")
     for kind, each in scores.items():
         kept = bootstrap_interval([float(score >= SUPPORTED) for score in each])
         mean = math.fsum(each) / len(each)
         print(f"| {kind} | {len(each)} | {mean:.2f} | {kept.mean:.2f} ({kept.low:.2f}–{kept.high:.2f}) |")
+
+
+def _print(name: str, scores: Mapping[str, list[float]]) -> None:
+    _table(name, scores)
     true, false = ([score for kind in kinds for score in scores[kind]] for kinds in (TRUE, FALSE))
     found, right = sum(score >= SUPPORTED for score in true), sum(score >= SUPPORTED for score in false)
     print(f"\nAUROC of all: {auroc(true, false):.3f}")
@@ -209,7 +224,13 @@ def main() -> None:
     parser.add_argument("--model", default="gguf/smollm2")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--data", type=Path)
-    asyncio.run(measured(parser.parse_args()))
+    parser.add_argument("--tables", type=Path)
+    parser.add_argument("--manuals", type=Path, nargs="*", default=[])
+    given = parser.parse_args()
+    if given.tables or given.manuals:
+        compare_rows(given)
+    else:
+        asyncio.run(measured(given))
 
 
 if __name__ == "__main__":

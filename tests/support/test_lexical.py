@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
-from reground.support.lexical import Claim, Lexical, claims, evidence
+from reground.support.lexical import Claim, Lexical, claims
+from reground.support.units import evidence
 
 TOWER = Passage(
     id="tower", title="Eiffel Tower",

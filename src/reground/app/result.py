@@ -11,12 +11,13 @@ from reground.core.citations import only_markers
 from reground.core.errors import EmptyAnswer
 from reground.core.language import Usage
 from reground.core.trajectory import UNCHECKED, UNGROUNDED, GenerateStep, NoteStep, Trajectory
+from reground.support.check import SUPPORTED
 
 if TYPE_CHECKING:
     from reground.retrieval.settings import Skipped
 
 NEAR = 0.25
-"""The score of support below which, in all of its sentences, an answer is none that the documents give."""
+"""The score of support below which a sentence is about something else than what was read."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Result:
         if noted is None and (self.sentences or self.unchecked) and abstains(self.text):
             return "the passages do not hold the answer"
         scores = [sentence.score for sentence in self.sentences if sentence.score is not None]
-        if noted is None and scores and max(scores) < NEAR:
-            return "nothing that was read comes near it"
+        if noted is None and scores and max(scores) < SUPPORTED:
+            return f"nothing that was read {'comes near' if max(scores) < NEAR else 'supports'} it"
         return noted
 
     @property

@@ -11,7 +11,8 @@ from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.run import Critic, Run
 from reground.core.trajectory import UNCHECKED, Pair, RetrieveStep, Step
-from reground.support.lexical import Claim, Lexical, claims, evidence
+from reground.support.lexical import Claim, Lexical, claims
+from reground.support.units import evidence
 
 SUPPORTED = 0.5
 """The score from which on a claim counts as supported."""

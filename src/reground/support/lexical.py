@@ -1,10 +1,13 @@
 """A check without a model: how much of a claim's words, names and numbers a sentence has.
 
-A word counts by its rarity among the sentences that are compared (idf), and a number three times as much. What stands
+A word counts by its rarity among the units that are compared (idf), and a number three times as much. What stands
 elsewhere in the passage counts in part. A name or a number that the whole passage lacks, or a negation on one side
-only, speaks against the sentence: a claim with one wrong number shares all its other words. An answer without its
-statement ("In 1889."), or one that repeats the question, is supported where what is new in it stands among words of the
-question. Two sentences of linked passages may support a claim together.
+only, speaks against the sentence: a claim with one wrong number shares all its other words. So does a row of a table or
+an entry of a manual that is not the one that the claim or its question names (`units`), and so does another value in
+the column. A number with its fraction, a version, a date, an address and a name in code are one word each, and a date
+is the same in all its forms. An answer without its statement ("In 1889."), or one that repeats the question, is
+supported where what is new in it stands among words of the question. Two sentences of linked pages may support a claim
+together.
 
 `docs/reproduction/support.md` measures it.
 """
@@ -20,7 +23,7 @@ from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.citations import without_unknown
-from reground.core.evidence import Passage
+from reground.support.units import Evidence
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, language_code, segmenter
 from reground.text.sentences import sentences
@@ -37,6 +40,10 @@ _RULE = re.compile(r"[\s|:-]*+")
 _UNSPACED = re.compile(r"[\u3005-\u3007\u3041-\u3096\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 """Chinese characters and hiragana, which no spaces divide into words: about two make one."""
 _RUN = re.compile(r"\w++")
+_PLACE = re.compile(
+    r"\b(?:in|from|see|by|under|to)\s(?:the\s)?(?:(?:passage|document|source)s?\s)?\[\d+\]", re.IGNORECASE
+)
+"""Where an answer says that something stands, as a part of the sentence: "see passage [2]"."""
 _SHORT_WORDS, _SHORT_LETTERS = 5, 40  # a sentence below both is an answer without its statement, such as "In 1889."
 
 
@@ -57,9 +64,9 @@ class Claim:
 def claims(text: str, question: str) -> list[Claim]:
     """The sentences of an answer; together their texts are the answer.
 
-    Questions, headings, the head of a table, the fence of a code block, sentences without a letter or a digit, and the
-    statement that the documents do not say it claim nothing. "Yes" claims what the question asks, and "no" nothing that
-    words could be compared with.
+    Questions, headings, the head of a table, the fence of a code block, sentences without a letter or a digit, those
+    that only say in which passage something stands, and that the documents do not say it claim nothing. "Yes" claims
+    what the question asks, and "no" nothing that words could be compared with.
     """
     parts = sentences(text)
     claimed = []
@@ -69,6 +76,7 @@ def claims(text: str, question: str) -> list[Claim]:
         statement = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
         is_heading = part.lstrip().startswith("#") or statement.endswith((":", "："))
         is_empty = not any(map(str.isalnum, statement)) or statement.endswith(("?", "？")) or abstains(statement)
+        is_empty = is_empty or _says_only_where(part)
         verdict = statement.rstrip(".!").casefold()
         if is_head or _FENCE.fullmatch(part) or is_heading or is_empty or verdict == "no":  # no: denied in other words
             claimed.append(Claim(part, ""))
@@ -78,6 +86,12 @@ def claims(text: str, question: str) -> list[Claim]:
             short = _words(statement) < _SHORT_WORDS and len(statement) < _SHORT_LETTERS
             claimed.append(Claim(part, statement, question, alone=short or _LABEL.match(bare) is not None))
     return claimed
+
+
+def _says_only_where(part: str) -> bool:
+    """Whether a sentence says of a marker what it stands for, and at most one word more: "It can be found in [2]."."""
+    rest, places = _PLACE.subn(" ", part)
+    return places > 0 and sum(word.casefold() not in FUNCTION_WORDS for word in _RUN.findall(rest)) < _ENOUGH
 
 
 def _words(text: str) -> int:
@@ -90,11 +104,25 @@ def _words(text: str) -> int:
 
 NAME = "lexical"
 
-_WORD = re.compile(r"\w+")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]{{0,6}}+\.?"
+_DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?"
+_DATES = (
+    re.compile(rf"\b{_DAY}\s(?:of\s)?{_MONTH},?\s(?P<year>\d{{4}})\b", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s{_DAY},?\s(?P<year>\d{{4}})\b", re.IGNORECASE),
+)
+_ISO = re.compile(r"(\d{4})-\d\d-\d\d")
+_NUMBER_WORD = r"\d++(?:[-/]\d++){2,}+|\d++(?:[.,:]\d++)++"  # a date; a fraction, a time, a version
+_NAME_WORD = (
+    r"\w++(?:[.+-]\w++){0,9}+@\w++(?:[.-]\w++){0,9}+"  # an address
+    r"|(?=\w*[A-Z])\w++(?:-\w*\d\w*)++|(?=\w*[A-Z])\w*\d\w*+(?:-\w++)++"  # AB-1234, F2-C
+    r"|\w++(?:\.\w++)++|\w*[^\W_]_\w++|[a-z]++[A-Z]\w*+"  # os.path, exit_code, maxRetries
+)
+_CODE_NAME, _CODE_NUMBER = re.compile(_NAME_WORD), re.compile(_NUMBER_WORD)
+"""One name or number, although it has signs or capitals inside."""
+_WORD = re.compile(rf"{_NUMBER_WORD}|{_NAME_WORD}|\w++")
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
 """What groups the digits of a number: 2,850 and 2850 are the same."""
-_WRAPPED = re.compile(r"(?<=[^\s:|])[^\S\n]*\n[^\S\n]*(?=[^\W\d_]|[(\"'“‘\d](?!\d*[.)]\s))")
-"""A line's end inside a paragraph: the next line begins neither a list nor a table, a heading or a quotation."""
 _ENGLISH_NOT = r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b"
 _NOT = {
     code: rf"\b(?:{'|'.join(words.split())})\b"
@@ -117,6 +145,8 @@ _ELSEWHERE = 0.3  # what a word counts that stands in the passage, but in anothe
 _NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.7, 0.6, 0.4
 """What is left of the score for a number or a name that the passage lacks, or that only another sentence of it has, and
 for a negation on one side only."""
+_OTHER_KEY = 0.4
+"""What is left for a row or an entry that is not the one that the claim, or its question, names."""
 _SCALE = 2.5
 """Sentences share less of a question's words than of a statement's; this makes half a score mean the same for both."""
 _LEAST = 0.3
@@ -130,37 +160,19 @@ _FIRST, _ADDED, _BETTER = 5, 2, 0.1
 """For two sentences: the best ones that may be the first, the words that the second adds, the gain it must bring."""
 
 
-@dataclass(frozen=True)
-class Evidence:
-    """A sentence of a passage. place: the passage's place among those compared."""
-
-    place: int
-    passage: Passage
-    sentence: str
-
-
-def evidence(passages: Sequence[Passage]) -> list[Evidence]:
-    """Every sentence of the passages that has a letter or a digit. Lines of a paragraph are joined first."""
-    return [
-        Evidence(place, passage, part.strip())
-        for place, passage in enumerate(passages)
-        for part in sentences(_WRAPPED.sub(" ", passage.text))
-        if any(map(str.isalnum, part))
-    ]
-
-
 class _Words(NamedTuple):
-    """The terms of a text, with what each counts, and those of them that are numbers and names."""
+    """The terms of a text, with what each counts, and those of them that are numbers, names, and names in code."""
 
     weights: dict[str, float]
     numbers: set[str]
     names: set[str]
+    code: set[str]
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
         shared = other.weights.keys()
         others = {term: weight for term, weight in self.weights.items() if term not in shared}
-        return _Words(others, self.numbers - shared, self.names - shared)
+        return _Words(others, self.numbers - shared, self.names - shared, self.code - shared)
 
 
 class Lexical:
@@ -171,10 +183,15 @@ class Lexical:
         self._analyzer, self._segment = analyzer(code), segmenter(code)
         self.sentences = sentences
         self._titles = titles = [self._terms(each.passage.title) for each in sentences]
-        self._own = [self._terms(each.sentence) for each in sentences]
+        self._own = [self._terms(each.sentence) | self._terms(each.subject) for each in sentences]
         self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
         self._not = re.compile(_NOT.get(code, _ENGLISH_NOT), re.IGNORECASE)
-        self._negated = [self._denies(each.sentence) for each in sentences]
+        self._negated = [
+            not each.cells and self._denies(each.sentence) for each in sentences
+        ]  # "oil: no" denies nothing
+        self._keys = [self._key(each) for each in sentences]
+        self._cells = [[(self._cell(name), self._cell(value)) for name, value in each.cells] for each in sentences]
+        self._keyed = Counter(term for terms in self._keys for term in terms)
         self._holding = Counter(term for terms in self._titled for term in terms)
         whole: dict[int, set[str]] = {}
         for each, terms in zip(sentences, self._titled, strict=True):
@@ -190,8 +207,33 @@ class Lexical:
         new = words.without(question)
         if claim.alone or (claim.question and 0 < 2 * len(new.weights) <= len(words.weights)):
             new = words if claim.alone else new
-            scores = [max(score, self._answers(place, new, question, negated)) for place, score in enumerate(scores)]
-        return scores
+            for place in places:
+                at_most = 1.0 if new.weights.keys() & self._titled[place] else _LEAST
+                scores[place] = max(min(scores[place], at_most), self._answers(place, new, question, negated))
+        return [score * left for score, left in zip(scores, self._left(words, question), strict=True)]
+
+    def _left(self, words: _Words, question: _Words) -> list[float]:
+        """What is left of each unit's score: little of a row's or an entry's that is not the claim's, and of a row's
+        that has other values in the columns that the claim names.
+
+        The claim's topic is its names and numbers, with the words of the question that it repeats, or all of them where
+        none is in a key. A common word of other keys says nothing.
+        """
+        both = words.weights.keys() | question.weights.keys()
+        repeated = words.weights.keys() & question.weights.keys() & self._keyed.keys()
+        topic = self._keyed.keys() & (words.names | words.numbers | (repeated or question.weights.keys()))
+        topic |= words.code or question.code
+        rarity = {term: math.log1p(len(self.sentences) / max(1, self._keyed[term])) for term in topic}
+        rarest = max(rarity.values(), default=0.0)
+        left = []
+        for place, unit in enumerate(self.sentences):
+            named = [(name, value) for name, value in self._cells[place] if name and name <= both]
+            stated = [name for name, value in named if value <= both]
+            own = self._keys[place].union(*stated) if unit.cells else self._own[place]
+            missing = topic - own - self._titles[place] if unit.key else set[str]()
+            is_other = any(2 * rarity[term] >= rarest for term in missing)
+            left.append(_OTHER_KEY if is_other or (named and not stated) else 1.0)
+        return left
 
     def together(self, claim: Claim, scores: Sequence[float]) -> tuple[float, tuple[int, ...]]:
         """The score of the best sentence, or of two if they support the claim better, and their places.
@@ -206,12 +248,13 @@ class Lexical:
         if claim.alone or best[0] >= 1.0:
             return best
         words, negated = self._words(claim.statement), self._denies(claim.statement)
+        left = self._left(words, self._words(claim.question))
         for first in ranked[:_FIRST]:
             for second in ranked:
                 added = (self._titled[second] - self._titled[first]) & words.weights.keys()
                 if len(added) < _ADDED or not added - words.names - words.numbers or not self._linked(first, second):
                     continue
-                score = self._states((first, second), words, negated)
+                score = self._states((first, second), words, negated) * min(left[first], left[second])
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
         return best
@@ -220,9 +263,9 @@ class Lexical:
         return self._not.search(text) is not None
 
     def _linked(self, first: int, second: int) -> bool:
-        """Whether one of two sentences of different passages names the title of the other's."""
+        """Whether one of two sentences of different pages names the title of the other's."""
         pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
-        apart = self.sentences[first].place != self.sentences[second].place
+        apart = self._titles[first] != self._titles[second]
         return apart and any(title and title <= own for title, own in pairs)
 
     def _states(self, places: tuple[int, ...], claim: _Words, negated: bool) -> float:
@@ -268,20 +311,46 @@ class Lexical:
 
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name."""
-        words = _Words({}, set(), set())
-        for number, word in enumerate(_WORD.findall(self._plain(text))):
+        words, before = _Words({}, set(), set(), set()), ""
+        for word in _WORD.findall(self._plain(text)):
+            is_first, follows_name, before = not before, before[:1].isupper(), word
+            is_code = _CODE_NAME.fullmatch(word) is not None
+            terms = {word.casefold()} if is_code or _CODE_NUMBER.fullmatch(word) else {*self._analyzer.analyze(word)}
             if word.casefold() in FUNCTION_WORDS:
-                continue
-            terms = self._analyzer.analyze(word)
-            if any(map(str.isdigit, word)):
+                if is_first or not word.isupper() or (word == "I" and not follows_name):
+                    continue
+                terms = {word.casefold()}  # class A, WHO, George I
+            if is_code:
+                words.code.update(terms)
+            elif any(map(str.isdigit, word)):
                 words.numbers.update(terms)
-            elif number > 0 and word[0].isupper():
-                words.names.update(terms)
+            if is_code or (word[0].isupper() and not is_first):
+                words.names.update(terms - words.numbers)
             words.weights.update({term: _NUMBER if term in words.numbers else 1.0 for term in terms})
         return words
 
     def _terms(self, text: str) -> set[str]:
-        return set(self._analyzer.analyze(self._plain(text)))
+        """The terms of a text, with those of the parts of names in code, and the year of each date."""
+        plain = self._plain(text)
+        words = _WORD.findall(plain)
+        plain = " ".join(word for word in words if not _CODE_NUMBER.fullmatch(word))  # 2.5 holds no 5
+        signed = {word.casefold() for word in words if not word.isalpha() or not word.islower()}
+        return signed.union(self._analyzer.analyze(plain), _ISO.findall(text))
+
+    def _cell(self, text: str) -> set[str]:
+        return {*self._words(text).weights}
+
+    def _key(self, unit: Evidence) -> set[str]:
+        """What tells a row or an entry from others: all words of a row's values, and the name of an entry."""
+        words = self._words(unit.key)
+        return {*words.weights} if unit.cells else words.code or {*words.weights}
 
     def _plain(self, text: str) -> str:
+        for date in _DATES:
+            text = date.sub(_iso, text)
         return self._segment(_GROUPED.sub("", text))
+
+
+def _iso(date: re.Match[str]) -> str:
+    month = _MONTHS.index(date["month"].lower()) + 1
+    return f"{date['year']}-{month:02}-{int(date['day']):02}"

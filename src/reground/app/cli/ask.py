@@ -53,8 +53,8 @@ def ask(
     else:
         show_result(consoles()[0], result, steps=steps)
     if not quiet:
-        if result.ungrounded is not None:
-            note(f"note: {result.ungrounded}: your documents do not give this answer")
+        if result.ungrounded is not None and as_json:
+            note(f"note: your documents do not say: {result.ungrounded}")
         if result.unchecked is not None:
             note(f"note: the sentences were not checked: {result.unchecked}")
         if result.stopped is not None:

@@ -141,8 +141,8 @@ def show_notes(console: Console, result: Result) -> None:
 def show_answer_text(console: Console, result: Result) -> None:
     """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
     if not result.answered:
-        alone = "" if abstains(result.text) else " From the model alone:"
-        _tell(console, plain(f"Your documents do not say: {result.ungrounded}.{alone}", "yellow"))
+        written = "" if abstains(result.text) else " The model wrote:"
+        _tell(console, plain(f"Your documents do not say: {result.ungrounded}.{written}", "yellow"))
     sentences = [plain(each.text, "yellow" if each.supported is False else "") for each in result.sentences]
     _tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
 

@@ -1,0 +1,215 @@
+"""The units that a claim is compared with: sentences, rows of tables and entries of manuals, each with its subject.
+
+A sentence says little without what it stands under: the headings, the term that is defined, the line that introduces a
+list, the head of a table. That is its subject. Rows, and what stands under a term or a name in code, have a key too:
+what tells them from the rows and entries beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from reground.core.evidence import Passage
+from reground.text.sentences import sentences
+
+_HEADING = re.compile(r"(#{1,6}|={1,6})[ \t]+(\S.*)")
+_UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
+_DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*(.*)")
+_FIELD = re.compile(r":[\w -]{1,40}:(?:\s|$)")
+_ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
+_RULE = re.compile(r"(?=.*[-=]{2})[\s|:=+-]+")
+_FENCE = re.compile(r"```|~~~(?!~)")
+_CELL = re.compile(r"([^:;]{1,100}): (.*)")
+"""A cell of a row as readers write it: column: value; column: value."""
+_NAME = re.compile(r"`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+")
+"""A text that is nothing but a name in code."""
+_MARKS = re.compile(r":[\w-]+:(?=`)|[`*]")
+_UNKNOWN = "…"
+"""The key of what belongs to an entry whose name is not in the passage."""
+_TERM = 60
+"""Characters of a line that may be a term, with its definition below it. A wrapped line is longer."""
+_INTRODUCTION, _NEAREST = 200, 3
+"""Characters of a line that what stands under it has as its subject, and the most such lines."""
+
+
+Cells = tuple[tuple[str, str], ...]
+"""The cells of a row: the name of the column, "" where there is none, and the value."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A sentence, a row or an entry. place: the passage's place among those compared.
+
+    subject: what it stands under, beside the passage's title. key: what tells it from the rows or the entries beside
+    it; empty for a sentence of prose. cells: of a row, the names of columns ("" where there is none) and the values.
+    """
+
+    place: int
+    passage: Passage
+    sentence: str
+    subject: str = ""
+    key: str = ""
+    cells: Cells = ()
+
+
+def evidence(passages: Sequence[Passage]) -> list[Evidence]:
+    """Every unit of the passages that has a letter or a digit."""
+    return [
+        Evidence(place, passage, sentence, block.subject, block.key, block.cells)
+        for place, passage in enumerate(passages)
+        for block in _keyed([*_Outline().blocks(passage.text)])
+        for sentence in block.sentences()
+    ]
+
+
+def _keyed(blocks: Sequence[_Block]) -> Sequence[_Block]:
+    """The blocks, of which those before the first entry belong to one whose name is in another passage."""
+    first = next((at for at, each in enumerate(blocks) if each.key and not each.cells), 0)
+    for block in blocks[:first]:
+        block.key = block.key or _UNKNOWN
+    return blocks
+
+
+@dataclass
+class _Block:
+    """Lines that belong together.
+
+    indent: twice that of its first line, and one more for the item of a list. name: what entries under it are known by.
+    whole: whether it is a unit as it is. is_open: whether the next line may go on with it.
+    """
+
+    lines: list[str]
+    indent: int = 0
+    subject: str = ""
+    key: str = ""
+    name: str = ""
+    cells: Cells = ()
+    whole: bool = False
+    is_open: bool = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(self.lines)
+
+    def sentences(self) -> Iterator[str]:
+        for part in [self.text] if self.whole else sentences(self.text):
+            if any(map(str.isalnum, part)):
+                yield part.strip()
+
+
+class _Outline:
+    """Goes through the lines of a text, and holds what the next one stands under: headings, and lines over others."""
+
+    def __init__(self) -> None:
+        self._headings: list[tuple[int, str]] = []
+        self._marks: list[str] = []
+        self._over: list[_Block] = []
+        self._head: str | None = None
+        self._in_fence = False
+
+    def blocks(self, text: str) -> Iterator[_Block]:
+        """The blocks of a text, in order."""
+        block: _Block | None = None
+        lines = text.split("\n")
+        for raw, below in zip(lines, [*lines[1:], ""], strict=True):
+            line, indent = raw.strip(), 2 * (len(raw) - len(raw.lstrip()))
+            if block is not None and block.is_open and not self._in_fence:
+                if _goes_on(block, line, indent):
+                    block.lines.append(line)
+                    continue
+                if _UNDERLINE.fullmatch(line):
+                    self._enter_heading(self._level(line[0]), block.text)
+                    block.whole, block.is_open = True, False
+                    continue
+            if block is not None:
+                yield block
+            block = self._begun(line, indent, below.strip())
+        if block is not None:
+            yield block
+
+    def _begun(self, line: str, indent: int, below: str) -> _Block | None:
+        """The block that a line begins; none for an empty one, and for the rule of a table."""
+        if _FENCE.match(line):
+            self._in_fence = not self._in_fence
+        is_row = line.startswith("|") and not self._in_fence
+        is_rule = not self._in_fence and _RULE.fullmatch(line) is not None
+        self._head = self._head if is_row or is_rule else None
+        if not line or is_rule:
+            return None
+        if self._in_fence:
+            return self._entered(_Block([line], indent))
+        if is_row:
+            return self._row(line, indent, below)
+        if (heading := _HEADING.fullmatch(line)) is not None and not indent:
+            self._enter_heading(len(heading[1]), heading[2].strip("# "))
+            return _Block([line], whole=True)
+        if (directive := _DIRECTIVE.fullmatch(line)) is not None:
+            is_name = directive[1][:1].isalpha() and " " not in directive[1]
+            return self._entered(_Block([line], indent, name=directive[1] if is_name else ""))
+        if cells := _record(line):
+            key = "; ".join(value for _, value in cells)
+            return self._entered(_Block([line], indent, key=key, cells=cells, whole=True))
+        at = indent + (1 if _ITEM.match(line) else 0)
+        return self._entered(_Block([line], at, name=line if _NAME.fullmatch(line) else "", is_open=True))
+
+    def _row(self, line: str, indent: int, below: str) -> _Block:
+        """A row of a table with bars. The first one over a rule has the names of the columns."""
+        if self._head is None and below and _RULE.fullmatch(below):
+            self._head = line
+            return self._entered(_Block([line], indent, whole=True))
+        names = _columns(self._head or "")
+        values = _columns(line)
+        cells = tuple(zip(names, values, strict=False)) if self._head else ()
+        return self._entered(
+            _Block([line], indent, subject=" ".join(names), key="; ".join(values), cells=cells, whole=True)
+        )
+
+    def _level(self, mark: str) -> int:
+        """The level of an underlined heading: the first mark that a text uses is its highest."""
+        self._marks += [] if mark in self._marks else [mark]
+        return self._marks.index(mark)
+
+    def _enter_heading(self, level: int, text: str) -> None:
+        self._headings = [*(each for each in self._headings if each[0] < level), (level, text)]
+        self._over = []
+
+    def _entered(self, block: _Block) -> _Block:
+        """The block with its subject and its key; lines of a greater indent stand under it, and items under a colon."""
+        self._over = [
+            each
+            for each in self._over
+            if each.indent // 2 < block.indent // 2
+            or (each.indent < block.indent and each.text.rstrip().endswith((":", "：")))
+        ]
+        headings = [text for _, text in self._headings]
+        over = [each.text[-_INTRODUCTION:] for each in self._over[-_NEAREST:]]
+        block.subject = " ".join(filter(None, [block.subject, *headings, *over]))
+        names = [text for text in headings if _NAME.fullmatch(text)] + [each.name for each in self._over if each.name]
+        block.key = block.key or (names[-1] if names else "")
+        if not block.whole:
+            self._over.append(block)
+        return block
+
+
+def _goes_on(block: _Block, line: str, indent: int) -> bool:
+    """Whether a line belongs to the block above it: it begins nothing of its own, and is no definition of a term."""
+    begins = not line or any(each.match(line) for each in (_ITEM, _FIELD, _DIRECTIVE, _FENCE)) or _record(line)
+    if begins or _UNDERLINE.fullmatch(line) or _HEADING.fullmatch(line):
+        return False
+    is_term = indent // 2 > block.indent // 2 and not block.indent % 2 and len(block.lines) == 1
+    is_term = is_term and len(block.lines[0]) < _TERM
+    return not is_term
+
+
+def _record(line: str) -> Cells:
+    """The cells of a row as readers write it; none of another line."""
+    matches = [(_CELL.fullmatch(cell), cell) for cell in line.split("; ")]
+    cells = tuple((match[1], match[2]) if match else ("", cell) for match, cell in matches)
+    labelled = sum(bool(label) for label, _ in cells)
+    return cells if labelled > 1 and 2 * labelled >= len(cells) else ()
+
+
+def _columns(row: str) -> list[str]:
+    return [_MARKS.sub("", cell).strip() for cell in row.strip("|").split("|")]
