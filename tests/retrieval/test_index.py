@@ -100,6 +100,33 @@ def test_a_change_that_leaves_size_and_fresh_time_stamp_is_seen(notes: Path, tmp
     assert build_index(notes, tmp_path / "index").read == 1
 
 
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_change_that_leaves_size_and_old_time_stamp_is_seen(notes: Path, tmp_path: Path, moved: bool) -> None:
+    build_index(notes, tmp_path / "index")
+    write(tmp_path / "new", {"cats.md": "# Cats\n\nCats hiss.\n"})
+    if moved:
+        (tmp_path / "new" / "cats.md").replace(notes / "cats.md")
+    else:
+        shutil.copy2(tmp_path / "new" / "cats.md", notes / "cats.md")
+    assert build_index(notes, tmp_path / "index").read == 1
+    assert search(tmp_path / "index", "hiss") == ["cats.md"]
+    assert build_index(notes, tmp_path / "index").read == 0
+
+
+@pytest.mark.parametrize("number", [3, 90])
+def test_copies_of_a_text_take_one_place(tmp_path: Path, number: int) -> None:
+    tells = "The quay of Ostby is closed to ships over ninety metres."
+    files = {f"b/quay-{i}.md": f"# The quay, part {i}\n\n{tells}\n" for i in range(number)}
+    files |= {f"a{i}.txt": tells.replace(" ", "  ") for i in range(number)}
+    files |= {"c.md": "# Quay\n\nThe quay was built in 1901 for the fishing fleet of Ostby.\n"}
+    files |= {"fees.md": "# Fee A\n\nAt Ostby 9 crowns.\n", "fees-b.md": "# Fee B\n\nAt Ostby 9 crowns.\n"}
+    write(tmp_path / "notes", {**files, "copies.jsonl": jsonl([{"id": "z", "title": "Elsewhere", "text": tells}])})
+    build_index(tmp_path / "notes", tmp_path / "index")
+    found = search(tmp_path / "index", "quay of Ostby", 5)
+    assert len(found) == 4 and {"c.md", "fees.md", "fees-b.md"} < set(found), "short texts differ by their headings"
+    assert found[0] in files and found == search(tmp_path / "index", "quay of Ostby", 5)
+
+
 def test_another_folder_with_the_same_names_is_read(notes: Path, tmp_path: Path) -> None:
     build_index(notes, tmp_path / "index")
     other = write(tmp_path / "other", {**NOTES, "cats.md": "# Cats\n\nCats hiss.\n"})
@@ -141,7 +168,8 @@ def test_an_updated_index_ranks_like_a_new_one(tmp_path: Path) -> None:
 
 def test_ties_go_by_id_however_many_there_are(tmp_path: Path) -> None:
     write(
-        tmp_path / "notes", {"c.jsonl": jsonl([{"id": f"{i:03}", "text": "owls hoot"} for i in reversed(range(500))])}
+        tmp_path / "notes",
+        {"c.jsonl": jsonl([{"id": f"{i:03}", "text": f"owls hoot{'.' * i}"} for i in reversed(range(500))])},
     )
     build_index(tmp_path / "notes", tmp_path / "index")
     assert search(tmp_path / "index", "owls", 3) == ["000", "001", "002"]

@@ -275,8 +275,28 @@ async def test_a_document_that_another_one_names_comes_with_it() -> None:
     assert (await search.retrieve("", k=2))[0].score == 0.0
 
 
+async def test_passages_of_a_document_are_not_linked_to_its_own_title() -> None:
+    log = [Passage(id=f"log.md#{n}", title="Change log", text=f"Part {n}: tar, oar, sail.") for n in range(1, 9)]
+    log[0] = log[0].model_copy(update={"text": "# Change log\n\nWhich part of a ship is the keel?"})
+    answer = Passage(id="log.md#9", title="Change log", text="The keel of the ship is of oak, the best wood.")
+    guide = Passage(id="guide.md", title="Guide", text="The change log tells which keel is of oak.")
+    search = rerank(ScriptedRetriever([*log, answer, guide]), "links", depth=10)
+    found = await search.retrieve("Is the keel of the ship of oak wood?", k=10)
+    assert found[0].id == "log.md#9"
+    alone = Linked(ScriptedRetriever([*log, answer, guide]), Weights(score=0, rank=0, named=0, linked=1), depth=10)
+    linked = {passage.id: passage.score for passage in await alone.retrieve("keel of oak", k=10)}
+    assert linked["log.md#9"] == linked["log.md#2"] > 0, "the guide names their document"
+    assert linked["guide.md"] == 0
+
+
+async def test_copies_that_two_searches_find_come_once() -> None:
+    copies = [Passage(id=f"c{n}", title=f"Title {n}", text="Wool of sheep.") for n in range(3)]
+    found = await rerank(ScriptedRetriever([*copies, SEA]), "links", depth=1).retrieve("sheep wool sea", k=4)
+    assert len(found) == 2
+
+
 async def test_more_passages_than_are_reranked_follow_in_their_order() -> None:
-    many = [Passage(id=f"p{n}", title=f"Title {n}", text="wool " * 3) for n in range(50)]
+    many = [Passage(id=f"p{n}", title=f"Title {n}", text=f"wool wool wool {n}") for n in range(50)]
     found = await rerank(ScriptedRetriever(many), "links", depth=5).retrieve("wool", k=40)
     assert len({passage.id for passage in found}) == len(found) == 40
 

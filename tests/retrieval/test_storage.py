@@ -98,9 +98,9 @@ def test_damage_that_checks_do_not_see_is_refused_by_the_engine(index: Path) -> 
 
 def test_another_version_or_format_is_refused(index: Path, notes: Path) -> None:
     edit(index, version=1)
-    with pytest.raises(IndexRefused, match="has format version 1, this reground reads 3; build it again"):
+    with pytest.raises(IndexRefused, match="has format version 1, this reground reads 4; build it again"):
         open_index(index)
-    edit(index, version=3, settings={"kind": "bm25", "colour": "red"})
+    edit(index, version=4, settings={"kind": "bm25", "colour": "red"})
     with pytest.raises(IndexRefused, match="settings that this reground does not know"):
         open_index(index)
     edit(index, format="something-else")

@@ -26,7 +26,7 @@ from reground.core.language import LanguageModel
 from reground.core.run import Observer
 from reground.evaluation.questions import MEASURED, Questions, Sample
 from reground.models.options import ModelOptions
-from reground.retrieval.settings import IndexReport, Progress
+from reground.retrieval.settings import IndexReport, IndexSettings, Progress
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -366,9 +366,9 @@ class Index(Language, Data, Served):
     """The kind of index and the embedding model by a name, as `ask --retrieval` has it."""
     kind: str = "bm25"
     """The kind of index: bm25, dense or hybrid."""
-    chunk_tokens: int = field(default=2000, metadata={"min": 16})
+    chunk_tokens: int = field(default=IndexSettings.chunk_tokens, metadata={"min": 16})
     """The most tokens in one chunk."""
-    overlap: int = field(default=100, metadata={"min": 0, **_FILE})
+    overlap: int = field(default=IndexSettings.overlap, metadata={"min": 0, **_FILE})
     """Tokens that neighbouring chunks share."""
     embedder: str | None = None
     """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or

@@ -55,7 +55,7 @@ class Plan(NamedTuple):
 def plan(out: Path, wanted: storage.Manifest, files: Sequence[SourceFile]) -> Plan:
     """What has to be done for the index that is wanted at `out`.
 
-    A file is as it was if its size and its time of change are, and that time was not just before it was read; in
+    A file is as it was if its size, its inode and its times are, and it was not changed just before it was read; in
     another corpus folder nothing is taken for granted. Its reader must be of the same version.
     """
     for name in (storage.UNFINISHED, storage.MANIFEST):
@@ -78,7 +78,7 @@ def plan(out: Path, wanted: storage.Manifest, files: Sequence[SourceFile]) -> Pl
 def _has_changed(file: SourceFile, entry: storage.FileEntry | None) -> bool:
     return (
         entry is None
-        or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns)
+        or (file.size, file.mtime_ns, file.inode) != (entry.size, entry.mtime_ns, entry.inode)
         or file.mtime_ns >= entry.seen_ns - _RACY_NS
         or _reads_better(file, entry)
     )
@@ -232,6 +232,7 @@ class Build:
             mtime_ns=file.mtime_ns,
             seen_ns=time.time_ns(),
             reader=file.format.version,
+            inode=file.inode,
         )
         if before is None:
             self.ledger.put_file(entry)

@@ -225,7 +225,8 @@ def key_of(*texts: str) -> int:
 class SourceFile:
     """A readable file of a corpus. `name` is its path relative to the corpus folder, with forward slashes.
 
-    suffix: the one that the name ought to have, where it does not say what the file is (`known_as`).
+    suffix: the one that the name ought to have, where it does not say what the file is (`known_as`). inode: the number
+    of its inode and when that changed, which is told also where an edit keeps size and time.
     """
 
     path: Path
@@ -233,6 +234,7 @@ class SourceFile:
     size: int
     mtime_ns: int
     suffix: str = ""
+    inode: str = ""
 
     @property
     def format(self) -> Format:

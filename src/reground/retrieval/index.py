@@ -25,11 +25,12 @@ from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex
 from reground.retrieval.documents import key_of
 from reground.retrieval.embedders import Embedder, create_embedder
-from reground.retrieval.passages import document_ids, reciprocal_rank_fusion, whole
+from reground.retrieval.passages import distinct, document_ids, reciprocal_rank_fusion, whole
 from reground.retrieval.scan import Scan, scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 
 _FUSED = 100  # passages of each ranking that are joined
+_DEEPEST = 10_000  # passages that are looked at for `k` different ones
 
 
 @dataclass(eq=False)
@@ -51,8 +52,23 @@ class IndexRetriever:
         self.language = str(self.manifest.settings["language"])
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """The `k` best passages. Raises RetrievalError, and IndexRefused for a damaged index: nothing found is a reason
-        to check one that was too large to check when it was opened."""
+        """The `k` best passages; of copies the best, of equally good ones that whose id comes first.
+
+        Raises RetrievalError, and IndexRefused for a damaged index: nothing found is a reason to check one that was too
+        large to check when it was opened.
+        """
+        depth, passages = k, await self._found(query, k)
+        while len(unlike := distinct(passages)) < k and len(passages) == depth <= _DEEPEST:  # for copies took places
+            depth *= 4
+            passages = await self._found(query, depth)
+        passages = unlike[: max(k, 0)]
+        if not passages and k > 0 and self.check is not None:
+            check, self.check = self.check, None
+            await asyncio.to_thread(check)
+        return passages
+
+    async def _found(self, query: str, k: int) -> Sequence[Passage]:
+        """The `k` best passages with their copies."""
         depth = k if self.bm25 is None or self.dense is None else max(k, _FUSED)
         searches = []
         if self.bm25 is not None:
@@ -60,15 +76,11 @@ class IndexRetriever:
         if self.dense is not None:
             searches.append(self.dense.search(query, depth))
         rankings = await asyncio.gather(*searches)
-        passages = rankings[0]
-        if len(rankings) > 1:
-            by_id = {passage.id: passage for ranking in rankings for passage in ranking}
-            fused = reciprocal_rank_fusion([passage.id for passage in ranking] for ranking in rankings)
-            passages = [by_id[id_].model_copy(update={"score": score}) for id_, score in fused[: max(k, 0)]]
-        if not passages and k > 0 and self.check is not None:
-            check, self.check = self.check, None
-            await asyncio.to_thread(check)
-        return passages
+        if len(rankings) == 1:
+            return rankings[0]
+        by_id = {passage.id: passage for ranking in rankings for passage in ranking}
+        fused = reciprocal_rank_fusion([passage.id for passage in ranking] for ranking in rankings)
+        return [by_id[id_].model_copy(update={"score": score}) for id_, score in fused[: max(k, 0)]]
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The document of a passage, put together from its pieces. Raises RetrievalError."""

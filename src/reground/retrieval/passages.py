@@ -54,6 +54,21 @@ def _number(passage_id: str) -> int:
     return int(match[1]) if match else 0
 
 
+_TOLD = 8
+"""Words of a text that make it the same under other headings. A shorter one may say different things under each."""
+_HEADINGS = re.compile(r"(?:\s*+#{1,6}[ \t][^\n]*+)++")
+
+
+def distinct(passages: Iterable[Passage]) -> list[Passage]:
+    """The passages without copies of those before them: the same words, under whatever title or Markdown heading."""
+    kept: dict[tuple[str, ...], Passage] = {}
+    for passage in passages:
+        words = tuple(passage.text.split())
+        below = tuple(_HEADINGS.sub("", passage.text, count=1).split()) if passage.text.lstrip()[:1] == "#" else ()
+        kept.setdefault(below if len(below) >= _TOLD else words, passage)
+    return list(kept.values())
+
+
 _SHORTEST = 3  # characters of a title that is looked for; shorter ones stand everywhere
 
 _WORD = re.compile(r"\w+")

@@ -34,7 +34,7 @@ from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.paths import expanded
 from reground.core.trajectory import comparable
-from reground.retrieval.passages import normal, normal_title, reciprocal_rank_fusion
+from reground.retrieval.passages import distinct, normal, normal_title, reciprocal_rank_fusion
 
 if TYPE_CHECKING:
     from reground.retrieval.judges import Judge
@@ -207,7 +207,7 @@ class Linked(_Above):
             pool.setdefault(passage.id, passage)
         best = await asyncio.to_thread(_weighed, self._weights, query, ranking, leads, list(pool.values()))
         best.sort(key=lambda passage: -passage.score)  # a stable sort: ties stay in the order of the search
-        return (best + [passage for passage in ranking if passage.id not in pool])[:k]
+        return distinct(best + [passage for passage in ranking if passage.id not in pool])[:k]
 
 
 def _weighed(
@@ -219,18 +219,19 @@ def _weighed(
     score = {passage.id: max(0.0, passage.score / best) for passage in ranking}
     texts = {passage.id: normal(passage.text) for passage in pool}
     question = normal(query)
-    holding: dict[str, int] = {}  # how many passages a title stands in
+    holding: dict[str, set[str]] = {}  # the documents that a title stands in
     weighed = []
     for passage in pool:
         title = normal_title(passage)
         if title and title not in holding:
-            holding[title] = sum(title in text for text in texts.values())
-        linking = [score[lead.id] for lead in leads if title and lead.id != passage.id and title in texts[lead.id]]
-        others = holding.get(title, 1) - (title in texts[passage.id])
+            holding[title] = {each.page_id for each in pool if title in texts[each.id]}
+        apart = [lead for lead in leads if title and lead.page_id != passage.page_id]  # a document names itself often
+        linking = [score[lead.id] for lead in apart if title in texts[lead.id]]
+        others = len(holding.get(title, set()) - {passage.page_id})
         total = weights.score * score.get(passage.id, 0.0)
         total += weights.rank * (_RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0)
         total += weights.named * (bool(title) and title in question)
-        # A title that many passages hold, such as that of a country, says little.
+        # A title that many documents hold, such as that of a country, says little.
         total += weights.linked * max(linking, default=0.0) / (1 + math.log(max(1, others)))
         weighed.append(passage.model_copy(update={"score": total}))
     return weighed

@@ -126,7 +126,9 @@ def _file(path: Path, name: str) -> SourceFile | Skipped | None:
         return None
     except OSError as error:
         return Skipped(path=name, why=str(Unreadable.of(error)), kind="failed")
-    file = SourceFile(path, name, stat.st_size, stat.st_mtime_ns, known_as(name, path))
+    file = SourceFile(
+        path, name, stat.st_size, stat.st_mtime_ns, known_as(name, path), f"{stat.st_ctime_ns} {stat.st_ino}"
+    )
     if format_of(name + file.suffix) is None:
         kind, why = why_unread(name)
         return Skipped(path=name, why=why, kind=kind)

@@ -23,8 +23,8 @@ class IndexSettings:
     """How an index is made. An update with other settings rebuilds it.
 
     kind: search words (bm25), vectors (dense) or both (hybrid).
-    chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. 2000 follows
-        RaR, appendix A.3; a small model reads 200 to 400 far better.
+    chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. A small model
+        reads several passages of 200 to 400; RaR, appendix A.3, has 2000.
     language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not
     stemmed.
         Writing without spaces is found in every language, by pairs of characters.
@@ -36,8 +36,8 @@ class IndexSettings:
     """
 
     kind: Kind = "bm25"
-    chunk_tokens: int = 2000
-    overlap: int = 100
+    chunk_tokens: int = 400
+    overlap: int = 50
     language: str = "en"
     embedder: str | None = None
     embedder_url: str | None = None
@@ -146,8 +146,7 @@ _NEEDED = ("lancedb", "onnxruntime", "tokenizers")
 
 
 class Preset(NamedTuple):
-    """What a name stands for. The length of passages is for commands that index documents themselves: so short that a
-    small model can read several of them."""
+    """What a name stands for. The length of passages is for commands that index documents themselves."""
 
     settings: IndexSettings
     rerank: str | None = None
@@ -156,7 +155,7 @@ class Preset(NamedTuple):
 # The embedder reads 256 tokens.
 _VECTORS = IndexSettings(kind="hybrid", embedder=_EMBEDDER, chunk_tokens=200, overlap=25)
 PRESETS = {
-    "bm25": Preset(IndexSettings(chunk_tokens=400, overlap=50)),
+    "bm25": Preset(IndexSettings()),
     "hybrid": Preset(_VECTORS),
     "best": Preset(_VECTORS, "links"),
 }

@@ -38,7 +38,7 @@ from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, Re
 from reground.core.language import Value
 
 FORMAT = "reground-index"
-VERSION = 3
+VERSION = 4
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.json"
 LOCK = "lock"
@@ -317,7 +317,8 @@ PRAGMA synchronous = OFF;
 PRAGMA cache_size = -65536;
 CREATE TABLE IF NOT EXISTS files (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, mtime_ns INTEGER, seen_ns INTEGER,
-  digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER);
+  digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER,
+  inode TEXT);
 CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, content INTEGER, round INTEGER);
 """
 
@@ -329,7 +330,7 @@ class FileEntry:
     seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. skipped: why it gave no
     document, and kind the same in a word. partly: what of it was not read. shadowed: whether a document of it was left
     out because another file has its id; it is read again when documents go. guessed: its guessed encoding. reader: the
-    version of what read it (`documents.Format`).
+    version of what read it (`documents.Format`). inode: see `documents.SourceFile`.
     """
 
     id: int | None
@@ -344,6 +345,7 @@ class FileEntry:
     shadowed: bool = False
     guessed: str = ""
     reader: int = 1
+    inode: str = ""
 
 
 class Ledger:
@@ -374,7 +376,7 @@ class Ledger:
 
     def put_file(self, entry: FileEntry) -> None:
         """Record what a file is like; a new one gets its number."""
-        insert = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        insert = "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         entry.id = self._db.execute(insert, astuple(entry)).lastrowid
 
     def drop_file(self, number: int | None) -> None:

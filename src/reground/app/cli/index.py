@@ -35,7 +35,7 @@ _DROPPED = 20
 def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 
-    Example:  reground index docs/ --out docs.idx --chunk-tokens 400
+    Example:  reground index docs/ --out docs.idx --chunk-tokens 200
     """
     settings, out = _settings(options)
     cleaner = None
