@@ -11,7 +11,7 @@ import pytest
 SCRIPT = """
 import sys
 
-for name in ("torch", "transformers", "accelerate", "trl", "peft", "datasets"):
+for name in ("torch", "transformers", "accelerate", "peft"):
     sys.modules[name] = None
 from reground.app.cli import main
 

@@ -38,10 +38,13 @@ class Prompts(Templates):
         "statement is true. Write only the query."
     )
     correct: str = (
-        "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n" + QUOTED + " " + MAY_STAY
+        "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n"
+        + QUOTED
+        + " "
+        + MAY_STAY
         + "\n\nStep to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
         "Write only the step."
-    )  # fmt: skip
+    )
     answer: str = (
         "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\n"
         "Follow these steps and give the final answer. {form}"
@@ -107,9 +110,15 @@ class _Adapting(Solving[ChainOfKnowledge]):
                 if thought.citations:
                     values = {"before": join_steps([each.text for each in thoughts[:i]]), "thought": thought.text}
                     text = await self.revised(
-                        config.prompts.correct, thought.text, thought.citations, span,
-                        name="correct", uses=2, gone=(DELETED, ""), **values,
-                    )  # fmt: skip
+                        config.prompts.correct,
+                        thought.text,
+                        thought.citations,
+                        span,
+                        name="correct",
+                        uses=2,
+                        gone=(DELETED, ""),
+                        **values,
+                    )
                     thoughts[i] = thought if text is None else thought.model_copy(update={"text": text})
         text = (await self.write(concluding(), self.run, name="answer")).text
         self.read = [marker for thought in thoughts for marker in thought.citations]

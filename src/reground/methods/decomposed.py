@@ -73,9 +73,14 @@ class Decomposed(Retrieving):
             parts = await self._divide(question, run)
         if len(parts) < 2:
             rag = RAG(
-                model=self.model, retriever=self.retriever, form=self.form, k=self.whole_k,
-                passage_tokens=self.passage_tokens, temperature=self.temperature, max_tokens=self.max_tokens,
-            )  # fmt: skip
+                model=self.model,
+                retriever=self.retriever,
+                form=self.form,
+                k=self.whole_k,
+                passage_tokens=self.passage_tokens,
+                temperature=self.temperature,
+                max_tokens=self.max_tokens,
+            )
             return await rag.solve(question, run)
         evidence, notes = Evidence(), dict[int, Thought]()
         with run.keeping(lambda: self._concluding(question, notes), reply=self._usual):
@@ -96,9 +101,14 @@ class Decomposed(Retrieving):
             for part, passages in zip(asked, found, strict=True):
                 # All prompts before the first call, whose cost would be another at a replay.
                 prompt = evidence.fill(
-                    self.prompts.read, {"question": part}, evidence.add(passages), run,
-                    tokens=self.passage_tokens, reply=self.part_tokens, uses=len(waiting),
-                )  # fmt: skip
+                    self.prompts.read,
+                    {"question": part},
+                    evidence.add(passages),
+                    run,
+                    tokens=self.passage_tokens,
+                    reply=self.part_tokens,
+                    uses=len(waiting),
+                )
                 readings.append((part, prompt, evidence.held))
             answers = await gather(*(self._read(*each, run) for each in readings))
             notes |= {n: note for n, note in zip(ready, answers, strict=True) if note is not None}

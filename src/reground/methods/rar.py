@@ -24,8 +24,10 @@ _ASKED = "Question:\n{question}\n\n"
 _HEAD = (
     "An answer is checked step by step against documents. A text without errors is answered with OK where errors are "
     "asked for, and with NO CHANGE where the text is asked for; one of which nothing is right, with DELETE. "
-    + QUOTED + "\n\n" + _ASKED
-)  # fmt: skip
+    + QUOTED
+    + "\n\n"
+    + _ASKED
+)
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
 _SEARCH = "Write a search query of a few words, with the names that matter, "
 _ERRORS = "Write one short line for each error: what is wrong, what is right instead, and the passage that says so."
@@ -210,10 +212,18 @@ class _Solving(Solving[RaR]):
         prompts, before = self.config.prompts, join_steps([step.draft, raw or ""])
         template = prompts.refine_last if raw or (raw is not None and self.config.form.final_pass) else prompts.refine
         step.reflection, generation, text = await self._correct(
-            prompts.reflect, template, "step", step.draft, before, step.markers, step.run, concluding=raw is not None,
+            prompts.reflect,
+            template,
+            "step",
+            step.draft,
+            before,
+            step.markers,
+            step.run,
+            concluding=raw is not None,
             uses=2 * (len(self.steps) - self.steps.index(step) + min(1, self.config.max_rounds)),
-            may_vanish=not raw, verified=verified,
-        )  # fmt: skip
+            may_vanish=not raw,
+            verified=verified,
+        )
         if generation is not None:
             step.text, step.refined = text, True
 
@@ -265,9 +275,20 @@ class _Solving(Solving[RaR]):
         return (await self._correct(*templates, "answer", answer, answer, markers, run, concluding=True, uses=2))[1:]
 
     async def _correct(
-        self, reflect: str, refine: str, place: str, subject: str, before: str, markers: Sequence[int], run: Run, *,
-        concluding: bool, uses: int, may_vanish: bool = False, **values: str,
-    ) -> tuple[str | None, str | None, str]:  # fmt: skip
+        self,
+        reflect: str,
+        refine: str,
+        place: str,
+        subject: str,
+        before: str,
+        markers: Sequence[int],
+        run: Run,
+        *,
+        concluding: bool,
+        uses: int,
+        may_vanish: bool = False,
+        **values: str,
+    ) -> tuple[str | None, str | None, str]:
         """The reflection, the generation, None where it is of no use, and what becomes of the text before.
 
         reflect, refine: the templates. place: the place in both of what they are about: the subject of the reflection,
@@ -284,9 +305,16 @@ class _Solving(Solving[RaR]):
         values |= {place: before, "form": form.instruction}
         values["reflection"] = "none" if intact else reflection  # small models copied a bare OK into the text
         generation = await self.revised(
-            refine, before, markers, run, name="refine", uses=uses - 1, known=values.get("verified", ""),
-            gone=(DELETED, "") if may_vanish and not intact else (), **values,
-        )  # fmt: skip
+            refine,
+            before,
+            markers,
+            run,
+            name="refine",
+            uses=uses - 1,
+            known=values.get("verified", ""),
+            gone=(DELETED, "") if may_vanish and not intact else (),
+            **values,
+        )
         if generation is None:
             return reflection, None, before
         text = with_answer(generation, before, form, run) if concluding else generation

@@ -165,9 +165,15 @@ class _Solving(Solving[RAT]):
         groups = [[marker] for marker in markers] if self.config.passes == "each" else [markers]
         for i, group in enumerate(filter(None, groups)):
             revised = await self.revised(
-                self.config.prompts.revise, text, group, run, name="revise", text=text,
-                uses=rounds * len(groups) - i, gone=self.gone if not earlier and rounds > 1 else (),
-            )  # fmt: skip
+                self.config.prompts.revise,
+                text,
+                group,
+                run,
+                name="revise",
+                text=text,
+                uses=rounds * len(groups) - i,
+                gone=self.gone if not earlier and rounds > 1 else (),
+            )
             if revised == "":
                 self.gone = (DELETED,)  # a server that always replies with nothing deletes no more
             text = text if revised is None else with_lost(revised, text, form, run, first=earlier)

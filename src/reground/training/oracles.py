@@ -287,9 +287,15 @@ async def _reader_lessons(
         retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
     oracle = ReaderOracle(example, gold)
     reader = Grounded(
-        model=oracle, retriever=retriever, form=task.form, k=k, max_rounds=rounds,
-        passage_tokens=settings.passage_tokens, brief=True, abstain=True,
-    )  # fmt: skip
+        model=oracle,
+        retriever=retriever,
+        form=task.form,
+        k=k,
+        max_rounds=rounds,
+        passage_tokens=settings.passage_tokens,
+        brief=True,
+        abstain=True,
+    )
     await reader.solve(example.question, Run(hidden=hidden))
     return _one_of_each(oracle.rows, draw)
 
@@ -375,9 +381,17 @@ async def _agent_lessons(
         retriever, k = Completed(retriever, gold, draw), max(k, len(gold))
     oracle = AgentOracle(example, gold)
     agent = SearchAgent(
-        model=oracle, retriever=retriever, form=task.form, k=k, max_searches=settings.max_searches,
-        snippet_tokens=settings.snippet_tokens, samples=1, temperature=0, shots=0, checks=False,
-    )  # fmt: skip
+        model=oracle,
+        retriever=retriever,
+        form=task.form,
+        k=k,
+        max_searches=settings.max_searches,
+        snippet_tokens=settings.snippet_tokens,
+        samples=1,
+        temperature=0,
+        shots=0,
+        checks=False,
+    )
     await agent.solve(example.question, Run(hidden=hidden_documents(task, example)))
     answered = any(_kind(row) == ANSWER.name for row in oracle.rows)
     return _one_of_each((row for row in oracle.rows if answered or _kind(row) != FINISH), draw)

@@ -77,10 +77,13 @@ def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Qu
 def _list(examples: Sequence[Example], *, as_json: bool) -> None:
     """Print the questions, each with its number and the expected answer."""
     if as_json:
-        return print_json([
-            {"number": number, "id": each.id, "question": each.question, "expected": [*each.golden_answers]}
-            for number, each in enumerate(examples, start=1)
-        ], indent=2)  # fmt: skip
+        return print_json(
+            [
+                {"number": number, "id": each.id, "question": each.question, "expected": [*each.golden_answers]}
+                for number, each in enumerate(examples, start=1)
+            ],
+            indent=2,
+        )
     table = Table.grid(padding=(0, 1))
     table.add_column(justify="right", style="bold")
     for number, example in enumerate(examples, start=1):

@@ -42,11 +42,13 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
     listings = asyncio.run(catalogue.model_listings(options.model_options))
     if as_json:
         names = ("name", "usable", "why")
-        return print_json([
-            {name: getattr(entry, name) for name in names} | {"use": _words(entry), "server": entry.server}
-            for entries in listings.values()
-            for entry in entries
-        ])  # fmt: skip
+        return print_json(
+            [
+                {name: getattr(entry, name) for name in names} | {"use": _words(entry), "server": entry.server}
+                for entries in listings.values()
+                for entry in entries
+            ]
+        )
     console, _ = consoles()
     for provider, entries in listings.items():
         console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))

@@ -120,9 +120,14 @@ async def in_background(work: Callable[[], T]) -> T:
 def settings_of(options: Benchmark, method: str) -> EvalSettings:
     """How a run of a benchmark's options draws its questions and goes through them; failed ones are tried again."""
     return EvalSettings(
-        method, options.model, limit=options.limit or None, seed=options.seed, concurrency=options.concurrency,
-        repeats=getattr(options, "repeats", 1), retry_failed=True,
-    )  # fmt: skip
+        method,
+        options.model,
+        limit=options.limit or None,
+        seed=options.seed,
+        concurrency=options.concurrency,
+        repeats=getattr(options, "repeats", 1),
+        retry_failed=True,
+    )
 
 
 @asynccontextmanager
@@ -164,7 +169,7 @@ async def run_cells(
                 observer = partial(progress.on_run, out.name)
                 done = await evaluate(
                     bench.task, ready.method, ready.settings, out, observer=observer, elsewhere=ready.elsewhere
-                )  # fmt: skip
+                )
                 summaries.append(done.summary)
     return summaries
 
@@ -186,9 +191,15 @@ def fit_data(options: FitNamed, data: str, what: str, use: str, *, cut: bool = T
         say(f"fit: {len(rows)} {what}, {options.epochs:g} passes over them")
         return
     place = fit_rows(
-        options, rows, out=options.out, name=options.name, base=options.base, fresh=options.fresh,
-        keep_epochs=options.keep_epochs, cut=cut,
-    )  # fmt: skip
+        options,
+        rows,
+        out=options.out,
+        name=options.name,
+        base=options.base,
+        fresh=options.fresh,
+        keep_epochs=options.keep_epochs,
+        cut=cut,
+    )
     say(f"the result is in {place}: {use.format(place)}")
 
 
@@ -229,7 +240,7 @@ async def _lessons(options: Any, task: Task, examples: Sequence[Example]) -> Les
             on_question = partial(progress.count, total=len(examples), unit="questions")
             return await demonstrations(
                 task, examples, retriever, cast("Pages", pages), options, on_question=on_question
-            )  # fmt: skip
+            )
     finally:
         await close(retriever)
 

@@ -309,8 +309,9 @@ def tasks_of(options: AgentLoop) -> dict[str, Task]:
     tasks = {"train": load_training_task(options.task, options.data)}
     drawn = questions_of(options, tasks["train"])
     for split, name, limit in (
-        ("test", options.test_task, options.test_limit), ("validation", options.validation, options.validation_limit),
-    ):  # fmt: skip
+        ("test", options.test_task, options.test_limit),
+        ("validation", options.validation, options.validation_limit),
+    ):
         if name is not None:
             tasks[split] = without(load_task(name, options.data), drawn)
             drawn += questions_of(replace(options, limit=limit), tasks[split])
@@ -401,9 +402,14 @@ class Loop:
         """Fine-tune a base on a mixture; the result is folder/name."""
         if self._begins(f"{folder.name}: fit {base} on {rows} as {name}") and not (folder / name).is_dir():
             train.fit_rows(
-                self.options, _rows(folder, rows), out=folder, name=name, base=base, cut=False,
+                self.options,
+                _rows(folder, rows),
+                out=folder,
+                name=name,
+                base=base,
+                cut=False,
                 keep_epochs="validation" in self.splits,
-            )  # fmt: skip
+            )
 
     def choose(self, place: Path, agent: Agent) -> None:
         """Measure a fit's model after each pass over the data, and keep the best of them in its place."""
@@ -452,9 +458,14 @@ class Loop:
         own = {} if agent.shots is None else {"shots": agent.shots}
         judge = None if out.name == GROWN else self.options.judge
         return replace(
-            self.options, model=agent.model, model_options=self._model_options(agent.shots is None), out=out,
-            repeats=repeats, judge=judge, settings={**self.options.settings, **own},
-        )  # fmt: skip
+            self.options,
+            model=agent.model,
+            model_options=self._model_options(agent.shots is None),
+            out=out,
+            repeats=repeats,
+            judge=judge,
+            settings={**self.options.settings, **own},
+        )
 
     def measuring(self, agent: Agent, split: Split, run: Path) -> AgentLoop:
         """The options of a measurement. Workers elsewhere open the task by its name, so it is that of the split."""
@@ -468,9 +479,13 @@ class Loop:
         options = self.options
         model = options.ranker or options.model
         return AgentRank(
-            out=folder, quiet=options.quiet, model=model, style=options.style, concurrency=options.concurrency,
+            out=folder,
+            quiet=options.quiet,
+            model=model,
+            style=options.style,
+            concurrency=options.concurrency,
             model_options=self._model_options(model == options.model),
-        )  # fmt: skip
+        )
 
     def _model_options(self, prompted: bool) -> ModelOptions:
         """The adapter and the price are those of the prompted model. prompted: whether the options are for it."""

@@ -78,7 +78,7 @@ def _collect(options: CriticsCollect) -> bool:
     task = load_training_task(options.task, options.data)
     search = Settings(
         simulations=options.simulations, in_flight=options.in_flight, c=options.exploration, seed=options.seed
-    )  # fmt: skip
+    )
     searching = trees.Searching(search, options.rollout)
     if options.dry_run:
         say(asyncio.run(_cost(options, task, searching)))
@@ -115,9 +115,16 @@ async def _collected(options: CriticsCollect, task: Task, searching: trees.Searc
                     note(f"{grown.example} (of {total}): {visits}, {cost}{stopped}")
 
             return await trees.collect_trees(
-                task, cast("CRPlanner", ready.method), settings, searching, options.out, sandbox=bench.sandbox,
-                elsewhere=ready.elsewhere, on_tree=on_tree, on_simulation=on_simulation,
-            )  # fmt: skip
+                task,
+                cast("CRPlanner", ready.method),
+                settings,
+                searching,
+                options.out,
+                sandbox=bench.sandbox,
+                elsewhere=ready.elsewhere,
+                on_tree=on_tree,
+                on_simulation=on_simulation,
+            )
 
 
 async def _cost(options: CriticsCollect, task: Task, searching: trees.Searching) -> str:
@@ -126,10 +133,12 @@ async def _cost(options: CriticsCollect, task: Task, searching: trees.Searching)
     left = [each.question for each in questions if not trees.tree_file(options.out, each.id).is_file()]
     searchable = options.corpus is not None or getattr(task, "corpus", None) is not None
     planner = catalogue.build_method(
-        f"{METHOD}+ranking" if trees.ranks(task) else METHOD, model=ScriptedModel([]),
-        retriever=ScriptedRetriever([]) if searchable else None, form=task.form,
+        f"{METHOD}+ranking" if trees.ranks(task) else METHOD,
+        model=ScriptedModel([]),
+        retriever=ScriptedRetriever([]) if searchable else None,
+        form=task.form,
         settings={**options.settings, "critic": "first"},
-    )  # fmt: skip
+    )
     plan = f"collect: {len(left)} of {len(questions)} trees to grow, {options.simulations} simulations each"
     if not left:
         return plan

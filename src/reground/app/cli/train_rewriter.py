@@ -98,9 +98,10 @@ def collect(options: RewriterCollect, config: ConfigFile = None) -> None:
         method = cast("RewriteRetrieveRead", ready.method)
         settings = replace(ready.settings, method_settings={**ready.settings.method_settings, "reader": "none"})
         return replace(
-            ready, settings=settings,
+            ready,
+            settings=settings,
             method=replace(rewards.without_reader(method), rewriter=bench.model, rewriter_style="prompted"),
-        )  # fmt: skip
+        )
 
     own = replace(options, settings={"total": options.passages, **options.settings})
     cells = {
@@ -217,10 +218,17 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
                 progress.show(_line(number, options.iterations, metrics, weights), now=True)
 
             work = partial(
-                optimise_rewriter, options.out, begin, part_of(options, Optimising),
-                reward.judge(asyncio.get_running_loop()), questions=parts.learning, validation=parts.validation,
-                reward=recorded, fresh=options.fresh, on_iteration=on_iteration,
-            )  # fmt: skip
+                optimise_rewriter,
+                options.out,
+                begin,
+                part_of(options, Optimising),
+                reward.judge(asyncio.get_running_loop()),
+                questions=parts.learning,
+                validation=parts.validation,
+                reward=recorded,
+                fresh=options.fresh,
+                on_iteration=on_iteration,
+            )
             place = await train.in_background(work)
     write_section(options.out, "ppo", f"{parts}.")
     return place
@@ -241,9 +249,7 @@ async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, re
     settings = settings_by_method(chosen, [METHOD])[METHOD]
     with options.progress() as progress:
         source = Source(corpus_of(task, options.corpus), usual=None)
-        retriever = await open_source(
-            source, options, stack, on_index=progress.on_index, on_report=progress.on_report
-        )  # fmt: skip
+        retriever = await open_source(source, options, stack, on_index=progress.on_index, on_report=progress.on_report)
     method = build_method(METHOD, model=rewards.NO_READER, retriever=retriever, form=task.form, settings=settings)
     return cast("RewriteRetrieveRead", method)
 

@@ -420,16 +420,25 @@ class _Agent:
         most = config.action_tokens if step in (DECIDE, SUMMARISE) else config.max_tokens
         grammar = None if config.grammar == "off" else step.grammar(links)
         sampling = Sampling(
-            n=config.samples, temperature=config.temperature, max_tokens=most, stop=STOP, logprobs=self.logprobs,
+            n=config.samples,
+            temperature=config.temperature,
+            max_tokens=most,
+            stop=STOP,
+            logprobs=self.logprobs,
             grammar=grammar,
-        )  # fmt: skip
+        )
         while True:
             fitted = self._within(step, view, run, most)
             try:
                 replies = await run.generate(
-                    config.model, fitted.messages, name=step.name, sampling=sampling, logprobs="welcome",
-                    grammar="needed" if config.grammar == "needed" else "welcome", least=step.usual,
-                )  # fmt: skip
+                    config.model,
+                    fitted.messages,
+                    name=step.name,
+                    sampling=sampling,
+                    logprobs="welcome",
+                    grammar="needed" if config.grammar == "needed" else "welcome",
+                    least=step.usual,
+                )
                 break
             except ContextLengthExceeded as error:
                 self.shrunk = fitted.size * 3 // 4

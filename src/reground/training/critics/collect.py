@@ -148,9 +148,12 @@ async def collect_trees(
     named = {"search": search, **settings.method_settings}
     config = runner.configuration(task, dataclasses.replace(settings, method_settings=named))
     about = {
-        "task": task.name, "reward": task.primary, "model": planner.model.name, "rollout": searching.rollout,
+        "task": task.name,
+        "reward": task.primary,
+        "model": planner.model.name,
+        "rollout": searching.rollout,
         "passage_tokens": planner.passage_tokens,
-    }  # fmt: skip
+    }
     collected = Collected()
     left = iter(examples)
     missing = sum(not tree_file(out, example.id).exists() for example in examples)
@@ -165,9 +168,15 @@ async def collect_trees(
             entered = max(entered, told.simulations)
 
         asked = runner.Asked(
-            example.id, example.question, settings.method, settings.budget, settings.seed,
-            hidden_documents(task, example), RUN_ID, example,
-        )  # fmt: skip
+            example.id,
+            example.question,
+            settings.method,
+            settings.budget,
+            settings.seed,
+            hidden_documents(task, example),
+            RUN_ID,
+            example,
+        )
         if elsewhere is not None:
             return await elsewhere(asked, journal, tell)
         growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)

@@ -103,8 +103,10 @@ def record(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> dict[str, J
                 comparison = each.against(other, metric)
                 difference = comparison.difference.model_dump(mode="json")
                 own[f"{metric} against {other.name}"] = {
-                    **difference, "p": comparison.p, "questions": comparison.questions
-                }  # fmt: skip
+                    **difference,
+                    "p": comparison.p,
+                    "questions": comparison.questions,
+                }
         data[each.name] = own
     return data
 
@@ -122,11 +124,15 @@ def tables(rewriters: Sequence[Rewriter], metrics: Sequence[str], title: str) ->
     means, differences = [], []
     for place, each in enumerate(rewriters):
         rows = each.rows.values()
-        means.append([
-            labels[each.name], str(len(rows)), *(_mean(each.interval(metric)) for metric in metrics),
-            f"{sum(len(row.queries) for row in rows) / max(1, len(rows)):.2f}",
-            f"{sum(row.text == row.question for row in rows) / max(1, len(rows)):.0%}",
-        ])  # fmt: skip
+        means.append(
+            [
+                labels[each.name],
+                str(len(rows)),
+                *(_mean(each.interval(metric)) for metric in metrics),
+                f"{sum(len(row.queries) for row in rows) / max(1, len(rows)):.2f}",
+                f"{sum(row.text == row.question for row in rows) / max(1, len(rows)):.0%}",
+            ]
+        )
         for other in rewriters[:place]:
             against = (each.against(other, metric) for metric in metrics)
             differences.append([labels[each.name], labels[other.name], *map(_difference, against)])
