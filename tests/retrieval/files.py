@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from email.message import EmailMessage
@@ -63,19 +64,25 @@ STYLES = (
 )
 
 
+def _name(name: str) -> str:
+    """The member that an argument names: word__styles_xml, word__rels__document_xml_rels."""
+    return re.sub(r"_(xml|rels)", r".\1", name.replace("__rels__", "/!rels/").replace("__", "/")).replace("!", "_")
+
+
 def docx(body: str, **more: str | bytes) -> bytes:
-    parts = {name.replace("__", "/").replace("_xml", ".xml"): content for name, content in more.items()}
+    parts = {_name(name): content for name, content in more.items()}
     return zipped({"word/document.xml": word_part(body), "word/styles.xml": STYLES, **parts})
 
 
-def pptx(slides: Sequence[Sequence[str]], notes: str = "") -> bytes:
-    """A show whose files are numbered against its order."""
+def pptx(slides: Sequence[Sequence[str]], notes: str = "", more: str = "", **parts: str) -> bytes:
+    """A show whose files are numbered against its order. more: XML on its first slide. parts: by their names."""
     main = f'xmlns:p="{_MAIN.format("presentationml")}" xmlns:r="{_RELATIONS}"'
     drawing = f'xmlns:a="{_MAIN.format("drawingml")}"'
-    members: dict[str, str | bytes] = {}
+    members: dict[str, str | bytes] = {_name(name): content for name, content in parts.items()}
     count = len(slides)
     for place, lines in enumerate(slides):
         said = "".join(f"<a:p><a:r><a:t>{escape(line)}</a:t></a:r></a:p>" for line in lines)
+        said += "" if place else more
         field = '<a:p><a:fld type="slidenum"><a:t>77</a:t></a:fld></a:p>'
         members[f"ppt/slides/slide{count - place}.xml"] = f"<p:sld {main} {drawing}>{said}{field}</p:sld>"
     if notes:
@@ -114,7 +121,7 @@ def open_document(body: str, *, title: str = "", encrypted: bool = False) -> byt
     spaces = (
         " ".join(
             f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{short}:1.0"'
-            for short in ("office", "text", "table", "presentation")
+            for short in ("office", "text", "table", "presentation", "style")
         )
         + ' xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
+from collections.abc import Callable
 from io import BytesIO
 
 import pytest
@@ -61,6 +63,135 @@ def test_a_cell_of_word_over_two_columns_leaves_the_next_in_theirs() -> None:
     rows = "".join(f"<w:tr>{''.join(row)}</w:tr>" for row in (names, ada, [cell("Both", "3"), cell("6", "0")]))
     document = read("a.docx", files.docx(f"<w:tbl>{rows}</w:tbl>"))
     assert document.text == "Name | Spring | Sum\n\nName: Ada; Spring: 1; 2; Sum: 3\n\nName: Both; Sum: 6"
+
+
+def run(text: str, shift: str = "") -> str:
+    properties = f'<w:rPr><w:vertAlign w:val="{shift}script"/></w:rPr>' if shift else ""
+    return f"<w:r>{properties}<w:t>{text}</w:t></w:r>"
+
+
+@pytest.mark.parametrize(
+    ("runs", "text"),
+    [
+        ([run("A load of 3 x 10"), run("-", "super"), run("9", "super"), run(" g")], "A load of 3 x 10^-9 g"),
+        ([run("In 1931"), run("2 ", "super"), run("and (2"), run("n+1", "super"), run(")")], "In 1931^2 and (2^(n+1))"),
+        ([run("CO"), run("2", "sub"), run(" of x"), run("i", "sub")], "CO₂ of x_i"),
+        ([run("On the 21"), run("st", "super"), run(" of May")], "On the 21st of May"),
+        ([run("2", "super"), run(" See above.")], "2 See above."),
+    ],
+)
+def test_raised_and_lowered_text_stays_apart(runs: list[str], text: str) -> None:
+    assert read("a.docx", files.docx(f"<w:p>{''.join(runs)}</w:p>")).text == text
+
+
+def test_raised_text_of_slides_sheets_and_open_documents() -> None:
+    drawn = (
+        '<a:p><a:r><a:t>Up to 10</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>7</a:t></a:r><a:r><a:t> H</a:t></a:r>'
+    )
+    drawn += '<a:r><a:rPr baseline="-25000"/><a:t>2</a:t></a:r></a:p>'
+    assert read("a.pptx", files.pptx([()], more=drawn)).text == "Slide 1\nUp to 10^7 H₂"
+    power = '<r><rPr><vertAlign val="superscript"/></rPr><t>7</t></r>'
+    rows = f'<row><c r="A1" t="inlineStr"><is><r><t>Up to 10</t></r>{power}<r><t> H</t></r></is></c></row>'
+    assert read("a.xlsx", files.xlsx({"S": rows})).text == "# S\n\nUp to 10^7 H"
+    style = "<style:style style:name='T{}'><style:text-properties style:text-position='{} 58%'/></style:style>"
+    styles = "".join(style.format(*each) for each in enumerate(("super", "sub", "33%", "-33%", "0%")))
+    spans = "".join(f"x<text:span text:style-name='T{number}'>4</text:span> " for number in range(5))
+    note = (
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>See B.</text:p></text:note-body>"
+    )
+    body = f"<text:p>{spans}1931{note}</text:note>.</text:p>"
+    body = f"<office:styles>{styles}</office:styles><office:text>{body}</office:text>"
+    assert read("a.odt", files.open_document(body)).text == "x^4 x₄ x^4 x₄ x4 1931^1 (See B.)."
+
+
+def test_a_style_that_raises_is_known() -> None:
+    style = '<w:style w:styleId="Power"><w:rPr><w:vertAlign w:val="superscript"/></w:rPr></w:style>'
+    styles = files.STYLES.replace("</w:styles>", f"{style}</w:styles>")
+    power = '<w:r><w:rPr><w:rStyle w:val="Power"/></w:rPr><w:t>64</w:t></w:r>'
+    assert read("a.docx", files.docx(f"<w:p>{run('2')}{power}</w:p>", word__styles_xml=styles)).text == "2^64"
+
+
+def math(inner: str) -> str:
+    inner = re.sub(r"\{(.*?)\}", r"<m:r><m:t>\1</m:t></m:r>", inner)
+    return f'<w:p xmlns:m="urn:m">{run("Take ")}<m:oMath>{inner}</m:oMath>{run(" metres.")}</w:p>'
+
+
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ("<m:f><m:num>{7}</m:num><m:den>{16}</m:den></m:f>", "7/16"),
+        ("<m:f><m:num>{a+b}</m:num><m:den>{2c}</m:den></m:f>", "(a+b)/2c"),
+        ("<m:sSup><m:e>{x-1}</m:e><m:sup>{3}</m:sup></m:sSup>", "(x-1)^3"),
+        ("<m:sSubSup><m:e>{v}</m:e><m:sub>{10}</m:sub><m:sup>{2}</m:sup></m:sSubSup>", "v_10^2"),
+        ("<m:rad><m:radPr><m:degHide m:val='1'/></m:radPr><m:deg/><m:e>{16}</m:e></m:rad>", "√16"),
+        ("<m:rad><m:deg>{3}</m:deg><m:e>{a+b}</m:e></m:rad>", "√[3](a+b)"),
+        ("<m:nary><m:naryPr><m:chr m:val='∑'/></m:naryPr><m:sub>{i=1}</m:sub><m:sup>{n}</m:sup><m:e>{i}</m:e></m:nary>",
+         "∑_(i=1)^n i"),
+        ("<m:d><m:dPr><m:begChr m:val='['/><m:endChr m:val=']'/></m:dPr><m:e>{a}</m:e><m:e>{b}</m:e></m:d>", "[a|b]"),
+        ("<m:m><m:mr><m:e>{1}</m:e><m:e>{0}</m:e></m:mr><m:mr><m:e>{2}</m:e></m:mr></m:m>", "[1, 0; 2]"),
+        ("<m:func><m:fName>{sin}</m:fName><m:e>{2x}</m:e></m:func>", "sin 2x"),
+    ],
+)  # fmt: skip
+def test_equations_keep_their_parts_apart(inner: str, said: str) -> None:
+    assert read("a.docx", files.docx(math(inner))).text == f"Take {said} metres."
+
+
+VALLEYS = (
+    ("Valley", "Mill", "Wheels"),
+    ("Upper", "Aker", "3"),
+    ("", "Bern", "2"),
+    ("", "Cole", "5"),
+    ("Low", "Dal", "1"),
+)
+
+
+def valleys(cell: Callable[[str, int, int], str], row: str) -> str:
+    """A table of them, each cell made from its text, its row and its column."""
+    rows = ("".join(cell(text, at, column) for column, text in enumerate(texts)) for at, texts in enumerate(VALLEYS))
+    return "".join(f"<{row}>{each}</{row}>" for each in rows)
+
+
+def test_a_cell_over_several_rows_holds_for_all_of_them() -> None:
+    def word(text: str, row: int, column: int) -> str:
+        merged = "" if column or row in (0, 4) else '<w:vMerge w:val="restart"/>' if text else "<w:vMerge/>"
+        return f"<w:tc><w:tcPr>{merged}</w:tcPr>{files.paragraph(text)}</w:tc>"
+
+    def slide(text: str, row: int, column: int) -> str:
+        merged = ' rowSpan="3"' if text == "Upper" else "" if text else ' vMerge="1"'
+        return f"<a:tc{merged}><a:txBody><a:p><a:r><a:t>{text}</a:t></a:r></a:p></a:txBody></a:tc>"
+
+    def office(text: str, row: int, column: int) -> str:
+        merged = ' table:number-rows-spanned="3"' if text == "Upper" else ""
+        name = "table-cell" if text else "covered-table-cell"
+        return f"<table:{name}{merged}><text:p>{text}</text:p></table:{name}>"
+
+    book = f"<table:table>{valleys(office, 'table:table-row')}</table:table>"
+    for name, content in (
+        ("a.docx", files.docx(f"<w:tbl>{valleys(word, 'w:tr')}</w:tbl>")),
+        ("a.pptx", files.pptx([()], more=f"<a:tbl>{valleys(slide, 'a:tr')}</a:tbl>")),
+        ("a.odt", files.open_document(f"<office:text>{book}</office:text>")),
+    ):
+        text = read(name, content).text
+        assert "Valley: Upper; Mill: Bern; Wheels: 2" in text
+        assert "Valley: Upper; Mill: Cole; Wheels: 5" in text
+        assert text.endswith("Valley: Low; Mill: Dal; Wheels: 1")
+
+
+def test_covered_cells_of_a_wide_cell_are_empty() -> None:
+    wide = '<table:table-cell table:number-columns-spanned="2"><text:p>{}</text:p></table:table-cell>'
+    wide += "<table:covered-table-cell/>"
+    rows = [sheet_row(*map(sheet_cell, ("a", "b", "c"))), sheet_row(wide.format("x"), sheet_cell("y"))]
+    assert read("a.ods", sheet(*rows)).text.endswith("a: x; c: y")
+
+
+def test_a_paragraph_of_a_slide_keeps_the_fields_inside_of_it() -> None:
+    field = '<a:fld type="{}"><a:t>{}</a:t></a:fld>'
+    date = (
+        f"<a:p><a:r><a:t>As of </a:t></a:r>{field.format('datetime1', '3 May')}<a:r><a:t>: 5 mills.</a:t></a:r></a:p>"
+    )
+    page = f"<a:p>{field.format('slidenum', '7')}<a:r><a:t> of 9: mills</a:t></a:r></a:p>"
+    page += f"<a:p>{field.format('x', '8')}</a:p>"
+    assert read("a.pptx", files.pptx([()], more=date + page)).text == "Slide 1\nAs of 3 May: 5 mills.\n7 of 9: mills"
 
 
 def test_word_takes_its_title_from_its_properties() -> None:

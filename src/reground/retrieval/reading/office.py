@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count, takewhile
 from typing import Any
 from urllib.parse import unquote
@@ -30,6 +31,7 @@ from reground.retrieval.reading.archive import (
     relations,
     setting,
 )  # fmt: skip
+from reground.retrieval.reading.markup import Context, Piece, joined, paragraph, run_sign, sign_of
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
 from reground.retrieval.reading.web import plain
 
@@ -47,9 +49,11 @@ class _Tables:
         self._tag = tag
         self._element: Any = None
         self._table = Table(text)
+        self._above: list[str] = []
 
-    def lines(self, row: Any, cells: list[str]) -> list[str]:
-        """The lines that are certain with a row; the first of a sheet stands behind its name."""
+    def lines(self, row: Any, cells_of: Callable[[Any, list[str]], list[str]]) -> list[str]:
+        """The lines that are certain with a row, whose cells are made with those above; the first of a sheet stands
+        behind its name."""
         element = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
         lines = list[str]()
         if element is not self._element:
@@ -57,15 +61,15 @@ class _Tables:
             is_sheet = element is not None and inside(element, "spreadsheet")
             self._element = element
             self._table = Table(self._text, f"# {attribute(element, 'name')}\n\n" if is_sheet else "")
-        return lines + self._table.lines(cells)
+            self._above = []
+        self._above = cells_of(row, self._above)
+        return lines + self._table.lines(self._above)
 
     def end(self) -> list[str]:
         """The lines of a table's last rows, before whatever is no row."""
         return self._table.end()
 
 
-_BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
-_SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, and text that was struck out
 _CONTROLS = ("sdt", "sdtContent", "customXml")  # what forms put around cells and rows
 _HEADING = re.compile(r"heading ([1-6])")
 
@@ -76,22 +80,26 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     main = related(archive, "", "officeDocument", "word/document.xml")
     if not main:
         raise Unreadable("is damaged: it holds no Word document")
+    signs = dict[str, str]()
     levels = {}  # of the styles of headings and titles: ids depend on the language of Word, names do not
     for style in named(archive.tree(related(archive, main, "styles", "styles.xml")), "style"):
         name = setting(style, "name").lower()
+        signs[attribute(style, "styleId")] = sign_of(setting(style, "vertAlign"))
         match = _HEADING.fullmatch(name)
         if match or name == "title":
             levels[attribute(style, "styleId")] = int(match[1]) if match else 1
     text, title = Text(), ""
     tables = _Tables(text, "tbl")
+    say = partial(paragraph, context=Context(signs))
+    cells_of = partial(_cells, say=say)
     notes = (related(archive, main, kind, f"{kind}.xml") for kind in ("footnotes", "endnotes"))
     for part in (main, *notes):
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
             if is_row:
-                lines = tables.lines(element, _cells(element))
+                lines = tables.lines(element, cells_of)
             else:
-                line, level = paragraph(element), levels.get(setting(element, "pStyle"), 0)
+                line, level = say(element), levels.get(setting(element, "pStyle"), 0)
                 title = title or (line if level == 1 else "")
                 lines = [*tables.end(), f"{'#' * level} {line}" if level and line else line]
             if not all(map(text.add, lines)):
@@ -131,45 +139,52 @@ def _listed(archive: Archive, part: str, kind: str, usual: str) -> dict[str, str
 
 
 def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
-    """The paragraphs and rows of a slide; page numbers and the like, which fields fill in, are left out."""
+    """The paragraphs and rows of a slide; page numbers and the like, where fields fill in the whole
+    paragraph, are left out."""
     tables, lines = _Tables(text, "tbl"), list[str]()
     for each in archive.elements(part, "p", "tr"):
         if local(each) == "tr":
-            lines += tables.lines(each, _cells(each))
-        elif not any(local(piece) == "fld" for piece in each):
+            lines += tables.lines(each, partial(_cells, say=paragraph))
+        elif any(each.text and each.text.strip() and not inside(each, "fld") for each in named(each, "t")):
             lines += [*tables.end(), paragraph(each)]
     return [line for line in (*lines, *tables.end()) if line]
 
 
-def paragraph(element: Any) -> str:
-    """The text of a paragraph; those inside it, such as of a text box, on lines of their own."""
-    pieces: list[str] = []
-    for each in element.iter():
-        name = local(each)
-        if name == "p" and each is not element:
-            pieces.append("\n")
-        elif name in _BREAKS:
-            pieces.append(_BREAKS[name])
-        elif name == "t" and each.text and not inside(each, *_SKIPPED):
-            pieces.append(each.text)
-    return "".join(pieces).strip()
+def _outermost(cell: Any) -> Iterator[Any]:
+    """The paragraphs of a cell, without those inside of others, which are theirs."""
+    return (each for each in named(cell, "p") if not inside(each, "p", "Fallback"))
 
 
-def _cells(row: Any) -> list[str]:
-    """The texts of the cells of a row, also those in content controls, each at the column where it begins.
+def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
+    """The texts of the cells of a row, also those in content controls, each at the column where it begins. One that
+    goes on from the row above has its text.
 
     PowerPoint writes an empty cell for each more column that a cell takes.
     """
     cells: list[str] = []
     for each in row:
         if local(each) == "tc":
-            properties = next((inner for inner in each if local(inner) == "tcPr"), None)
-            span = next((number_in(inner, "val") for inner in named(properties, "gridSpan")), 1)
-            columns = min(max(span, 1), MOST_COLUMNS)
-            cells += [" ".join(map(paragraph, named(each, "p"))), *[""] * (columns - 1)]
+            columns = min(max(_span(each), 1), MOST_COLUMNS)
+            text = " ".join(map(say, _outermost(each)))
+            cells += [above[len(cells)] if _goes_on(each) and len(cells) < len(above) else text]
+            cells += [""] * (columns - 1)
         elif local(each) in _CONTROLS:
-            cells += _cells(each)
+            cells += _cells(each, above[len(cells) :], say)
     return cells
+
+
+def _properties(cell: Any) -> Any:
+    return next((inner for inner in cell if local(inner) == "tcPr"), None)
+
+
+def _span(cell: Any) -> int:
+    return next((number_in(inner, "val") for inner in named(_properties(cell), "gridSpan")), 1)
+
+
+def _goes_on(cell: Any) -> bool:
+    """Whether a cell of Word or PowerPoint is a part of the one above it."""
+    merged = (attribute(inner, "val") for inner in named(_properties(cell), "vMerge"))
+    return cell.get("vMerge") in ("1", "true") or next(merged, "restart") in ("", "continue")
 
 
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
@@ -212,7 +227,8 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
 
 def _string(element: Any) -> str:
     """A text without its reading aids for Chinese characters."""
-    return _unescaped("".join(each.text or "" for each in named(element, "t") if not inside(each, "rPh")))
+    texts = (each for each in named(element, "t") if not inside(each, "rPh"))
+    return _unescaped(joined(Piece(each.text or "", run_sign(each.getparent())) for each in texts))
 
 
 def _unescaped(text: str) -> str:
@@ -305,18 +321,23 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
     if b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise Unreadable(LOCKED, kind="encrypted")
     text, slides = Text(), 0
-    tables = _Tables(text, "table")
-    for element in archive.elements(_CONTENT, "p", "h", "table-row", "page", "tracked-changes"):
+    tables, words = _Tables(text, "table"), _OpenText()
+    cells_of = partial(_sheet_cells, say=words.cell)
+    for style in named(archive.tree("styles.xml"), "style"):
+        words.learn(style)
+    for element in archive.elements(_CONTENT, "style", "p", "h", "table-row", "page", "tracked-changes"):
         name, block = local(element), ""
+        if name == "style":
+            words.learn(element)
         if name == "page":
             slides += 1
-            lines = [line for each in _unremarked(element) if (line := _open_text(each))]
+            lines = [line for each in _unremarked(element) if (line := words.text(each))]
             block = "\n".join([f"Slide {slides}", *lines]) if lines else ""
         elif name in ("p", "h"):
             level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
-            block = f"{'#' * level} {_open_text(element)}"
+            block = f"{'#' * level} {words.text(element)}"
         is_row = name == "table-row"
-        blocks = tables.lines(element, _sheet_cells(element)) if is_row else [*tables.end(), block]
+        blocks = tables.lines(element, cells_of) if is_row else [*tables.end(), block]
         if not all(map(text.add, blocks)):
             break
     for block in tables.end():
@@ -324,46 +345,82 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
     return text.read(_title(archive.tree("meta.xml")))
 
 
-def _sheet_cells(row: Any) -> list[str]:
-    """The cells of a row up to the last that is not empty: office programs write the empty rest of a sheet too."""
+def _sheet_cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
+    """The cells of a row up to the last that is not empty: office programs write the empty rest of a sheet too. One
+    that goes on from the row above has its text."""
     cells: list[str] = []
-    empty = 0
+    empty = across = 0
     for cell in row:
         if local(cell) not in ("table-cell", "covered-table-cell"):
             continue
-        text = " ".join(map(_open_text, _unremarked(cell)))
         times = max(1, number_in(cell, "number-columns-repeated"))
-        if not text:
+        at = len(cells) + empty
+        if local(cell) == "covered-table-cell":
+            texts = above[at : at + times] if across < 1 else []
+            across -= times
+        else:
+            across = number_in(cell, "number-columns-spanned", 1) - 1
+            texts = [say(cell)] * min(times, MOST_COLUMNS + 1)
+        while texts and not texts[-1]:
+            texts.pop()
+        if not texts:
             empty += times
             continue
         room = MOST_COLUMNS + 1 - len(cells)  # one too many, so that the cut is seen
-        cells += ([""] * min(empty, room) + [text] * min(times, room))[:room]
-        empty = 0
+        cells += ([""] * min(empty, room) + texts)[:room]
+        empty = times - len(texts) if len(texts) < min(times, room) else 0
         if len(cells) > MOST_COLUMNS:
             break
     return cells
 
 
 def _unremarked(element: Any) -> Iterator[Any]:
-    """The paragraphs of a cell or a slide, without remarks."""
-    return (each for each in named(element, "p", "h") if not inside(each, *_REMARKS))
+    """The paragraphs of a cell or a slide, without remarks and without those inside of others, which are theirs."""
+    return (each for each in named(element, "p", "h") if not inside(each, "p", "h", *_REMARKS))
 
 
-def _open_text(element: Any) -> str:
-    """The text of a paragraph, without what was struck out and without remarks in the margin."""
-    pieces = [element.text or ""]
-    for each in element.iterdescendants():
-        if inside(each, *_REMARKS):
-            continue
-        name = local(each)
+class _OpenText:
+    """The texts of paragraphs. signs: of the styles that raise or lower."""
+
+    def __init__(self) -> None:
+        self._signs: dict[str, str] = {}
+
+    def learn(self, style: Any) -> None:
+        """Take in a style of characters."""
+        shifts = (attribute(each, "text-position").split() for each in named(style, "text-properties"))
+        shift = next((words[0].removesuffix("%") for words in shifts if words), "")
+        if shift not in ("", "0"):
+            self._signs[attribute(style, "name")] = "_" if shift == "sub" or shift.startswith("-") else "^"
+
+    def text(self, paragraph: Any) -> str:
+        """The text of a paragraph, without what was struck out and without remarks in the margin."""
+        return " ".join(joined(self._pieces(paragraph, "")).split())
+
+    def cell(self, cell: Any) -> str:
+        """The text of a cell, or its formula where nobody has computed it."""
+        text = " ".join(map(self.text, _unremarked(cell)))
+        formula = attribute(cell, "formula").partition("=")[2]
+        return text or (f"={formula}" if formula and not attribute(cell, "value-type") else "")
+
+    def _pieces(self, element: Any, sign: str) -> Iterator[Piece]:
+        yield Piece(element.text or "", sign)
+        for each in element:
+            yield from () if local(each) in _REMARKS else self._said(each, sign)
+            yield Piece(each.tail or "", sign)
+
+    def _said(self, element: Any, sign: str) -> Iterator[Piece]:
+        name = local(element)
         if name == "s":
-            pieces.append(" " * min(max(1, number_in(each, "c")), _MOST_SPACES))
-        elif name in ("tab", "line-break", "p", "h"):
-            pieces.append(" ")
-        if name not in _REMARKS:
-            pieces.append(each.text or "")
-        pieces.append(each.tail or "")
-    return " ".join("".join(pieces).split())
+            yield Piece(" " * min(max(1, number_in(element, "c")), _MOST_SPACES))
+        elif name == "note-body":
+            yield Piece(f" ({self.text(element)})")
+        else:
+            own = "^" if name == "note-citation" else self._signs.get(attribute(element, "style-name"), "")
+            yield Piece(" " if name in ("tab", "line-break", "p", "h") else "")
+            yield from self._pieces(element, own if name in ("span", "note-citation") and own else sign)
+            address = attribute(element, "href") if name == "a" else ""
+            if ":" in address and address not in "".join(element.itertext()):
+                yield Piece(f" ({address})")
 
 
 _LARGEST_CHAPTER = 32 << 20
