@@ -223,7 +223,7 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "complaint"), REFUSED, ids=str)
+@pytest.mark.parametrize(("name", "settings", "complaint"), REFUSED)
 def test_settings_that_cannot_be_together_are_refused(name, settings, complaint):
     method, parts = catalogue.method(name).cls, {"retriever": ScriptedRetriever([]), "sandbox": Refuses()}
     given = {part: fake for part, fake in parts.items() if part in fields_of(method)}
