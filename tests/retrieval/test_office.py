@@ -229,20 +229,81 @@ def test_a_sheet_gives_rows_with_the_names_of_columns_and_the_values_of_formulas
         "River: Danube; km: 2850; Seen: 2023-03-15",
         "River: Both; km: 0.3; Seen: 2023-03-15 12:00:00",
         "River: TRUE; km: #DIV/0!; in line",
+        "River: =NOW()",
     ]
     assert document.title == "b"
+    assert "formulas have no value" in document.partly
 
 
 @pytest.mark.parametrize(
-    ("format_", "is_date"),
+    "format_", ["d. mmmm yyyy", "hh:mm", "_-yyyy_-", "[$-F800]dddd, mmmm dd, yyyy", "mm:ss.0", "yyyy;@"]
+)
+def test_a_date_of_any_format_is_read_as_one(format_: str) -> None:
+    rows = f"<row>{cell('A1', '45000', style=2)}</row>"
+    assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text.endswith("2023-03-15")
+
+
+@pytest.mark.parametrize(
+    ("format_", "stored", "said"),
     [
-        ("d. mmmm yyyy", True), ('0.0" days"', False), ("[Red]0.00", False), ("[h]:mm", False), ("hh:mm", True),
-        (r"_-* #,##0.00\ _D_M_-", False), (r"#,##0\ _d_i_n_.", False), ("*d0", False), ("_-yyyy_-", True),
+        ('0.0" days"', "45000", "45000.0 days"), ("[Red]0.00", "2.345", "2.35"),
+        (r"_-* #,##0.00\ _D_M_-", "1234.5", "1,234.50"), (r"#,##0\ _d_i_n_.", "45000", "45,000"), ("*d0", "7", "7"),
+        ("0.0%", "0.125", "12.5%"), ("0%", "-0.5", "-50%"), ("0.00%", "1", "100.00%"), ("[h]:mm", "1.5", "36:00"),
+        ("[h]:mm:ss", "0.0208333333", "0:30:00"), ("[mm]:ss", "0.0625", "90:00"), ('[h]" h "mm', "-1.25", "-30 h 00"),
+        ("[s].00", "0.0000231", "2.00"), ('"CHF "#,##0.00', "1234567.891", "CHF 1,234,567.89"),
+        ("#,##0.00 [$€-407]", "-3.5", "-3.50 €"), ("$#,##0;($#,##0)", "-1200", "($1,200)"),
+        ('0;-0;"none"', "0", "none"), ('_-* #,##0_-;-* #,##0_-;_-* "-"??_-', "0", "-"), ("00000", "420", "00420"),
+        (r"000\-0000", "5551234", "555-1234"), ("0.##", "2.5", "2.5"), ("#,##0,", "1234567", "1,235"),
+        ('0.0,," m"', "2500000", "2.5 m"), ("0.00E+00", "12345", "1.23E+04"), ("# ?/?", "0.5", "0.5"),
+        (";;;", "12", "12"), ("[>=100]0;0.0", "12.34", "12.34"), ('General" km"', "12.5", "12.5 km"), ("@", "7", "7"),
+        ("General", "0.1", "0.1"), ("0.00", "x", "x"), ("0.00", "1E+40", "1E+40"), ("0.0", "nan", "NaN"),
+        ("[h]:mm", "inf", "inf"), ("yyyy", "-3", "-3"), ("[$-409]0.00", "2.5", "2.50"),
     ],
 )  # fmt: skip
-def test_a_format_of_numbers_is_a_date_or_none(format_: str, is_date: bool) -> None:
-    rows = f"<row>{cell('A1', '45000', style=2)}</row>"
-    assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text.endswith("2023-03-15" if is_date else "45000")
+def test_a_number_is_shown_as_excel_shows_it(format_: str, stored: str, said: str) -> None:
+    rows = f"<row>{cell('A1', stored, style=2)}</row>"
+    assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text == f"# S\n\n{said}"
+
+
+def test_formats_without_a_code_are_known() -> None:
+    styles = "".join(f'<xf numFmtId="{id_}"/>' for id_ in (0, 10, 46, 9, 4, 22, 49, 999))
+    row = "".join(cell(f"{letter}1", "1.25", style=style) for style, letter in enumerate("ABCDEFGH"))
+    book = renamed(
+        files.xlsx({"S": f"<row>{row}</row>"}), ('<xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/>', styles)
+    )
+    said = "1.25; 125.00%; 30:00:00; 125%; 1.25; 1900-01-01 06:00:00; 1.25; 1.25"
+    assert read("b.xlsx", book).text == f"# S\n\n{said}"
+
+
+def test_merged_cells_of_a_sheet_hold_for_all_their_rows() -> None:
+    def row(number: int, *texts: str) -> str:
+        cells = (cell(f"{letter}{number}", text, "str") for letter, text in zip("ABCD", texts, strict=False) if text)
+        return f'<row r="{number}">{"".join(cells)}</row>'
+
+    rows = [row(1, "Valley", "Mills", "", "Note"), row(2, "", "Name", "Wheels"), row(3, "Upper", "Aker", "3", "old")]
+    rows += [row(4, "", "Bern", "2"), row(5, "Low", "Cole", "1")]
+    merged = '</sheetData><mergeCells><mergeCell ref="A1:A2"/><mergeCell ref="B1:C1"/><mergeCell ref="D1:D2"/>'
+    merged += '<mergeCell ref="A3:A4"/><mergeCell ref="D3:D1048576"/></mergeCells>'
+    book = renamed(files.xlsx({"S": "".join(rows)}), ("</sheetData>", merged))
+    assert read("b.xlsx", book).text.split("\n\n")[1:] == [
+        "Valley | Mills Name | Mills Wheels | Note",
+        "Valley: Upper; Mills Name: Aker; Mills Wheels: 3; Note: old",
+        "Valley: Upper; Mills Name: Bern; Mills Wheels: 2; Note: old",
+        "Valley: Low; Mills Name: Cole; Mills Wheels: 1; Note: old",
+    ]
+
+
+def test_formulas_that_nobody_has_computed_are_named() -> None:
+    total = (
+        f'<row>{cell("A1", "Total", "str")}<c r="B1"><f>SUM(B2:B9)</f></c><c r="C1"><f t="shared" si="0"/></c></row>'
+    )
+    document = read("b.xlsx", files.xlsx({"S": total}))
+    assert document.text == "# S\n\nTotal; =SUM(B2:B9)"
+    assert "formulas have no value" in document.partly
+    empty = f"<row>{cell('A1', 'Total', 'str')}{cell('B1', '', 'str', formula='T(C1)')}</row>"
+    assert read("b.xlsx", files.xlsx({"S": empty})).partly == ""
+    office = '<table:table-cell table:formula="of:=SUM([.B2])"/>'
+    assert read("a.ods", sheet(sheet_row(sheet_cell("Total"), office))).text == "# Lengths\n\nTotal; =SUM([.B2])"
 
 
 def test_a_sheet_s_escaped_characters_are_read() -> None:

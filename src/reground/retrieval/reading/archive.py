@@ -61,6 +61,8 @@ class Archive:
 
     def found(self, name: str, pattern: re.Pattern[bytes], mark: bytes) -> Iterator[re.Match[bytes]]:
         """Where a pattern of up to a thousand bytes occurs in a member that is not parsed; mark: stands in each."""
+        if not self.find(name):
+            return
         with self._zip.open(self._member(name, is_again=True)) as member:
             before = b""
             while piece := member.read(1 << 20):

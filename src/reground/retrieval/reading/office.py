@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from typing import Any
 from urllib.parse import unquote
 
@@ -32,6 +32,7 @@ from reground.retrieval.reading.archive import (
     setting,
 )  # fmt: skip
 from reground.retrieval.reading.markup import Context, Piece, joined, paragraph, run_sign, sign_of
+from reground.retrieval.reading.number_formats import BUILT_IN, shown
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
 from reground.retrieval.reading.web import plain
 
@@ -187,16 +188,13 @@ def _goes_on(cell: Any) -> bool:
     return cell.get("vMerge") in ("1", "true") or next(merged, "restart") in ("", "continue")
 
 
-_DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
-"""The built-in number formats that show a date or a time (ECMA-376, part 1, 18.8.30)."""
-_COLUMN = re.compile(r"[A-Z]{1,3}")
-_QUOTED = re.compile(r'"[^"]{0,255}"|\[[^\]]{0,255}\]|[\\_*].')
-"""What is no code: texts, colours, and behind _ and * the characters whose width is kept free or that fill a cell, as
-in the formats of amounts in dinars (`_d_i_n_.`) and marks (`_D_M`)."""
+_LETTERS = re.compile(r"[A-Z]{1,3}")
+_MERGED = re.compile(rb"""mergeCell\s[^>]{0,100}?ref=["']([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})["']""")
+_MOST_MERGED = 100_000
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 """A character that XML cannot hold, such as a carriage return (ECMA-376, part 1, 22.9.2.19)."""
 _MOST_STRINGS = 2_000_000
-_LAST_DAY = 2_958_466.0  # the year 9999 ends
+_NOT_COMPUTED = "some of its formulas have no value; open it in a spreadsheet and save it again"
 
 
 def read_sheets(content: bytes, around: Circumstances) -> Read:
@@ -218,10 +216,11 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
         strings.append(_string(each))
     styles = archive.tree(related(archive, main, "styles", "styles.xml"))
     is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
-    values = _Values(strings, _date_styles(styles), datetime(1904, 1, 1) if is_1904 else None)
     text = Text()
+    values = _Values(text, strings, _formats(styles), datetime(1904, 1, 1) if is_1904 else None)
     for name, part in sheets:
-        Table(text, f"# {name}\n\n").extend(map(values.row, archive.elements(part, "row")))
+        rows = values.rows(archive.elements(part, "row"), _merged(archive, part))
+        Table(text, f"# {name}\n\n").extend(rows)
     return text.read()
 
 
@@ -235,41 +234,67 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda escaped: storable_text(chr(int(escaped[1], 16))), text)
 
 
-def _date_styles(styles: Any) -> frozenset[int]:
-    """The numbers of the cell styles that show a date or a time."""
-    own = {attribute(each, "numFmtId") for each in named(styles, "numFmt") if _is_date(attribute(each, "formatCode"))}
-    formats = next(named(styles, "cellXfs"), ())
-    return frozenset(
-        number
-        for number, each in enumerate(formats)
-        if attribute(each, "numFmtId") in own or number_in(each, "numFmtId") in _DATES
-    )
+def _formats(styles: Any) -> list[str]:
+    """The code of the number format of each cell style."""
+    own = {attribute(each, "numFmtId"): attribute(each, "formatCode") for each in named(styles, "numFmt")}
+    listed = next(named(styles, "cellXfs"), ())
+    ids = (attribute(each, "numFmtId") for each in listed if local(each) == "xf")
+    return [own.get(id_, "") or BUILT_IN.get(int(id_) if id_.isdecimal() else 0, "") for id_ in ids]
 
 
-def _is_date(format_: str) -> bool:
-    format_ = format_[:255].lower()
-    code = _QUOTED.sub("", format_)
-    lasts = any(f"[{letter}" in format_ for letter in "hms")  # hours beyond a day: a length of time
-    return not lasts and any(letter in code for letter in "ymdh")
+def _merged(archive: Archive, part: str) -> dict[int, list[tuple[int, int, int]]]:
+    """The cells over several rows or columns of a sheet, by their first row: first column, last row, last column."""
+    merged: dict[int, list[tuple[int, int, int]]] = {}
+    for match in islice(archive.found(part, _MERGED, b"mergeCell"), _MOST_MERGED):
+        first, top, last, bottom = (each.decode() for each in match.groups())
+        merged.setdefault(int(top), []).append((_column(first), int(bottom), min(_column(last), MOST_COLUMNS)))
+    return merged
+
+
+def _column(letters: str) -> int:
+    """The place of a column from 0."""
+    place = 0
+    for letter in letters:
+        place = place * 26 + ord(letter) - 64
+    return place - 1
 
 
 @dataclass(frozen=True)
 class _Values:
-    """What stands in the cells of a row. dates: the styles that show one. epoch: the first day, where it is 1904."""
+    """What stands in the cells of a row. formats: of the styles. epoch: the first day, where it is 1904."""
 
+    text: Text
     strings: list[str]
-    dates: frozenset[int]
+    formats: list[str]
     epoch: datetime | None
+
+    def rows(self, elements: Iterable[Any], merged: dict[int, list[tuple[int, int, int]]]) -> Iterator[list[str]]:
+        """The values of rows. What stands over several of them holds for all."""
+        held: dict[int, tuple[int, str]] = {}  # until which row, and what, by the column
+        number = 0
+        for element in elements:
+            number = number_in(element, "r", number + 1)
+            cells = self.row(element)
+            held = {column: each for column, each in held.items() if number <= each[0]}
+            wide = [
+                *((column, column) for column in held),
+                *((first, last) for first, _, last in merged.get(number, ())),
+            ]
+            cells += [""] * (max((last + 1 for _, last in wide), default=0) - len(cells))
+            for column, (_, text) in held.items():
+                cells[column] = cells[column] or text
+            for first, bottom, _ in merged.get(number, ()):
+                if bottom > number and first < len(cells) and cells[first]:
+                    held[first] = (bottom, cells[first])
+            yield cells
 
     def row(self, element: Any) -> list[str]:
         """The values of a row's cells, at their columns' places."""
         cells: list[str] = []
         for cell in element:
-            place = 0
-            column = _COLUMN.match(cell.get("r", ""))
-            for letter in column.group() if column else "":
-                place = place * 26 + ord(letter) - 64
-            place = max(place - 1, len(cells))  # the following one where it has no reference or goes back
+            column = _LETTERS.match(cell.get("r", ""))
+            # the following one where it has no reference or goes back
+            place = max(_column(column.group() if column else ""), len(cells))
             if place > MOST_COLUMNS:
                 cells += [""] * (MOST_COLUMNS + 1 - len(cells))  # one too many, so that the cut is seen
                 break
@@ -279,9 +304,11 @@ class _Values:
 
     def _value(self, cell: Any) -> str:
         type_ = cell.get("t", "")
-        stored = next((each.text or "" for each in cell if local(each) == "v"), "")
+        stored = next((each.text or "" for each in cell if local(each) == "v"), None)
         if type_ == "inlineStr":
             return _string(cell)
+        if stored is None:
+            return self._formula(cell)
         if type_ == "s":
             number = int(stored) if stored.isdecimal() and len(stored) < 9 else len(self.strings)
             return self.strings[number] if number < len(self.strings) else ""
@@ -289,23 +316,17 @@ class _Values:
             return "TRUE" if stored == "1" else "FALSE" if stored else ""
         if type_ == "str":
             return _unescaped(stored)
-        return stored if type_ in ("e", "d") else self._number(stored, number_in(cell, "s") in self.dates)
+        style = number_in(cell, "s")
+        code = self.formats[style] if 0 <= style < len(self.formats) else ""
+        return stored if type_ in ("e", "d") else shown(stored, code, self.epoch)
 
-    def _number(self, stored: str, is_date: bool) -> str:
-        try:
-            number = float(stored)
-            if not is_date or not 0 <= number < _LAST_DAY:
-                return (
-                    f"{number:.15g}" if "." in stored and len(stored) > 15 else stored
-                )  # what Excel shows of 0.1 + 0.2
-            # Excel has a 29th of February 1900, so that its first two months are a day behind.
-            start = self.epoch or datetime(1899, 12, 31 if number < 60 else 30)
-            moment = start + timedelta(seconds=round(number * 86_400))
-        except (ValueError, OverflowError):  # no number; or rounded, or counted from 1904, beyond the last day
-            return stored
-        if number < 1:
-            return moment.strftime("%H:%M:%S")
-        return moment.date().isoformat() if number == int(number) else moment.isoformat(" ")
+    def _formula(self, cell: Any) -> str:
+        """The formula of a cell whose value nobody has computed; "" where another cell has it."""
+        formula = next((each for each in cell if local(each) == "f"), None)
+        if formula is None:
+            return ""
+        self.text.partly = self.text.partly or _NOT_COMPUTED
+        return f"={formula.text}" if formula.text else ""
 
 
 _CONTENT = "content.xml"

@@ -201,10 +201,11 @@ def _has_figures(names: Sequence[str], below: Sequence[list[str]]) -> bool:
 
 def _are_names(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
     """Whether cells are names of the columns of the rows below. A sign alone, such as # or %, may well be one, and so
-    may years, dates and numbers that count up, where those below are of another kind; equal ones if figures follow."""
+    may years, dates and numbers that count up, where those below are of another kind; equal ones if figures follow; no
+    formula."""
     places = [place for place, cell in enumerate(cells) if cell]
     filled = _at(cells, places)
-    if len(filled) < 2 or max(map(len, filled)) > _LONGEST_NAME:
+    if len(filled) < 2 or max(map(len, filled)) > _LONGEST_NAME or any(cell[0] == "=" for cell in filled):
         return False
     is_once = len(set(filled)) == len(filled)
     numbers = [place for place in places if _is_number(cells[place])]
