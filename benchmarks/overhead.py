@@ -33,8 +33,7 @@ from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.journal import SqliteJournal
 from reground.core.language import Message, Sampling
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import append_trajectory
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions

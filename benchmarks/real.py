@@ -39,8 +39,7 @@ from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.evidence import Retriever
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Message, Reply, Sampling, TokenLogprob, Usage
-from reground.core.method import Method, solve
-from reground.core.run import Run
+from reground.core.run import Method, Run, solve
 from reground.core.trajectory import append_trajectory
 from reground.demo import corpus_path, questions_path
 from reground.methods.rar import RaR

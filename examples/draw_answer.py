@@ -20,7 +20,7 @@ from rich.text import Text
 
 import reground
 from reground.app.cli.display import cost_line, show_answer_text, show_read, show_steps, show_support
-from reground.app.result import Result
+from reground.app.runs import Result
 
 WIDTH = 96  # columns
 

@@ -28,8 +28,8 @@ from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.files import models_dir
 from reground.core.http import key_in
-from reground.core.paths import models_dir
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the current work, the bytes done, and the total bytes if known. An exception from it ends the work."""

@@ -24,10 +24,9 @@ from reground.core.answers import ABSTENTION, PHRASE
 from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, ContextLengthExceeded, ParseError
 from reground.core.evidence import Passage
-from reground.core.files import replace_lines
+from reground.core.files import locked, replace_lines
 from reground.core.journal import fingerprint
 from reground.core.language import LanguageModel, Sampling, Text, Usage, Value
-from reground.core.paths import locked
 from reground.core.run import Run
 from reground.core.untrusted import fence
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, hit, normalise, token_f1

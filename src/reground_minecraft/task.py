@@ -18,8 +18,7 @@ from pydantic import JsonValue
 
 from reground.core.answers import PLAN, AnswerForm, Demonstration
 from reground.core.errors import DataError
-from reground.core.files import replace_lines
-from reground.core.paths import cache_dir
+from reground.core.files import cache_dir, replace_lines
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task

@@ -6,8 +6,7 @@ from typing import Any
 
 from reground.app import catalogue
 from reground.app.cli.commands import cli
-from reground.app.cli.config import INNER, setting_text
-from reground.app.cli.flags import parameters_of
+from reground.app.cli.flags import INNER, parameters_of, setting_text
 from reground.app.options import Ask, field_names, meanings
 
 _HOW = "Written from the fields' own words by `REGROUND_REWRITE_REFERENCE=1 pytest tests/app/test_options.py`."

@@ -12,7 +12,7 @@ import pytest
 
 from reground.app import catalogue
 from reground.app.cli import run
-from reground.app.cli.config import parse_settings
+from reground.app.cli.flags import parse_settings
 from reground.core.errors import ConfigurationError
 from reground.evaluation.scaling import scaled
 from reground.models.scripted import ScriptedModel

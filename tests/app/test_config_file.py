@@ -12,7 +12,7 @@ import pytest
 
 from reground.app.cli import run
 from reground.app.cli.commands import cli
-from reground.app.cli.config import check_found, config_keys
+from reground.app.cli.flags import check_found, config_keys
 from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI

@@ -30,7 +30,7 @@ from reground.app.cli.display import (
     show_result,
     show_trajectory,
 )
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.core.answers import Citation
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage

@@ -15,8 +15,7 @@ import typer
 
 from reground.app import catalogue
 from reground.app.cli import run
-from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import Command, flattened
+from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.options import meanings, spread
 from reground.core.errors import ConfigurationError
 from reground.models.options import Price

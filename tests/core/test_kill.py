@@ -11,8 +11,7 @@ from pathlib import Path
 from reground.core.answers import Answer
 from reground.core.concurrency import gather
 from reground.core.journal import SqliteJournal
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import read_trajectories, write_trajectories
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.citations import cited_markers, without_unknown
+from reground.core.evidence import cited_markers, without_unknown
 
 FIVE = range(1, 6)
 

@@ -11,9 +11,8 @@ from reground.core.budget import Budget
 from reground.core.evidence import Passage
 from reground.core.journal import SqliteJournal, checksum
 from reground.core.language import Reply, Sampling, TokenLogprob
-from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import NoteStep, append_trajectory, read_trajectories
 from reground.models.scripted import ScriptedModel
 from tests.core.fakes import Box, Library

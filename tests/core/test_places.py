@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.core import paths
+from reground.core import files as paths
 from reground.core.errors import ConfigurationError
 
 

@@ -12,9 +12,8 @@ from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.journal import MemoryJournal, SqliteJournal
 from reground.core.language import Grammar, Message, Reply, Sampling, Usage
-from reground.core.method import solve
 from reground.core.programs import Program
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import Candidate, ChooseStep, GenerateStep, NoteStep, Pair, Trajectory
 from reground.core.untrusted import fence
 from reground.models.options import Price

@@ -12,9 +12,8 @@ from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Reply, Sampling, Usage
-from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import NoteStep, Pair
 from reground.models.options import Price
 

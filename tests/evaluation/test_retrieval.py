@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import GenerateStep
 from reground.core.untrusted import fence
 from reground.evaluation.metrics.ranking import (

@@ -15,8 +15,7 @@ from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.evaluation.compare import CHOICES, Cell, Configured, Tuning, planned, read_tuning, tune
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes

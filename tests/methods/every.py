@@ -9,9 +9,8 @@ from reground.app.catalogue import build_method, method, methods
 from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.method import Method
 from reground.core.programs import Execution, Program, Verdict
-from reground.core.run import Run
+from reground.core.run import Method, Run
 from reground.core.trajectory import GenerateStep
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever

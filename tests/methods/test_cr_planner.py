@@ -13,8 +13,7 @@ from reground.core.budget import Budget
 from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import Pair, RetrieveStep
 from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example

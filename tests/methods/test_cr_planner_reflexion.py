@@ -5,9 +5,8 @@ from __future__ import annotations
 from reground.app import catalogue
 from reground.core.answers import PROGRAM
 from reground.core.errors import BudgetExceeded
-from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import ExecuteStep
 from reground.methods.cr_planner_reflexion import CRPlannerReflexion
 from reground.models.scripted import ScriptedModel

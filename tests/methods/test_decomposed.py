@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import NUMBER, PHRASE, TEXT, AnswerForm
 from reground.core.budget import Budget
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import GenerateStep
 from reground.methods.baselines import RAG
 from reground.methods.decomposed import Decomposed, read_parts, references

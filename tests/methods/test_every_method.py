@@ -18,8 +18,7 @@ from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import RetrieveStep
 from reground.evaluation.scaling import cost, scaled, sizes
 from reground.models.scripted import ScriptedModel

@@ -11,8 +11,7 @@ from reground.core.answers import ABSTENTION, FORMS, NUMBER, PHRASE, PROGRAM, TE
 from reground.core.budget import Budget
 from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import NoteStep
 from reground.evaluation.scaling import scaled
 from reground.methods.baselines import RAG

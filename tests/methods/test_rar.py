@@ -8,8 +8,7 @@ from reground.core.answers import ARTICLE, CHOICE, NUMBER, PAL, PHRASE, PLAN, PR
 from reground.core.budget import Budget
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.evaluation.scaling import scaled
 from reground.methods.rar import RaR
 from reground.methods.shared.steps import split_draft

@@ -6,8 +6,7 @@ from reground.core.answers import ARTICLE, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget
 from reground.core.evidence import Passage
 from reground.core.language import Reply
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.evaluation import scaling
 from reground.methods.rat import RAT
 from reground.retrieval.scripted import ScriptedRetriever

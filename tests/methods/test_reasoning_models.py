@@ -11,8 +11,7 @@ from reground.core.answers import PHRASE
 from reground.core.budget import Budget
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, estimate_tokens
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import GenerateStep
 from reground.models.scripted import ScriptedModel
 from tests.methods.helpers import notes, queries

@@ -12,8 +12,7 @@ from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, IndexRefused, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.core.journal import MemoryJournal
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever

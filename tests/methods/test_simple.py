@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import FORMS, NUMBER, PHRASE, TEXT, Demonstration
 from reground.core.budget import Budget
-from reground.core.citations import cited_markers, without_unknown
+from reground.core.evidence import cited_markers, without_unknown
 from reground.core.run import Run
 from reground.methods.baselines import (
     RAG,

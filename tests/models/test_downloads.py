@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.core.paths import models_dir
+from reground.core.files import models_dir
 from reground.downloads import PullError, Weights, bring, is_pulled
 from reground.models import pull as pulling
 from reground.models.pull import pull, pulled

@@ -20,8 +20,7 @@ from reground.core.http import LARGE, BadBody, read_body, read_json
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.models._openai_protocol import read_replies
-from reground.models._server_info import control_tokens, is_private
-from reground.models.openai import OPENAI, OpenAIModel
+from reground.models.openai import OPENAI, OpenAIModel, control_tokens, is_private
 from reground.models.options import ModelOptions, Price
 from reground.models.wrappers import Retry
 from reground.testing.openai_server import MockOpenAI

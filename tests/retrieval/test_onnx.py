@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.core.paths import models_dir
+from reground.core.files import models_dir
 from reground.downloads import PullError, bring
 from reground.retrieval.embedders import MINILM_FILES, create_embedder, onnx_encoder
 from reground.retrieval.index import build_index, open_index

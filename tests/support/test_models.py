@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import reground
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.app.support import Check, embedding_scores, judge_scores
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reground.core.answers import Citation, Sentence
-from reground.core.method import solve
-from reground.core.run import Run
+from reground.core.run import Run, solve
 from reground.core.trajectory import Candidate, ChooseStep, Failure, NoteStep, Pair, ScoreStep, Step, Trajectory
 from reground.evaluation.results import Record, RunConfig, RunFolder, open_run, summarise
 from reground.evaluation.task import Score

@@ -17,8 +17,8 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel
-from reground.core.method import Method
 from reground.core.programs import Sandbox
+from reground.core.run import Method
 from reground.evaluation.compare import Cell, Configured, planned
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.runner import EvalSettings

@@ -25,8 +25,8 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
-from reground.core.method import Method
 from reground.core.programs import Sandbox
+from reground.core.run import Method
 from reground.core.user_code import Entry, entries, load_file
 from reground.methods import METHODS
 from reground.models import LOCAL_SERVERS, PAID, PROVIDERS

@@ -21,8 +21,7 @@ from reground.app.options import Searching, Web
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_you_mean
 from reground.core.evidence import Passage, Retriever
-from reground.core.files import replace_lines
-from reground.core.paths import expanded, indexes_dir
+from reground.core.files import expanded, indexes_dir, replace_lines
 from reground.core.user_code import load_file, plugged
 from reground.retrieval.documents import read_documents
 from reground.retrieval.index import IndexRetriever, build_index, open_index

@@ -25,21 +25,18 @@ from typing import Any
 from reground.app import catalogue
 from reground.app.documents import Source, check_reranker, close, names_other, open_source
 from reground.app.options import Ask, Searching, from_mapping, spread
-from reground.app.result import Result, empty_answer
-from reground.app.runs import Hold, held, identity
+from reground.app.runs import Hold, Result, empty_answer, held, identity
 from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
-from reground.core.files import replace_lines
+from reground.core.files import expanded, replace_lines, runs_dir
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, storable, storable_text
-from reground.core.method import Method, Solved, solve
-from reground.core.paths import expanded, runs_dir
 from reground.core.programs import Sandbox
-from reground.core.run import Observer, Run
+from reground.core.run import Method, Observer, Run, Solved, solve
 from reground.core.trajectory import Failure, append_trajectory, write_trajectories
 from reground.critics import Critics, load, of_files, own_models
 from reground.downloads import Progress as Pulled

@@ -18,8 +18,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import CapabilityError, ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Passage
 from reground.core.language import LanguageModel
-from reground.core.method import Method, Solved
-from reground.core.run import Run
+from reground.core.run import Method, Run, Solved
 from reground.core.trajectory import Pair
 from reground.core.untrusted import fence
 from reground.critics.prompted import NEUTRAL, PromptedCritic, Prompts

@@ -11,7 +11,7 @@ import math
 import re
 import unicodedata
 
-from reground.core.citations import marker_runs
+from reground.core.evidence import marker_runs
 
 _WORDS = (
     r"(?:answer|antwort|antwoord|réponse|respuesta|resposta|risposta|svar|vastaus|válasz|răspuns|απάντηση|ответ|cevap|yanıt"

@@ -1,4 +1,6 @@
-"""Files: JSON lines that are written whole or not at all, fingerprints, and damaged weights.
+"""Files: where they lie, JSON lines that are written whole or not at all, fingerprints, and damaged weights.
+
+Models, indexes, caches, runs and keys lie in REGROUND_HOME if it is set, otherwise in the XDG base directories.
 
 A line is one JSON object that any JSON reader can read. Its last field, "sum", is the CRC-32 (eight hexadecimal digits)
 of the line's UTF-8 bytes without that field and without the line end: of `{"id":"a"}` for
@@ -20,8 +22,9 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import CellType, CodeType, EllipsisType, FunctionType, MethodType
+from typing import IO
 
-from reground.core.errors import DataError, StorageError
+from reground.core.errors import ConfigurationError, DataError, StorageError
 
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\Z')
 
@@ -228,3 +231,66 @@ def trouble(error: Exception, *places: str | Path | None) -> str:
             except (SafetensorError, OSError):
                 return f"{file} is damaged or was not written whole"
     return " ".join(str(error).split())[:_LONGEST] or type(error).__name__
+
+
+def models_dir() -> Path:
+    """Downloaded weights."""
+    return _place("XDG_CACHE_HOME", ".cache", "models")
+
+
+def indexes_dir() -> Path:
+    """Indexes built without a given folder."""
+    return _place("XDG_CACHE_HOME", ".cache", "indexes")
+
+
+def cache_dir() -> Path:
+    """Files that can be made again, such as the shared cache of model calls."""
+    return _place("XDG_CACHE_HOME", ".cache", "cache")
+
+
+def runs_dir() -> Path:
+    """Journals and trajectories of runs; losing them loses paid work."""
+    return _place("XDG_STATE_HOME", ".local/state", "runs")
+
+
+def conversations_dir() -> Path:
+    """Conversations of `reground chat`, a file each."""
+    return _place("XDG_STATE_HOME", ".local/state", "conversations")
+
+
+def keys_file() -> Path:
+    """The API keys that `reground serve` asks for."""
+    return _place("XDG_CONFIG_HOME", ".config", "keys.jsonl")
+
+
+def expanded(path: str | Path) -> Path:
+    """A path with `~` expanded. Raises ConfigurationError if there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
+
+
+def _place(variable: str, fallback: str, name: str) -> Path:
+    if home := os.environ.get("REGROUND_HOME"):
+        return expanded(home) / name
+    base = Path(os.environ.get(variable, ""))
+    if not base.is_absolute():  # the XDG specification says that a relative path is invalid and to be ignored
+        base = expanded("~") / fallback
+    return base / "reground" / name
+
+
+def locked(file: Path, work: str, place: Path) -> IO[str]:
+    """Lock a file for this process; closing the handle, or the end of the process, gives the lock back.
+
+    work: what is done in the place, as in "training in". Raises ConfigurationError where another process does it.
+    """
+    import fcntl
+
+    handle = file.open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise ConfigurationError(f"another process is {work} {place}: wait for it or stop it") from error
+    return handle

@@ -1,4 +1,6 @@
-"""Run: the only way for a method to reach the world. It records, replays and keeps to the budget.
+"""Run: the only way for a method to reach the world, the port of methods, and one question from start to end.
+
+A run records, replays and keeps to the budget.
 
 The life of an effect: it gets the next ordinal of its span; its recorded result is taken if the fingerprint of the
 request is the same; else it is made within the budget and written to the journal; and then it is a step of the
@@ -9,15 +11,17 @@ recorded too, and be asked once more with room for a thought.
 from __future__ import annotations
 
 import logging
+import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeVar, cast, runtime_checkable
 
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from reground.core import reasoning, trajectory
-from reground.core.answers import Answer
+from reground.core.answers import Answer, AnswerForm
 from reground.core.budget import Budget, Meter
 from reground.core.errors import (
     BudgetExceeded,
@@ -25,6 +29,7 @@ from reground.core.errors import (
     ContextLengthExceeded,
     ModelError,
     ParseError,
+    RegroundError,
     TransientModelError,
 )
 from reground.core.evidence import Passage, Retriever, Skipped
@@ -43,7 +48,18 @@ from reground.core.language import (
     tokens_of,
 )
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.trajectory import Candidate, Pair, Step, comparable
+from reground.core.trajectory import (
+    UNGROUNDED,
+    VERSION,
+    Candidate,
+    Failure,
+    NoteStep,
+    Pair,
+    RetrieveStep,
+    Step,
+    Trajectory,
+    comparable,
+)
 from reground.core.untrusted import neutralise, unfence
 
 
@@ -595,3 +611,93 @@ class Run:
         self._question.steps.append(step)
         if self._question.observer is not None:
             self._question.observer(Event("end", step.span, step.name, self.usage, step))
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A paper's algorithm. It sees only the question, so no gold answer can leak into it.
+
+    One method answers many questions at once, so the state of a question belongs in `solve`, not in the method.
+
+    Every effect goes through `run`. A method calls `run.propose` whenever it has a usable answer; if the budget ends
+    early, the last proposal is the result.
+    """
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+
+
+@runtime_checkable
+class Sizable(Method, Protocol):
+    """A method in several sizes: more samples, more documents, more rounds.
+
+    A dry run tells the cost of each size (`reground.evaluation.scaling`). A method that parses its replies has the
+    class variable `usual`: a typical reply for each name of a call, in which "{number}" makes every reply different.
+    """
+
+    def sizes(self) -> Sequence[Method]:
+        """The method in all useful sizes, cheapest first."""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A trajectory, and the exception behind its failure if it has one."""
+
+    trajectory: Trajectory
+    error: Exception | None = None
+
+
+async def solve(method: Method, question: str, run: Run, /, *, id: str, name: str) -> Solved:
+    """Never raises for what goes wrong in the method: a failed question is data too.
+
+    When the budget ends, the last proposed answer is the result and the trajectory names the limit. A program that the
+    budget cut short is replaced by the last whole answer proposed before it. Cancellation (Ctrl-C) passes through.
+    """
+    answer: Answer | None = None
+    stopped: str | None = None
+    error: Exception | None = None
+    failure: Failure | None = None
+    try:
+        answer = await method.solve(question, run)
+    except BudgetExceeded as end:
+        answer, stopped = run.best, end.limit
+        run.note("budget ended", limit=end.limit, why=str(end))
+        error = end if answer is None else None
+    except Exception as problem:
+        error = problem
+    if error is not None:
+        frame = traceback.extract_tb(error.__traceback__)[-1]  # where a bug arose is worth knowing
+        place = "" if isinstance(error, RegroundError) else f" ({Path(frame.filename).name}:{frame.lineno})"
+        failure = Failure(type=type(error).__name__, message=f"{error}{place}")
+    form = getattr(method, "form", None)
+    writes_code = isinstance(form, AnswerForm) and form.draft_is_query
+    if answer is not None and run.whole is not None and writes_code and run.meter.has_cut(answer.text):
+        run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
+        answer, stopped = run.whole, "tokens"
+    why = _ungrounded(method, run.steps)
+    if answer is not None and why is not None:
+        run.note(UNGROUNDED, why=why)
+    trajectory = Trajectory.model_construct(
+        version=VERSION,
+        id=id,
+        question=question,
+        method=name,
+        steps=run.steps,
+        answer=answer,
+        failure=failure,
+        stopped=stopped,
+        usage=run.usage,
+        seconds=run.meter.elapsed,
+    )
+    return Solved(trajectory, error)
+
+
+def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:
+    """Why a method with documents read none; None if it has no documents or retrieved a passage."""
+    searches = [step for step in steps if isinstance(step, RetrieveStep)]
+    if getattr(method, "retriever", None) is None or any(step.passages for step in searches):
+        return None
+    if searches:
+        return "nothing was found"
+    failed = any(isinstance(step, NoteStep) and step.name == "retrieval failed" for step in steps)
+    return "every search failed" if failed else "nothing was searched"

@@ -12,8 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import starmap
 
-from reground.core.citations import unbracketed
-from reground.core.evidence import Passage
+from reground.core.evidence import Passage, unbracketed
 from reground.core.language import Message, Reply
 
 _NAMES = (

@@ -25,9 +25,8 @@ from pydantic import ValidationError
 
 from reground.core.concurrency import BatchThread, Job
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, ModelError
-from reground.core.files import trouble
+from reground.core.files import expanded, trouble
 from reground.core.language import Number, Value
-from reground.core.paths import expanded
 from reground.core.trajectory import Pair
 from reground.core.untrusted import neutralise
 from reground.critics import Kind, grouped, in_place

@@ -18,8 +18,8 @@ from pydantic import Field, JsonValue, model_validator
 
 from reground.core.errors import CapabilityError, ConfigurationError, SandboxUnavailable
 from reground.core.language import Value
-from reground.core.method import Method
 from reground.core.programs import Sandbox
+from reground.core.run import Method
 from reground.evaluation.results import check_run, read_stored, write_stored
 from reground.evaluation.runner import Elsewhere, EvalSettings, Progress, RunResult, configuration, evaluate
 from reground.evaluation.task import Task

@@ -30,9 +30,8 @@ from pydantic import Field, JsonValue, ValidationError
 
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.files import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
+from reground.core.files import append_line, locked, read_lines, replace_lines, set_aside, with_sum, without_sum
 from reground.core.language import LATER, Json, Text, Usage, Value, storable_text
-from reground.core.paths import locked
 from reground.core.trajectory import (
     ExecuteStep,
     Failure,

@@ -33,9 +33,8 @@ from reground.core.errors import (
 )
 from reground.core.journal import Journal, SqliteJournal, fingerprint
 from reground.core.language import Usage
-from reground.core.method import Method, Solved, solve
 from reground.core.programs import Sandbox
-from reground.core.run import Event, Run
+from reground.core.run import Event, Method, Run, Solved, solve
 from reground.core.trajectory import BEFORE_CHECKS, GenerateStep, NoteStep, Trajectory
 from reground.evaluation.questions import Questions, select
 from reground.evaluation.results import Record, RunConfig, RunFolder, Summary, open_run, stages_of, summarise

@@ -22,9 +22,8 @@ from reground.core.answers import TEXT
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
-from reground.core.method import Method, Sizable
 from reground.core.programs import Execution, Program, Sandbox, Verdict
-from reground.core.run import AskingCritic, Critic, Run
+from reground.core.run import AskingCritic, Critic, Method, Run, Sizable
 from reground.core.trajectory import Pair
 from reground.evaluation.results import Record
 from reground.evaluation.task import Example

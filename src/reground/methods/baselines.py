@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from reground.core.answers import Answer, Demonstration
-from reground.core.citations import only_markers
+from reground.core.evidence import only_markers
 from reground.core.language import LEAST_REPLY, Prompt, Reply, Sampling, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find

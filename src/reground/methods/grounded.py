@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from reground.core.answers import ABSTENTION, PHRASE, Answer, abstains
-from reground.core.citations import only_markers
+from reground.core.evidence import only_markers
 from reground.core.language import Reply
 from reground.core.run import Run
 from reground.core.trajectory import Candidate

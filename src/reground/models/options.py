@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from reground.core.errors import ConfigurationError
-from reground.core.files import files_fingerprint
+from reground.core.files import expanded, files_fingerprint
 from reground.core.http import check_address
 from reground.core.language import Reply
-from reground.core.paths import expanded
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
-from reground.core.paths import expanded, models_dir
+from reground.core.files import expanded, models_dir
 from reground.downloads import Progress, PullError, Weights, bring, silent
 
 ALIASES: dict[str, Weights] = {

@@ -30,8 +30,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.files import files_fingerprint, trouble
-from reground.core.paths import expanded
+from reground.core.files import expanded, files_fingerprint, trouble
 from reground.downloads import Fetch, Weights, bring
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from typing import Any, cast
 
 from reground.core.errors import ConfigurationError, ModelError
 from reground.core.evidence import Passage
-from reground.core.files import files_fingerprint, trouble
+from reground.core.files import expanded, files_fingerprint, trouble
 from reground.core.http import check_address
-from reground.core.paths import expanded
 from reground.core.trajectory import Pair
 from reground.core.untrusted import clip
 from reground.critics.scorers import Item, Queue, head, require

@@ -30,9 +30,9 @@ from reground.core.errors import (
     did_you_mean,
 )
 from reground.core.evidence import Found, Pages, Passage, Retriever
+from reground.core.files import expanded
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
-from reground.core.paths import expanded
 from reground.core.trajectory import comparable
 from reground.retrieval.passages import distinct, normal, normal_title, reciprocal_rank_fusion
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from reground.core.answers import abstains
-from reground.core.citations import without_unknown
+from reground.core.evidence import without_unknown
 from reground.support.units import Evidence
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, language_code, segmenter

@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from reground.core.answers import ABSTENTION
-from reground.core.citations import unbracketed
-from reground.core.evidence import Pages, Passage, Retriever
+from reground.core.evidence import Pages, Passage, Retriever, unbracketed
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.run import Run
 from reground.core.untrusted import neutralise

@@ -7,7 +7,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.app.serving.engine import words_of
 from reground.app.serving.responses import cited
 from reground.app.serving.telemetry import Trace

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from reground.app.cli import run
-from reground.core.paths import models_dir
+from reground.core.files import models_dir
 from reground.testing.openai_server import MockOpenAI
 from tests.models.test_downloads import KEPT, NAME, hub
 from tests.servers import serving

@@ -11,10 +11,9 @@ from typing import Annotated
 import typer
 
 from reground.app.catalogue import found_servers
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, note, print_json
 from reground.app.cli.display import show_result
-from reground.app.cli.flags import Json, Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.options import Ask
 from reground.app.session import answer

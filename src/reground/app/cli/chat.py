@@ -19,19 +19,17 @@ import typer
 from pydantic import Field
 
 from reground.app.cli.ask import is_model_named, other_models_offered
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, note, say
 from reground.app.cli.display import plain, show_answer_text, show_notes, show_read, show_support
-from reground.app.cli.flags import Json, Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened
 from reground.app.options import Chat
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.app.serving.engine import Engine, words_of
 from reground.app.session import Session, setup_of
 from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, RegroundError
-from reground.core.files import append_line, read_lines, set_aside, without_sum
+from reground.core.files import append_line, conversations_dir, expanded, read_lines, set_aside, without_sum
 from reground.core.language import Message, Text, Value
-from reground.core.paths import conversations_dir, expanded
 from reground.core.run import Event
 
 _STEP = 400  # characters of a step that are shown while a question is in work

@@ -11,7 +11,6 @@ from pathlib import Path
 import typer
 
 from reground.app import catalogue
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.eval import (
     DEFAULT_LIMIT,
@@ -25,7 +24,7 @@ from reground.app.cli.eval import (
     slug,
     tell_what_failed,
 )
-from reground.app.cli.flags import Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.options import Compare
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.evaluation.claims import Claim, chosen, claim_tables

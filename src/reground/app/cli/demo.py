@@ -22,11 +22,11 @@ from reground.app.cli.progress import Progress
 from reground.app.cli.report import print_report
 from reground.app.documents import ANSWERING
 from reground.app.options import DEFAULT_MODEL, Ask, Compare, Demo
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.app.session import answer
 from reground.core.answers import PHRASE
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError
-from reground.core.paths import runs_dir
+from reground.core.files import runs_dir
 from reground.demo import corpus_path, measured, questions_path
 from reground.evaluation.compare import cells_of
 from reground.evaluation.metrics.text import cover_exact_match

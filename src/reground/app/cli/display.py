@@ -20,7 +20,7 @@ from rich.style import Style
 from rich.text import Text
 
 from reground.app.cli.console import harmless, human_tokens, human_usd
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.core.answers import Citation, abstains
 from reground.core.evidence import Skipped
 from reground.core.language import Usage

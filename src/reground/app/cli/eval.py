@@ -15,9 +15,8 @@ from rich.table import Table
 
 from reground.app.benchmark import Bench, open_benches, setup_of
 from reground.app.catalogue import method
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_time, human_tokens, note
-from reground.app.cli.flags import Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
 from reground.app.cluster.pool import Pool, opened_pool, placed

@@ -11,7 +11,7 @@ import typer
 from reground.app.cli.console import say
 from reground.app.cli.show import trajectory_files
 from reground.core.errors import DataError
-from reground.core.paths import expanded
+from reground.core.files import expanded
 from reground.core.trajectory import read_trajectories
 from reground.web.frozen import searches, write
 

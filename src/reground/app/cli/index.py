@@ -8,15 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, print_json
 from reground.app.cli.display import plain
-from reground.app.cli.flags import Json, Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.documents import cached_index_path, stoppable
 from reground.app.options import Index
 from reground.core.errors import ConfigurationError
-from reground.core.paths import expanded
+from reground.core.files import expanded
 from reground.evaluation.tasks import load_task
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.index import build_index

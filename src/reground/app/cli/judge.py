@@ -8,15 +8,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, say
-from reground.app.cli.flags import Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.options import Judging
 from reground.core.errors import ConfigurationError, DataError
+from reground.core.files import expanded
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import LanguageModel
-from reground.core.paths import expanded
 from reground.evaluation.blind_pairs import Vote, model_votes, page, pairs_of, rating_tables, read_votes
 from reground.evaluation.judging import (
     Answer,

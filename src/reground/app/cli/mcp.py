@@ -7,9 +7,8 @@ import importlib.util
 from contextlib import AsyncExitStack
 from functools import partial
 
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import note
-from reground.app.cli.flags import Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.options import Mcp
 from reground.app.serving.engine import open_engine, setup_of

@@ -10,10 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
-from reground.app.cli.config import setting_text
 from reground.app.cli.console import consoles, print_json, say
 from reground.app.cli.display import plain
-from reground.app.cli.flags import Json, flattened
+from reground.app.cli.flags import Json, flattened, setting_text
 
 
 @flattened()

@@ -10,16 +10,15 @@ from functools import partial
 import typer
 
 from reground.app import catalogue
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import human_tokens, human_usd, note, print_json, say
-from reground.app.cli.flags import Json, Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.documents import close, corpus_retriever
 from reground.app.options import Propose
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError
+from reground.core.files import expanded
 from reground.core.journal import SqliteJournal
-from reground.core.paths import expanded
 from reground.core.run import Run
 from reground.proposing import ProposalFile, Proposed, corpus_passages, linked_pairs, open_proposals, propose
 from reground.retrieval.settings import preset

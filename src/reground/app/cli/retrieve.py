@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, json_text, print_json, say
 from reground.app.cli.display import as_written, plain, unread
-from reground.app.cli.flags import Json, Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
 from reground.app.documents import Source, check_reranker, names_other, open_source
 from reground.app.options import Retrieve
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
-from reground.core.paths import expanded
+from reground.core.files import expanded
 from reground.evaluation.metrics.ranking import run_lines, write_run
 
 Results = list[tuple[str, str, list[Passage]]]

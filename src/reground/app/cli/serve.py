@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import note, say
-from reground.app.cli.flags import Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.options import Serve
 from reground.app.serving.engine import open_engine, setup_of

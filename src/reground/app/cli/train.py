@@ -17,9 +17,8 @@ from typing import Any, Literal, TypeVar, cast
 import typer
 
 from reground.app.benchmark import Bench, corpus_of, open_benches
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, listed, note, say
-from reground.app.cli.flags import Command, flattened
+from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_pool, placed
 from reground.app.documents import check_reranker, close, corpus_retriever, reranked

@@ -14,8 +14,8 @@ from typing import Literal
 import typer
 
 from reground.app.cli import train
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import end_if_failed, listed, say
+from reground.app.cli.flags import ConfigFile
 from reground.app.cli.progress import opened_model
 from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName
 from reground.core.errors import ConfigurationError

@@ -13,9 +13,8 @@ import typer
 
 from reground.app import catalogue
 from reground.app.cli import train
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, human_tokens, note, say
-from reground.app.cli.flags import flattened
+from reground.app.cli.flags import ConfigFile, flattened
 from reground.app.cli.progress import Progress
 from reground.app.options import Cluster, Data, Fresh, Trees
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, DataError

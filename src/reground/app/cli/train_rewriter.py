@@ -16,9 +16,9 @@ import typer
 from reground.app.benchmark import Bench, corpus_of, settings_by_method
 from reground.app.catalogue import build_method
 from reground.app.cli import train
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.console import consoles, end_if_failed, human_time, listed, note, say
 from reground.app.cli.eval import slug
+from reground.app.cli.flags import ConfigFile
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.documents import Source, check_reranker, open_source
 from reground.app.options import Benchmark, Cluster

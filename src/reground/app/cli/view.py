@@ -11,9 +11,8 @@ from reground.app.cli.console import consoles, note
 from reground.app.cli.flags import flattened
 from reground.app.options import View
 from reground.core.concurrency import in_daemon
-from reground.core.files import replace_lines
+from reground.core.files import expanded, replace_lines
 from reground.core.http import cannot_listen
-from reground.core.paths import expanded
 from reground.view.contents import Contents
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from reground.app.options import Benchmark, Cluster
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Journal
-from reground.core.method import Solved
+from reground.core.run import Solved
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import Asked, Tell
 from reground.models.options import ModelOptions

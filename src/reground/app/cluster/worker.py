@@ -19,7 +19,7 @@ from reground.app.options import Benchmark, Measuring
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.journal import Effect
-from reground.core.method import Method
+from reground.core.run import Method
 from reground.core.trajectory import Trajectory
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import FATAL, Asked, EvalSettings, Told, solve_here

@@ -19,16 +19,15 @@ from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
-from reground.app.result import Result
-from reground.app.runs import GONE, held, removed
+from reground.app.runs import GONE, Result, held, removed
 from reground.app.session import Offer, Session, Setup
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
+from reground.core.files import expanded, runs_dir
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Sampling, Usage
-from reground.core.paths import expanded, runs_dir
 from reground.core.run import Event, Observer, Run
 from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
 from reground.text.excerpts import terms

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.files import append_line, read_lines, without_sum
+from reground.core.files import append_line, expanded, keys_file, read_lines, without_sum
 from reground.core.http import is_loopback
-from reground.core.paths import expanded, keys_file
 
 if TYPE_CHECKING:
     from reground.app.options import Serve

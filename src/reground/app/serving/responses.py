@@ -14,10 +14,10 @@ from urllib.parse import quote, urlsplit
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.app.serving.engine import WITHIN
 from reground.app.serving.requests import ChatRequest, ResponsesRequest
-from reground.core.citations import marker_runs
+from reground.core.evidence import marker_runs
 from reground.text.sentences import sentences
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 
 from reground.app import catalogue
-from reground.app.result import Result
+from reground.app.runs import Result
 from reground.app.serving.engine import words_of
 from reground.app.serving.errors import Gone, Refusal
 from reground.app.serving.middleware import SEEN, Seen

@@ -17,7 +17,7 @@ from reground.core.language import Usage
 from reground.core.trajectory import GenerateStep, RetrieveStep
 
 if TYPE_CHECKING:
-    from reground.app.result import Result
+    from reground.app.runs import Result
     from reground.app.serving.engine import Engine
     from reground.app.session import Offer
     from reground.core.run import Event

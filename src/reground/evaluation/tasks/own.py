@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError
-from reground.core.paths import expanded
+from reground.core.files import expanded
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Record, numbered_records, value_of

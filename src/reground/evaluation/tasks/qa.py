@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, JsonValue
 
 from reground.core.answers import PHRASE, AnswerForm, Demonstration, abstains
 from reground.core.errors import DataError
-from reground.core.paths import cache_dir
+from reground.core.files import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.downloads import PullError, download

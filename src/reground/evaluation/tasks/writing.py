@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from reground.core.answers import ARTICLE, AnswerForm
-from reground.core.citations import without_unknown
+from reground.core.evidence import without_unknown
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import fields, read_values

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
-from reground.core.citations import unbracketed
 from reground.core.errors import ParseError
+from reground.core.evidence import unbracketed
 from reground.core.language import Grammar
 from reground.core.untrusted import clip
 from reground.methods.shared.steps import parsed

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reground.core.answers import Answer, AnswerForm, Citation, Thought, opening
-from reground.core.citations import cited_markers, without_unknown
 from reground.core.errors import IndexRefused, RetrievalError
-from reground.core.evidence import Passage, Retriever
+from reground.core.evidence import Passage, Retriever, cited_markers, without_unknown
 from reground.core.language import tokens_of
 from reground.core.run import Run
 from reground.core.trajectory import UNGROUNDED

@@ -15,8 +15,8 @@ from importlib.resources import files
 from string import Formatter
 
 from reground.core.answers import AnswerForm, Demonstration
-from reground.core.citations import without_unknown
 from reground.core.errors import ConfigurationError
+from reground.core.evidence import without_unknown
 from reground.core.language import Message
 from reground.methods.shared.steps import join_steps
 

@@ -21,9 +21,8 @@ from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import Usage
-from reground.core.method import Solved
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.run import Run
+from reground.core.run import Run, Solved
 from reground.core.trajectory import Trajectory
 from reground.evaluation import runner
 from reground.evaluation.results import open_run

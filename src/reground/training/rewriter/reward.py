@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError, did_you_mean
 from reground.core.language import Message, Reply, Sampling
-from reground.core.method import Solved, solve
-from reground.core.run import Run
+from reground.core.run import Run, Solved, solve
 from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
 from reground.core.untrusted import fenced
 from reground.evaluation.metrics.text import hit
