@@ -10,6 +10,7 @@ from io import BytesIO
 import pytest
 
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.reading.numbering import numeral
 from tests.retrieval import files
 from tests.retrieval.files import read
 
@@ -134,6 +135,109 @@ def math(inner: str) -> str:
 )  # fmt: skip
 def test_equations_keep_their_parts_apart(inner: str, said: str) -> None:
     assert read("a.docx", files.docx(math(inner))).text == f"Take {said} metres."
+
+
+def numbered(text: str, level: int | None = None, list_: int | None = None, style: str = "") -> str:
+    """A paragraph with a number of its own or of its style."""
+    style = f'<w:pStyle w:val="{style}"/>' if style else ""
+    own = f'<w:ilvl w:val="{level}"/>' if level is not None else ""
+    own += f'<w:numId w:val="{list_}"/>' if list_ is not None else ""
+    return f"<w:p><w:pPr>{style}<w:numPr>{own}</w:numPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def numbering(*levels: tuple[str, str, str], nums: str = "") -> str:
+    """The part of numbers: one list, each level as format, text and more."""
+    made = "".join(
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:numFmt w:val="{format_}"/><w:lvlText w:val="{text}"/>'
+        f"{more}</w:lvl>"
+        for at, (format_, text, more) in enumerate(levels)
+    )
+    said = f'<w:abstractNum w:abstractNumId="7">{made}</w:abstractNum>'
+    said += '<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num>'
+    return files.word_part("", "numbering").replace("<w:body></w:body>", said + nums)
+
+
+def test_the_numbers_of_word_stand_before_their_paragraphs() -> None:
+    part = numbering(("upperRoman", "Part %1:", ""), ("decimal", "%1.%2", "<w:isLgl/>"), ("lowerLetter", "(%3)", ""))
+    levels = (0, 1, 2, 2, 1, 2, 0, 1)
+    body = "".join(numbered(f"p{at}", level, 1) for at, level in enumerate(levels)) + files.paragraph("end")
+    assert read("a.docx", files.docx(body, word__numbering_xml=part)).text.split("\n\n") == [
+        "Part I: p0", "1.1 p1", "(a) p2", "(b) p3", "1.2 p4", "(a) p5", "Part II: p6", "2.1 p7", "end",
+    ]  # fmt: skip
+
+
+def test_a_list_of_word_may_begin_elsewhere_and_signs_are_no_numbers() -> None:
+    again = '<w:num w:numId="2"><w:abstractNumId w:val="7"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="{}"/>'
+    part = numbering(("decimalZero", "%1)", ""), ("bullet", "•", ""), nums=again.format(5) + "</w:lvlOverride></w:num>")
+    body = numbered("a", 0, 1) + numbered("b", 1, 1) + numbered("c", 0, 1) + numbered("d", 0, 2) + numbered("e", 0, 2)
+    body += (
+        numbered("f", 0, 0)
+        + numbered("g", 0, 99)
+        + "<w:tbl><w:tr><w:tc>"
+        + numbered("h", 0, 2)
+        + "</w:tc></w:tr></w:tbl>"
+    )
+    said = read("a.docx", files.docx(body, word__numbering_xml=part)).text.split("\n\n")
+    assert said == ["01) a", "b", "02) c", "05) d", "06) e", "f", "g", "07) h"]
+
+
+def test_headings_have_the_numbers_of_their_style() -> None:
+    part = numbering(
+        ("decimal", "%1", '<w:pStyle w:val="berschrift1"/>'), ("decimal", "%1.%2", '<w:pStyle w:val="berschrift2"/>')
+    )
+    own = '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+    body = files.paragraph("Scope", "berschrift1") + files.paragraph("Goods", "berschrift2")
+    body += files.paragraph("Time", "berschrift2") + files.paragraph("Money", "berschrift1")
+    document = read(
+        "a.docx", files.docx(body, word__numbering_xml=part, word__styles_xml=files.STYLES.replace("</w:style>", own))
+    )
+    assert document.text.split("\n\n") == ["# 1 Scope", "## 1.1 Goods", "## 1.2 Time", "# 2 Money"]
+    assert document.title == "Scope"
+
+
+OPEN_LIST = (
+    '<text:list-style style:name="L">'
+    '<text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="."/>'
+    '<text:list-level-style-number text:level="2" style:num-format="a" style:num-suffix=")" text:display-levels="2"/>'
+    '<text:list-level-style-bullet text:level="3"/></text:list-style>'
+)
+
+
+def test_the_numbers_of_open_documents_stand_before_their_paragraphs() -> None:
+    def items(*texts: str) -> str:
+        return "".join(f"<text:list-item><text:p>{text}</text:p></text:list-item>" for text in texts)
+
+    inner = f"<text:p>b</text:p><text:p>more</text:p><text:list>{items('c', 'd')}</text:list>"
+    inner = f"<text:list-item>{inner}</text:list-item>"
+    lists = f'<text:list text:style-name="L">{items("a")}{inner}{items("e")}</text:list><text:p>between</text:p>'
+    lists += f'<text:list text:style-name="L" text:continue-numbering="true">{items("f")}</text:list>'
+    lists += f'<text:list text:style-name="L">{items("g")}'
+    lists += '<text:list-item text:start-value="7"><text:p>h</text:p></text:list-item>'
+    body = f"<office:styles>{OPEN_LIST}</office:styles><office:text>{lists}</text:list></office:text>"
+    assert read("a.odt", files.open_document(body)).text.split("\n\n") == [
+        "1. a", "2. b", "more", "2.a) c", "2.b) d", "3. e", "between", "4. f", "1. g", "7. h",
+    ]  # fmt: skip
+
+
+def test_headings_of_open_documents_have_their_numbers() -> None:
+    outline = "".join(
+        f'<text:outline-level-style text:level="{level}" style:num-format="1" text:display-levels="{level}"/>'
+        for level in (1, 2)
+    )
+    levels = (1, 2, 2, 1, 3)
+    headings = "".join(f'<text:h text:outline-level="{level}">h{at}</text:h>' for at, level in enumerate(levels))
+    styles = f"<office:styles><text:outline-style>{outline}</text:outline-style></office:styles>"
+    body = f"{styles}<office:text>{headings}</office:text>"
+    assert read("a.odt", files.open_document(body)).text.split("\n\n") == [
+        "# 1 h0", "## 1.1 h1", "## 1.2 h2", "# 2 h3", "### h4",
+    ]  # fmt: skip
+
+
+def test_numbers_in_letters_and_roman_numerals() -> None:
+    said = [
+        numeral(number, format_) for number, format_ in ((28, "lowerLetter"), (1994, "upperRoman"), (0, "upperRoman"))
+    ]
+    assert [*said, numeral(10**8, "upperLetter"), numeral(3, "none")] == ["bb", "MCMXCIV", "0", "100000000", ""]
 
 
 VALLEYS = (

@@ -19,8 +19,8 @@ _LAST_DAY = 2_958_466.0  # the year 9999 ends
 _LONGEST = 255
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _TOKEN = re.compile(
-    r'"(?P<text>[^"]*+)"?|\\(?P<sign>.)|\[\$(?P<money>[^\]-]*+)[^\]]*+\]|\[(?P<length>h++|m++|s++)\]'
-    r"|\[(?P<condition>[<>=][^\]]*+)\]|(?:[_*].|\[[^\]]*+\])|(?P<general>General)|(?P<power>E[+-]0++)"
+    r'"(?P<text>[^"]*+)"?|\\(?P<sign>.)|\[\$(?P<money>[^\]-]{0,99}+)[^\]]{0,99}+\]|\[(?P<length>h{1,9}+|m{1,9}+|s{1,9}+)\]'
+    r"|\[(?P<condition>[<>=][^\]]{0,99}+)\]|(?:[_*].|\[[^\]]{0,99}+\])|(?P<general>General)|(?P<power>E[+-]0++)"
     r"|(?P<time>h++|m++|s++|y++|d++)|(?P<digits>[0#?][0#?,]*+(?:\.[0#?]*+,*+)?|\.[0#?]++)|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -33,6 +33,7 @@ from reground.retrieval.reading.archive import (
 )  # fmt: skip
 from reground.retrieval.reading.markup import Context, Piece, joined, paragraph, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
+from reground.retrieval.reading.numbering import OpenNumbers, WordNumbers
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
 from reground.retrieval.reading.web import plain
 
@@ -81,9 +82,9 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     main = related(archive, "", "officeDocument", "word/document.xml")
     if not main:
         raise Unreadable("is damaged: it holds no Word document")
-    signs = dict[str, str]()
+    signs, styles = dict[str, str](), archive.tree(related(archive, main, "styles", "styles.xml"))
     levels = {}  # of the styles of headings and titles: ids depend on the language of Word, names do not
-    for style in named(archive.tree(related(archive, main, "styles", "styles.xml")), "style"):
+    for style in named(styles, "style"):
         name = setting(style, "name").lower()
         signs[attribute(style, "styleId")] = sign_of(setting(style, "vertAlign"))
         match = _HEADING.fullmatch(name)
@@ -91,7 +92,12 @@ def read_word(content: bytes, around: Circumstances) -> Read:
             levels[attribute(style, "styleId")] = int(match[1]) if match else 1
     text, title = Text(), ""
     tables = _Tables(text, "tbl")
-    say = partial(paragraph, context=Context(signs))
+    numbers = WordNumbers(archive.tree(related(archive, main, "numbering", "numbering.xml")), styles)
+    context = Context(signs)
+
+    def say(element: Any) -> str:
+        return _numbered(numbers.number(element), paragraph(element, context))
+
     cells_of = partial(_cells, say=say)
     notes = (related(archive, main, kind, f"{kind}.xml") for kind in ("footnotes", "endnotes"))
     for part in (main, *notes):
@@ -100,8 +106,9 @@ def read_word(content: bytes, around: Circumstances) -> Read:
             if is_row:
                 lines = tables.lines(element, cells_of)
             else:
-                line, level = say(element), levels.get(setting(element, "pStyle"), 0)
-                title = title or (line if level == 1 else "")
+                number, said = numbers.number(element), paragraph(element, context)
+                line, level = _numbered(number, said), levels.get(setting(element, "pStyle"), 0)
+                title = title or (said if level == 1 else "")
                 lines = [*tables.end(), f"{'#' * level} {line}" if level and line else line]
             if not all(map(text.add, lines)):
                 break
@@ -149,6 +156,10 @@ def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
         elif any(each.text and each.text.strip() and not inside(each, "fld") for each in named(each, "t")):
             lines += [*tables.end(), paragraph(each)]
     return [line for line in (*lines, *tables.end()) if line]
+
+
+def _numbered(number: str, text: str) -> str:
+    return f"{number} {text}" if number and text else text
 
 
 def _outermost(cell: Any) -> Iterator[Any]:
@@ -330,6 +341,7 @@ class _Values:
 
 
 _CONTENT = "content.xml"
+_STYLES = ("style", "list-style", "outline-style")
 _MOST_SPACES = 100
 _REMARKS = ("tracked-changes", "annotation")
 
@@ -344,19 +356,19 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
     text, slides = Text(), 0
     tables, words = _Tables(text, "table"), _OpenText()
     cells_of = partial(_sheet_cells, say=words.cell)
-    for style in named(archive.tree("styles.xml"), "style"):
+    for style in named(archive.tree("styles.xml"), *_STYLES):
         words.learn(style)
-    for element in archive.elements(_CONTENT, "style", "p", "h", "table-row", "page", "tracked-changes"):
+    for element in archive.elements(_CONTENT, *_STYLES, "p", "h", "table-row", "page", "tracked-changes"):
         name, block = local(element), ""
-        if name == "style":
+        if name in _STYLES:
             words.learn(element)
         if name == "page":
             slides += 1
-            lines = [line for each in _unremarked(element) if (line := words.text(each))]
+            lines = [line for each in _unremarked(element) if (line := words.line(each))]
             block = "\n".join([f"Slide {slides}", *lines]) if lines else ""
         elif name in ("p", "h"):
             level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
-            block = f"{'#' * level} {words.text(element)}"
+            block = f"{'#' * level} {words.line(element)}"
         is_row = name == "table-row"
         blocks = tables.lines(element, cells_of) if is_row else [*tables.end(), block]
         if not all(map(text.add, blocks)):
@@ -401,13 +413,17 @@ def _unremarked(element: Any) -> Iterator[Any]:
 
 
 class _OpenText:
-    """The texts of paragraphs. signs: of the styles that raise or lower."""
+    """The texts of paragraphs."""
 
     def __init__(self) -> None:
-        self._signs: dict[str, str] = {}
+        self._signs: dict[str, str] = {}  # of the styles that raise or lower
+        self._numbers = OpenNumbers()
 
     def learn(self, style: Any) -> None:
-        """Take in a style of characters."""
+        """Take in a style of characters, of lists or of headings."""
+        if local(style) != "style":
+            self._numbers.learn(style)
+            return
         shifts = (attribute(each, "text-position").split() for each in named(style, "text-properties"))
         shift = next((words[0].removesuffix("%") for words in shifts if words), "")
         if shift not in ("", "0"):
@@ -417,9 +433,13 @@ class _OpenText:
         """The text of a paragraph, without what was struck out and without remarks in the margin."""
         return " ".join(joined(self._pieces(paragraph, "")).split())
 
+    def line(self, paragraph: Any) -> str:
+        """The text of a paragraph behind its number."""
+        return _numbered(self._numbers.number(paragraph), self.text(paragraph))
+
     def cell(self, cell: Any) -> str:
         """The text of a cell, or its formula where nobody has computed it."""
-        text = " ".join(map(self.text, _unremarked(cell)))
+        text = " ".join(map(self.line, _unremarked(cell)))
         formula = attribute(cell, "formula").partition("=")[2]
         return text or (f"={formula}" if formula and not attribute(cell, "value-type") else "")
 
