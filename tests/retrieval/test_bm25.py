@@ -68,9 +68,9 @@ def test_a_large_folder_is_written_again_only_after_many_removals(tmp_path: Path
 
 
 def test_scores_are_bm25(tmp_path: Path) -> None:
-    texts = ["apple", "apple banana", "cherry cherry cherry banana"]
+    texts = ["apple a", "apple banana", "cherry cherry cherry banana"]
     index = make(tmp_path, [Passage(id=str(i), text=text) for i, text in enumerate(texts)], "none")
-    length = {0: 1, 1: 2, 2: 4}
+    length = {0: 2, 1: 2, 2: 4}
     mean = sum(length.values()) / 3
 
     def bm25(frequency: int, containing: int, of: int) -> float:
@@ -168,6 +168,80 @@ def test_writing_without_spaces_is_found_in_an_index_of_any_language(tmp_path: P
 def test_a_word_is_found_however_its_letters_are_written(tmp_path: Path, text: str, query: str) -> None:
     index = make(tmp_path, [Passage(id="a", text=text), Passage(id="b", text="Owls hoot.")])
     assert [(passage.id, passage.text) for passage in index.search(query, 3)] == [("a", text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Ms Nováková plays here.", "Novakova"),
+        ("Ms Novakova plays here.", "Nováková"),
+        ("The ferry to Ærøskøbing.", "Aeroskobing"),
+        ("The mine of Wałbrzych.", "walbrzych"),
+        ("Mr Schröder is in.", "Schroeder"),
+        ("The port of Đà Nẵng.", "da nang"),
+        ("A street in Iğdır.", "igdir"),
+        (normalize("NFD", "Ms Nováková plays here."), "Novakova"),
+        ("Ο δρόμος της Ύδρας.", "υδρας"),
+        ("Лётчик Королёв.", "королев"),
+        ("Старый за\u0301мок.", "замок"),
+        ("كَتَبَ", "كتب"),
+        ("مكتبة أحمد", "احمد"),
+        ("סֵפֶר", "ספר"),
+        ("Mr O’Malley rows.", "omalley"),
+        ("The N.A.T.O. base.", "NATO"),
+        ("The NATO base.", "N.A.T.O."),
+        ("Write to mayor@hollem.example today.", "mayor@hollem.example"),
+        ("let tidalGauge = 3", "tidal gauge"),
+        ("class TIDEGaugeReader:", "gauge reader"),
+        ("class TideGaugeReader:", "tide_gauge_reader"),
+        ("def tide_gauge(x):", "tideGauge"),
+        ("ПолучитьОстатки()", "получить"),
+    ],
+)
+def test_a_word_is_found_in_its_other_spellings(tmp_path: Path, text: str, query: str) -> None:
+    others = [Passage(id=f"b{number}", text="Owls hoot in the wood.") for number in range(3)]
+    index = make(tmp_path, [*others, Passage(id="a", text=text)], "none")
+    assert [passage.id for passage in index.search(query, 2)] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("exact", "other"),
+    [("Muller", "Müller"), ("Müller", "Muller"), ("email", "e-mail"), ("tidegauge", "tideGauge"), ("резус", "рёзус")],
+)
+@pytest.mark.parametrize("times", [1, 4])
+def test_the_spelling_that_was_asked_for_comes_first(tmp_path: Path, exact: str, other: str, times: int) -> None:
+    texts = [f"Here is {exact} with the keys.", *[f"Here is {other} with the keys."] * times]
+    passages = [Passage(id=str(-number), text=text) for number, text in enumerate(texts)]
+    found = make(tmp_path, passages, "none").search(exact, 9)
+    assert (found[0].text, len(found)) == (texts[0], 1 + times)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("か", "が"), ("कम", "कीमो"), ("3.11", "311"), ("its", "it's")],
+)
+def test_other_words_stay_apart(tmp_path: Path, first: str, second: str) -> None:
+    index = make(tmp_path, [Passage(id="a", text=f"{first} {first}"), Passage(id="b", text="Owls hoot.")], "none")
+    assert index.search(second, 3) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "defined"),
+    [
+        ("TIDE_LEVEL", ".. data:: TIDE_LEVEL\n\n   How high the water stands."),
+        ("tide_level", "- `tide_level`: how high the water stands in the tide of the level."),
+        ("tide-level", "| tide-level | how high the water stands |"),
+        ("tideLevel", "export function tideLevel(port) {\n  return 3;\n}"),
+        ("tide_level", "    async def tide_level(self, port):\n        return 3"),
+    ],
+)
+def test_a_name_asked_alone_finds_its_definition_first(tmp_path: Path, name: str, defined: str) -> None:
+    texts = ["Tide and level: the level of a tide is a tide level. " * 3, f"Call {name} early, says the tide table."]
+    texts += [f"if x:\n    return {name}(x)", f"The {name} is read at noon."]
+    passages = [Passage(id=str(number), title="Tide level", text=text) for number, text in enumerate(texts)]
+    index = make(tmp_path, [*passages, Passage(id="z", title="Names", text=defined)])
+    assert index.search(name, 2)[0].id == index.search(f"{name}()", 2)[0].id == "z"
+    assert {found.id for found in index.search(name, 4)[1:]} == {"1", "2", "3"}
 
 
 _OPENED = """

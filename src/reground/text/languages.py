@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from reground.core.errors import ConfigurationError, MissingExtra
 
@@ -22,7 +23,7 @@ STOP_WORDS = {"da", "nl", "en", "fi", "fr", "de", "hu", "it", "no", "pt", "ru", 
 CHINESE = "zh"
 UNSTEMMED = "none"
 
-VERSION = 2
+VERSION = 3
 """Rises when a text gets other terms than before. An index by words that was made with other terms is made again."""
 
 _LONGEST_TERM = 128
@@ -97,6 +98,102 @@ def _in_pairs(text: str) -> str:
         return f" {' '.join([*letters, *map(''.join, pairwise(letters))])} "
 
     return text if text.isascii() else _UNSPACED.sub(pairs, _usual(text))
+
+
+_POINTS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+_JOINT = r"[-.'’@/+&]|::?"
+_NAME = rf"[\w{_POINTS}]++(?:(?:{_JOINT})[\w{_POINTS}]++)*+"
+_NAMES = re.compile(_NAME)
+_JOINTS = re.compile(rf"{_JOINT}|_++")
+_ELISION = re.compile(r"['’]\w{1,2}\Z")  # of don't and it's
+# A name at the beginning of an entry, with what may mark it up, or behind words such as "def" and "static int".
+_ENTRY = rf"^[^\w\n]{{0,9}}(?:\w{{1,20}}::?[ \t]*+){{0,3}}?({_NAME})[`*_\"')\]]{{0,4}}+[ \t]*+"
+_OF_ENTRY = r"(?:$|=(?!=)|:(?!:)|\||[-–—][ \t]|\([^\n]*[{:]$)"
+_WORDS = r"(?:[\w<>\[\],]{1,40}[ \t]++)"
+_CODE = rf"^[ \t]*+({_WORDS}{{1,8}}?{_NAME})[ \t]*+(?:\([^\n]*[{{(\[}}:,]$|\{{$|:?=(?!=))"
+_DEFINING = re.compile(rf"{_ENTRY}{_OF_ENTRY}|{_CODE}|^[ \t]*+{_WORDS}({_NAME}):$", re.MULTILINE)
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ø": "oe", "å": "aa"})
+_ARABIC = str.maketrans({"ى": "ي", "ی": "ي", "ة": "ه", "ک": "ك", "\u0640": ""})
+
+
+class Spellings(NamedTuple):
+    """Words under which those of a text are found too.
+
+    names: compounds, each as a single word: servername for SERVER_NAME, usa for U.S.A. words: those inside of
+    parseHTMLResponse, and those with other letters without what stands on them: dvorak and lodz. defined: the names
+    that stand where a line defines something.
+    """
+
+    names: set[str]
+    words: set[str]
+    defined: set[str]
+
+
+def spellings(text: str) -> Spellings:
+    """The other spellings of a text's words."""
+    text = text if text.isascii() else _usual(text)
+    entries = " ".join(map("".join, _DEFINING.findall(text)))
+    found = Spellings(set(), set(), {_JOINTS.sub("", name) for name in _NAMES.findall(entries.lower())})
+    for run in set(_NAMES.findall(text)):
+        if len(run) <= _LONGEST_TERM and not (run.isascii() and run.isalpha() and run[1:].islower()):
+            parts = _JOINTS.split(run)
+            names = [run] if _ELISION.search(run) is None else []
+            names += [part for part in re.split(_JOINT, run) if "_" in part]
+            found.names.update(_joined(name) for name in names if len(parts) > 1)
+            for part in parts:
+                found.words.update(_inside(part))
+                found.words.update(() if part.isascii() else _folded(part))
+    return found
+
+
+def identifiers(query: str) -> set[str]:
+    """The names in a query that are asked alone or written like those of programs and addresses."""
+    runs = _NAMES.findall(query)
+    names = (
+        run for run in runs if len(runs) == 1 or not {"_", "@"}.isdisjoint(run) or (run.isalnum() and _inside(run))
+    )
+    return {_JOINTS.sub("", name.lower()) for name in names}
+
+
+def _joined(name: str) -> str:
+    """A compound as one word without marks; "" for one of digits alone, which would be another number."""
+    word = _JOINTS.sub("", next(iter(_folded(name)), name.lower()))
+    return "" if word.isdecimal() else word
+
+
+def _inside(name: str) -> list[str]:
+    """The words of a name in which capitals set them off; none if it is one word."""
+    cuts = [
+        at
+        for at in range(1, len(name))
+        if name[at].isupper() and (not name[at - 1].isupper() or name[at + 1 : at + 2].islower())
+    ]
+    if not cuts or name[cuts[0] + 1 :] == "s":  # URLs
+        return []
+    return [name[start:end] for start, end in pairwise([0, *cuts, len(name)])]
+
+
+def _folded(word: str) -> Iterator[str]:
+    """A word without accents, points and strokes, and with ae for ä; nothing if that is how it is written."""
+    word = word.lower()
+    for letters in dict.fromkeys((word, word.translate(_UMLAUTS))):
+        bare = unicodedata.normalize("NFD", letters.translate(_ARABIC))
+        bare = unicodedata.normalize("NFC", "".join(letter for letter in bare if not _is_accent(letter)))
+        bare = bare if bare.isascii() else " ".join(_to_ascii().analyze(bare))
+        if bare != word:
+            yield bare
+
+
+def _is_accent(letter: str) -> bool:
+    """Whether a mark leaves the same letter: an accent, or a point of Hebrew or Arabic, and no vowel sign of India."""
+    return 10 <= (kind := unicodedata.combining(letter)) <= 36 or kind >= 200
+
+
+@cache
+def _to_ascii() -> Any:
+    from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
+
+    return TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.ascii_fold()).build()
 
 
 def _segment_chinese() -> Segmenter:

@@ -106,8 +106,8 @@ def _matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
         if len(characters) > _LONGEST:
             continue
         terms = _terms_of_word(characters)
-        if len(terms) <= 1:
-            if terms & wanted:
+        if len(terms) <= 1 or characters.isascii():
+            if terms and terms <= wanted:
                 yield word.span()
             continue
         for at in range(len(characters) - 1):  # written without spaces
