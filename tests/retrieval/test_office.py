@@ -240,6 +240,97 @@ def test_numbers_in_letters_and_roman_numerals() -> None:
     assert [*said, numeral(10**8, "upperLetter"), numeral(3, "none")] == ["bb", "MCMXCIV", "0", "100000000", ""]
 
 
+def chart(*series: str, title: str = "") -> str:
+    """A chart of series, each as `name|category value|...`."""
+    said = f"<c:title><a:p xmlns:a='urn:a'><a:r><a:t>{title}</a:t></a:r></a:p></c:title>" if title else ""
+    for each in series:
+        name, *pairs = each.split("|")
+        labels, values = zip(*(pair.split() for pair in pairs), strict=True)
+        points = [
+            "".join(f'<c:pt idx="{at}"><c:v>{value}</c:v></c:pt>' for at, value in enumerate(part))
+            for part in (labels, values)
+        ]
+        said += (
+            f"<c:ser><c:tx><c:strRef><c:strCache><c:pt idx='0'><c:v>{name}</c:v></c:pt></c:strCache></c:strRef></c:tx>"
+        )
+        said += f"<c:cat><c:strCache>{points[0]}</c:strCache></c:cat><c:val><c:numRef><c:numCache>"
+        said += f"<c:formatCode>0%</c:formatCode>{points[1]}</c:numCache></c:numRef></c:val></c:ser>"
+    return f'<c:chartSpace xmlns:c="urn:c"><c:chart>{said}</c:chart></c:chartSpace>'
+
+
+SHARES = chart("Wheat|North 0.25|South 0.5", "Rye|North 0.1|South 0.2", title="Harvest")
+SHARES_SAID = "Chart: Harvest\nWheat: North: 25%; South: 50%\nRye: North: 10%; South: 20%"
+
+
+def test_charts_give_the_values_that_they_were_drawn_with() -> None:
+    shown = files.relations(r9=("chart", "../charts/c.xml"))
+    document = read("a.pptx", files.pptx([("A",)], ppt__charts__c_xml=SHARES, ppt__slides__rels__slide1_xml_rels=shown))
+    assert document.text == f"Slide 1\nA\n{SHARES_SAID}"
+    drawn = '<c:chart xmlns:c="urn:c" xmlns:r="urn:r" r:id="r9"/>'
+    drawn = f"<w:p><w:r><w:t>Before</w:t><w:drawing>{drawn}</w:drawing></w:r></w:p>"
+    parts = {"word__rels__document_xml_rels": files.relations(r9=("chart", "c.xml")), "word__c_xml": SHARES}
+    document = read("a.docx", files.docx(drawn + files.paragraph("after"), **parts))
+    assert document.text == f"Before\n{SHARES_SAID}\n\nafter"
+    book = joined(files.xlsx({"S": f"<row>{cell('A1', '1')}</row>"}), files.zipped({
+        "xl/worksheets/_rels/sheet0.xml.rels": files.relations(r1=("drawing", "../drawings/d.xml")),
+        "xl/drawings/d.xml": '<d xmlns:a="urn:a"><a:p><a:r><a:t>In a box</a:t></a:r></a:p></d>',
+        "xl/drawings/_rels/d.xml.rels": files.relations(r1=("chart", "../charts/c.xml"), r2=("drawing", "d.xml")),
+        "xl/charts/c.xml": SHARES,
+    }))  # fmt: skip
+    assert read("a.xlsx", book).text.replace("\n\n", "\n") == f"# S\n1\nIn a box\n{SHARES_SAID}"
+
+
+def test_a_chart_without_values_is_named() -> None:
+    for kind, part in (("chart", '<c xmlns:c="urn:c"><c:ser><c:val/></c:ser></c>'), ("chartEx", "<c/>")):
+        shown = files.relations(r9=(kind, "../charts/c.xml"))
+        show = files.pptx([("A",)], ppt__charts__c_xml=part, ppt__slides__rels__slide1_xml_rels=shown)
+        assert "not all of its charts" in read("a.pptx", show).partly
+
+
+def test_diagrams_give_their_texts() -> None:
+    points = "".join(f"<d:pt><d:t><a:p><a:r><a:t>{step}</a:t></a:r></a:p></d:t></d:pt>" for step in ("Plan", "Build"))
+    diagram = f'<d:dataModel xmlns:d="urn:d" xmlns:a="urn:a">{points}<d:pt type="pres"/></d:dataModel>'
+    shown = files.relations(r9=("diagramData", "../diagrams/d.xml"))
+    show = files.pptx([("A",)], ppt__diagrams__d_xml=diagram, ppt__slides__rels__slide1_xml_rels=shown)
+    assert read("a.pptx", show).text == "Slide 1\nA\nPlan\nBuild"
+    drawn = '<w:p><w:r><w:drawing><d:relIds xmlns:d="urn:d" xmlns:r="urn:r" r:dm="r9"/></w:drawing></w:r></w:p>'
+    parts = {"word__rels__document_xml_rels": files.relations(r9=("diagramData", "d.xml")), "word__d_xml": diagram}
+    assert read("a.docx", files.docx(drawn, **parts)).text == "Plan\nBuild"
+
+
+def test_links_keep_their_addresses() -> None:
+    relation = '<Relationship Id="r{}" Type="x/hyperlink" Target="{}" TargetMode="External"/>'
+    targets = enumerate(("https://a.example/leaks", "mailto:b@a.example", "https://a.example/"))
+    listed = f"<Relationships>{''.join(relation.format(*each) for each in targets)}</Relationships>"
+    link = '<w:hyperlink xmlns:r="urn:r" r:id="r{}"><w:r><w:t>{}</w:t></w:r></w:hyperlink>'
+    body = f"<w:p>{link.format(0, 'here')} {link.format(1, ', mail')}{link.format(2, ', https://a.example')}</w:p>"
+    said = read("a.docx", files.docx(body, word__rels__document_xml_rels=listed)).text
+    assert said == "here (https://a.example/leaks), mail (b@a.example), https://a.example"
+    run = '<a:p><a:r><a:rPr><a:hlinkClick xmlns:r="urn:r" r:id="r0"/></a:rPr><a:t>Leaks</a:t></a:r></a:p>'
+    show = files.pptx([()], more=run, ppt__slides__rels__slide1_xml_rels=listed)
+    assert read("a.pptx", show).text == "Slide 1\nLeaks (https://a.example/leaks)"
+    body = '<text:p>See <text:a xlink:href="https://a.example/leaks" xmlns:xlink="urn:x">here</text:a>.</text:p>'
+    office = files.open_document(f"<office:text>{body}</office:text>")
+    assert read("a.odt", office).text == "See here (https://a.example/leaks)."
+
+
+def test_headers_footers_and_comments_of_word_come_last() -> None:
+    parts = {
+        "word__h1_xml": files.word_part(files.paragraph("Mill Rules, 4th edition"), "hdr"),
+        "word__h2_xml": files.word_part(files.paragraph("Mill Rules, 4th edition") + files.paragraph("7"), "hdr"),
+        "word__f_xml": files.word_part(files.table(("Draft", "Secret")), "ftr"),
+        "word__c_xml": files.word_part(
+            f'<w:comment w:author="Ida">{files.paragraph("Check it.")}</w:comment>', "comments"
+        ),
+        "word__rels__document_xml_rels": files.relations(
+            r1=("header", "h1.xml"), r2=("header", "h2.xml"), r3=("footer", "f.xml"), r4=("comments", "c.xml")
+        ),
+    }
+    assert read("a.docx", files.docx(files.paragraph("Body"), **parts)).text.split("\n\n") == [
+        "Body", "Mill Rules, 4th edition", "Draft", "Secret", "Comment by Ida: Check it.",
+    ]  # fmt: skip
+
+
 VALLEYS = (
     ("Valley", "Mill", "Wheels"),
     ("Upper", "Aker", "3"),

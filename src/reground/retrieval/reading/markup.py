@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from reground.retrieval.reading.archive import attribute, local, setting
+from reground.retrieval.reading.archive import attribute, local, named, setting
 
 _BREAKS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "ctrlPr", "sectPr"))
 """A second copy for old programs, text that was struck out, properties, and reading aids for Chinese characters."""
 _PLAIN = re.compile(r"[-+−±]?[\w.,°′∞]+%?|\([^()]*\)|\[[^][]*\]")
+_LONGEST_ADDRESS = 500
 _LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
@@ -24,10 +25,12 @@ class Piece(NamedTuple):
 
 
 class Context(NamedTuple):
-    """What a paragraph refers to. signs: of the styles that raise or lower. links: their addresses by id."""
+    """What a paragraph refers to. signs: of the styles that raise or lower. links, drawings: addresses and lines, by
+    id."""
 
     signs: Mapping[str, str] = {}
     links: Mapping[str, str] = {}
+    drawings: Mapping[str, str] = {}
 
 
 _NONE = Context()
@@ -36,7 +39,9 @@ _NONE = Context()
 def joined(pieces: Iterable[Piece]) -> str:
     """A text in which 10 with a raised 6 is 10^6, H with a lowered 2 is H₂, and 1st stays so."""
     said: list[str] = []
-    for sign, group in groupby(pieces, key=lambda piece: piece.sign if piece.text.strip() else ""):
+    for sign, group in groupby(
+        (each for each in pieces if each.text), key=lambda piece: piece.sign if piece.text.strip() else ""
+    ):
         text = "".join(piece.text for piece in group)
         before = said[-1][-1:] if said else ""
         said.append(_signed(sign, text, before) if sign else text)
@@ -74,13 +79,29 @@ def _pieces(element: Any, context: Context, sign: str) -> Iterator[Piece]:
             yield Piece(_BREAKS[name])
         elif name == "oMath":
             yield Piece(_term(each))
+        elif name in ("chart", "relIds"):
+            yield Piece("\n" + context.drawings.get(attribute(each, "id") or attribute(each, "dm"), ""))
         else:
             if name == "p":
                 yield Piece("\n")
             yield from _pieces(each, context, run_sign(each, context) if name in ("r", "fld") else sign)
-            address = context.links.get(attribute(each, "id"), "") if name == "hyperlink" else ""
-            if address and address not in "".join(each.itertext()):
-                yield Piece(f" ({address})")
+            yield Piece(behind_link(_address(each, context), each))
+
+
+def _address(element: Any, context: Context) -> str:
+    """The address of a link of Word, or of a run of PowerPoint."""
+    name = local(element)
+    if not context.links or name not in ("r", "hyperlink"):
+        return ""
+    link = element if name == "hyperlink" else next(named(element, "hlinkClick"), None)
+    return "" if link is None else context.links.get(attribute(link, "id"), "")
+
+
+def behind_link(address: str, element: Any) -> str:
+    """What stands behind a link: its address in brackets, unless its text has it or it leads to no other place."""
+    address = address.removeprefix("mailto:")
+    is_said = (":" not in address and "@" not in address) or address.rstrip("/") in "".join(element.itertext())
+    return "" if is_said or len(address) > _LONGEST_ADDRESS else f" ({address})"
 
 
 def run_sign(run: Any, context: Context = _NONE) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -31,7 +31,8 @@ from reground.retrieval.reading.archive import (
     relations,
     setting,
 )  # fmt: skip
-from reground.retrieval.reading.markup import Context, Piece, joined, paragraph, run_sign, sign_of
+from reground.retrieval.reading.drawings import drawing, drawings
+from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
 from reground.retrieval.reading.numbering import OpenNumbers, WordNumbers
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
@@ -73,11 +74,12 @@ class _Tables:
 
 
 _CONTROLS = ("sdt", "sdtContent", "customXml")  # what forms put around cells and rows
+_MARGINS = ("header", "footer", "comments")
 _HEADING = re.compile(r"heading ([1-6])")
 
 
 def read_word(content: bytes, around: Circumstances) -> Read:
-    """A .docx: headings as Markdown, the rows of tables on a line each, then foot- and endnotes."""
+    """A .docx: headings as Markdown, the rows of tables on a line each, then notes, headers, footers and comments."""
     archive = Archive(content, around.tick)
     main = related(archive, "", "officeDocument", "word/document.xml")
     if not main:
@@ -93,14 +95,10 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     text, title = Text(), ""
     tables = _Tables(text, "tbl")
     numbers = WordNumbers(archive.tree(related(archive, main, "numbering", "numbering.xml")), styles)
-    context = Context(signs)
-
-    def say(element: Any) -> str:
-        return _numbered(numbers.number(element), paragraph(element, context))
-
-    cells_of = partial(_cells, say=say)
     notes = (related(archive, main, kind, f"{kind}.xml") for kind in ("footnotes", "endnotes"))
     for part in (main, *notes):
+        context = _context(archive, part, text)._replace(signs=signs)
+        cells_of = partial(_cells, say=partial(_said, numbers=numbers, context=context))
         for element in archive.elements(part, "p", "tr"):
             is_row = local(element) == "tr"
             if is_row:
@@ -114,14 +112,45 @@ def read_word(content: bytes, around: Circumstances) -> Read:
                 break
         for line in tables.end():
             text.add(line)
+    for line in _margins(archive, main, numbers, signs):
+        text.add(line)
     return text.read(title or _title(archive.tree(related(archive, "", "core-properties", "docProps/core.xml"))))
+
+
+def _margins(archive: Archive, main: str, numbers: WordNumbers, signs: dict[str, str]) -> Iterable[str]:
+    """What stands in headers and footers, once, and the comments; not the numbers of pages."""
+    lines = []
+    for each in relations(archive, main):
+        if each.kind not in _MARGINS:
+            continue
+        context = Context(signs, _links(archive, each.target))
+        for element in archive.elements(each.target, "p"):
+            said = _said(element, numbers, context)
+            author = next((attribute(outer, "author") for outer in element.iterancestors("{*}comment")), "")
+            if any(map(str.isalpha, said)):
+                lines.append(f"Comment by {author}: {said}" if author else said)
+    return dict.fromkeys(lines)
+
+
+def _said(element: Any, numbers: WordNumbers, context: Context) -> str:
+    return _numbered(numbers.number(element), paragraph(element, context))
+
+
+def _links(archive: Archive, part: str) -> dict[str, str]:
+    return {each.id: each.target for each in relations(archive, part) if each.kind == "hyperlink"}
+
+
+def _context(archive: Archive, part: str, text: Text) -> Context:
+    """The links and drawings of a part."""
+    drawn = {each.id: "\n".join(drawing(archive, each, text)) for each in relations(archive, part)}
+    return Context({}, _links(archive, part), drawn)
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
     """A .pptx: slide by slide in the order of the show, each with its notes."""
     archive = Archive(content, around.tick)
     main = related(archive, "", "officeDocument", "ppt/presentation.xml")
-    parts = _listed(archive, main, "slide", "slides/slide{}.xml")
+    parts = _listed(archive, main, ("slide",), "slides/slide{}.xml")
     if not parts:
         raise Unreadable("is damaged: it holds no slides")
     # A slide has a number in the attribute id and the part's name in another of the same local name.
@@ -138,10 +167,10 @@ def read_slides(content: bytes, around: Circumstances) -> Read:
     return text.read(title)
 
 
-def _listed(archive: Archive, part: str, kind: str, usual: str) -> dict[str, str]:
-    """The members of a kind that a part refers to, by the ids of the references; those of the usual names, numbered
+def _listed(archive: Archive, part: str, kinds: Sequence[str], usual: str) -> dict[str, str]:
+    """The members of some kinds that a part refers to, by the ids of the references; those of the usual names, numbered
     from 1, where it refers to none."""
-    parts = {each.id: each.target for each in relations(archive, part) if each.kind == kind}
+    parts = {each.id: each.target for each in relations(archive, part) if each.kind in kinds}
     names = (beside(archive, part, usual.format(number)) for number in count(1))
     return parts or {str(number): name for number, name in enumerate(takewhile(bool, names), start=1)}
 
@@ -150,12 +179,14 @@ def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
     """The paragraphs and rows of a slide; page numbers and the like, where fields fill in the whole
     paragraph, are left out."""
     tables, lines = _Tables(text, "tbl"), list[str]()
+    context = _context(archive, part, text)
+    say = partial(paragraph, context=context)
     for each in archive.elements(part, "p", "tr"):
         if local(each) == "tr":
-            lines += tables.lines(each, partial(_cells, say=paragraph))
+            lines += tables.lines(each, partial(_cells, say=say))
         elif any(each.text and each.text.strip() and not inside(each, "fld") for each in named(each, "t")):
-            lines += [*tables.end(), paragraph(each)]
-    return [line for line in (*lines, *tables.end()) if line]
+            lines += [*tables.end(), say(each)]
+    return [line for line in (*lines, *tables.end(), *context.drawings.values()) if line]
 
 
 def _numbered(number: str, text: str) -> str:
@@ -212,7 +243,7 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
     """An .xlsx: for every sheet its name, and its rows as `column: value`."""
     archive = Archive(content, around.tick)
     main = related(archive, "", "officeDocument", "xl/workbook.xml")
-    parts, book = _listed(archive, main, "worksheet", "worksheets/sheet{}.xml"), archive.tree(main)
+    parts, book = _listed(archive, main, ("worksheet", "chartsheet"), "worksheets/sheet{}.xml"), archive.tree(main)
     sheets = [
         (attribute(each, "name"), parts.get(attribute(each, "id")) or parts.get(str(number), ""))
         for number, each in enumerate(named(book, "sheet"), start=1)
@@ -232,6 +263,8 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
     for name, part in sheets:
         rows = values.rows(archive.elements(part, "row"), _merged(archive, part))
         Table(text, f"# {name}\n\n").extend(rows)
+        for line in drawings(archive, part, text):
+            text.add(line)
     return text.read()
 
 
@@ -459,9 +492,7 @@ class _OpenText:
             own = "^" if name == "note-citation" else self._signs.get(attribute(element, "style-name"), "")
             yield Piece(" " if name in ("tab", "line-break", "p", "h") else "")
             yield from self._pieces(element, own if name in ("span", "note-citation") and own else sign)
-            address = attribute(element, "href") if name == "a" else ""
-            if ":" in address and address not in "".join(element.itertext()):
-                yield Piece(f" ({address})")
+            yield Piece(behind_link(attribute(element, "href"), element) if name == "a" else "")
 
 
 _LARGEST_CHAPTER = 32 << 20
