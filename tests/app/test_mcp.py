@@ -39,7 +39,7 @@ def docs(tmp_path):
     folder = tmp_path / "docs"
     folder.mkdir()
     (folder / "bridges.md").write_text(BRIDGES)
-    (folder / "long.md").write_text("# Long\n\n" + "The mill stands at the river. " * 3000)
+    (folder / "long.md").write_text("# Long\n\n" + "".join(f"The mill {n} stands at the river. " for n in range(3000)))
     return folder
 
 
@@ -132,7 +132,7 @@ async def test_ask_retrieve_and_fetch(kind, tmp_path, docs, server):
             assert tokens_of(text_of(part)) <= 2000
             parts += part.structured_content["text"]
             offset = part.structured_content.get("next_offset")
-        assert parts.count("mill") > 50
+        assert parts.count("mill") > 30
         whole = await client.call_tool("fetch", {"id": first["id"], "document": True, "max_tokens": 300})
         assert whole.structured_content["characters"] > len(parts)
 

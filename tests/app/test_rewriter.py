@@ -106,7 +106,17 @@ def asked(server: MockOpenAI) -> list[str]:
 
 
 def test_ask_takes_a_rewriter(server: MockOpenAI, capsys) -> None:
-    arguments = ["ask", "Which river?", "-m", METHOD, "-c", "docs", *model_of(server), "--form", "phrase"]
+    arguments = [
+        "ask",
+        "Which river flows through Vienna?",
+        "-m",
+        METHOD,
+        "-c",
+        "docs",
+        *model_of(server),
+        "--form",
+        "phrase",
+    ]
     assert run([*arguments, "--rewriter", "openai/rewriter", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["answer"] == "Answer: Danube"

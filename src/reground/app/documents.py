@@ -28,7 +28,7 @@ from reground.retrieval.index import IndexRetriever, build_index, open_index
 from reground.retrieval.rerank import known, rerank
 from reground.retrieval.scan import scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
-from reground.retrieval.storage import holds_index
+from reground.retrieval.storage import holds_index, read_manifest
 from reground.text.languages import language_code
 
 T = TypeVar("T")
@@ -106,6 +106,14 @@ async def open_source(
     retriever = reranked(retriever, options, usual=source.usual)
     opened.push_async_callback(close, retriever)
     return retriever
+
+
+def contents(corpus: Path) -> object:
+    """What is another value when a corpus has changed: its files with their sizes and times, or an index's generation.
+
+    Raises DataError, IndexRefused.
+    """
+    return read_manifest(corpus).generation if holds_index(corpus) else scan(corpus)
 
 
 async def close(part: object) -> None:

@@ -12,6 +12,9 @@ import gc
 import hashlib
 import importlib.util
 import json
+import logging
+import math
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -23,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from reground.app import catalogue
-from reground.app.documents import Source, check_reranker, close, names_other, open_source
+from reground.app.documents import BACKGROUND, Source, check_reranker, close, contents, names_other, open_source
 from reground.app.options import Ask, Searching, from_mapping, spread
 from reground.app.runs import Hold, Result, empty_answer, held, identity
 from reground.app.support import Check, check_support, open_check, with_support
@@ -209,24 +212,39 @@ class Opening:
     on_report: Callable[[IndexReport], None] | None = None
 
 
+logger = logging.getLogger("reground")
+
+
+@dataclass
+class _Followed:
+    """Documents that may change while they are searched. contents: of their folder, when it was looked at."""
+
+    contents: object = None
+    looked: float = -math.inf
+    opened: AsyncExitStack = field(default_factory=AsyncExitStack)
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
 @dataclass
 class Session:
     """What a setup names, open, and the questions asked of it.
 
     models, retrievers: open, by their names in the setup. critics: open ones, by method and model, where names would
     say too little in a run's identity. checks: of the sentences of an answer, by model. reports: of the indexing, by
-    source.
+    source. look_every: seconds between two looks at a folder of documents (`follow`).
     """
 
     setup: Setup
     models: Mapping[str, LanguageModel]
-    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
+    retrievers: dict[str, Retriever] = field(default_factory=dict)
     rewriter: LanguageModel | None = None
     judge: LanguageModel | None = None
     sandbox: Sandbox | None = None
     critics: Mapping[tuple[str, str], Critics] = field(default_factory=dict)
     checks: Mapping[str, Check | None] = field(default_factory=dict)
-    reports: Mapping[str, Sequence[IndexReport]] = field(default_factory=dict)
+    reports: dict[str, Sequence[IndexReport]] = field(default_factory=dict)
+    look_every: float = 1.0
+    _followed: dict[str, _Followed] = field(default_factory=dict, init=False)
     _built: dict[tuple[str, str | None], tuple[Method, dict[str, Any]]] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -265,7 +283,46 @@ class Session:
                 name: shared or open_check(setup.support, setup.threshold, model, opened)
                 for name, model in models.items()
             }
-            yield cls(setup, models, retrievers, rewriter, judge, sandbox, critics, checks, reports)
+            session = cls(setup, models, retrievers, rewriter, judge, sandbox, critics, checks, {**reports})
+            opened.push_async_callback(session._forget)
+            yield session
+
+    async def follow(self, corpus: str | None) -> None:
+        """Search what a folder of documents holds now. It is looked at every `look_every` seconds at most.
+
+        Where it cannot be read, what was read before stays.
+        """
+        source = self.setup.sources.get(corpus or "")
+        if corpus is None or source is None or source.folder is None:
+            return
+        followed = self._followed.setdefault(corpus, _Followed())
+        async with followed.lock:
+            if time.monotonic() - followed.looked < self.look_every:
+                return
+            try:
+                held = await in_daemon(partial(contents, source.folder), name=BACKGROUND)
+                if held != followed.contents:
+                    await self._reopen(corpus, source, followed)
+                followed.contents = held
+            except (RegroundError, OSError) as error:
+                logger.warning("the documents %s stay as they were read before: %s", corpus, error)
+            followed.looked = time.monotonic()
+
+    async def _reopen(self, corpus: str, source: Source, followed: _Followed) -> None:
+        reports: list[IndexReport] = []
+        async with AsyncExitStack() as opened:
+            retriever = await open_source(source, self.setup.search, opened, on_report=reports.append)
+            if retriever.name == self.retrievers[corpus].name:
+                return
+            await followed.opened.aclose()  # a question in work can still use what it searches
+            followed.opened = opened.pop_all()
+        self.retrievers[corpus], self.reports[corpus] = retriever, reports
+        for key in [key for key in self._built if self.setup.offers[key[0]].corpus == corpus]:
+            del self._built[key]
+
+    async def _forget(self) -> None:
+        for followed in self._followed.values():
+            await followed.opened.aclose()
 
     def method(
         self,

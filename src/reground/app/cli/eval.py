@@ -23,6 +23,7 @@ from reground.app.cluster.pool import Pool, opened_pool, placed
 from reground.app.options import Compare, Evaluate, Measuring, field_names
 from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
+from reground.core.evidence import Retriever
 from reground.core.language import Usage
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, CellObserver, CompareResult, cells_of, compare, tune
@@ -220,7 +221,8 @@ def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usa
     """What a question of the middle length usually takes; None for a method that needs more than stand-ins."""
     lengths = sorted((example.question for example in examples), key=len)
     model, sandbox = ScriptedModel([]), cast("Sandbox", object())  # a dry run executes nothing
-    models, retrievers = {job.options.model: model}, {task.name: ScriptedRetriever([])}
+    models = {job.options.model: model}
+    retrievers: dict[str, Retriever] = {task.name: ScriptedRetriever([])}
     rewriter = model if job.options.rewriter else None
     try:
         setup = setup_of(job.options, job.methods, [task])

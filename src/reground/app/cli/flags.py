@@ -2,8 +2,8 @@
 
 A field's name gives the option and the key, its type says how to read a value, and its description is the help. A
 field that holds a record (`budget`, `model_options`) gives one option for each field of the record. `--help` lists a
-command's everyday options with the first sentence of each description, `--help-all` all options in full. The keys of the configuration
-file, whose values apply where an option is not given, are the same fields.
+command's everyday options with the first sentence of each description, `--help-all` all options in full. The keys of
+the configuration file, whose values apply where an option is not given, are the same fields.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ class Engine:
             )
             question = await condensed(run, self.session.models[offer.model], turns)
             took = run.meter.elapsed if run.usage.calls else 0.0
+            await self.session.follow(offer.corpus)
             result = await self.session.ask(
                 question,
                 offer,
@@ -139,13 +140,15 @@ class Engine:
             raise UnknownName(f"no model is called {name!r}; {did_you_mean(name, self.offers)}")
         return self.offers[name or next(iter(self.offers))]
 
-    def corpus(self, name: str | None = None) -> Retriever:
-        """The documents of this name, or the first. Raises UnknownName."""
+    async def corpus(self, name: str | None = None) -> Retriever:
+        """The documents of this name, or the first, as their folder holds them now. Raises UnknownName."""
         if not self.corpora:
             raise UnknownName("there are no documents to search")
         if name is not None and name not in self.corpora:
             raise UnknownName(f"no documents are called {name!r}; {did_you_mean(name, self.corpora)}")
-        return self.corpora[next(iter(self.corpora)) if name is None else name]
+        name = next(iter(self.corpora)) if name is None else name
+        await self.session.follow(name)
+        return self.corpora[name]
 
     def close(self) -> None:
         """Close the journal of follow-ups. Models and documents are closed by who opened them."""

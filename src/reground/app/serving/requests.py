@@ -258,7 +258,7 @@ def _operation(summary: str, gives: str, *errors: int, takes: str = "") -> dict[
     """What a path does, by the names of the schemas. 429 is a question's, which may be answered as a stream."""
     statuses = (401, 403, *errors, *((400, 408, 413, 500, 502) if takes else ()))
     responses = {str(status): {"description": "Refused", "content": _json("Error")} for status in statuses}
-    answer = _json(gives) | ({"text/event-stream": {"schema": _TEXT}} if 429 in errors else {})
+    answer = _json(gives) | ({"text/event-stream": {"schema": {"description": "Events"}}} if 429 in errors else {})
     operation = {"summary": summary, "responses": {"200": {"description": "Answered", "content": answer}, **responses}}
     return operation | ({"requestBody": {"required": True, "content": _json(takes)}} if takes else {})
 

@@ -101,7 +101,7 @@ def _search(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response
 
     async def answer(request: Request) -> Response:
         asked = parsed(RetrieveRequest, await read_body(request, most))
-        retriever = engine.corpus(asked.corpus)
+        retriever = await engine.corpus(asked.corpus)
 
         async def search(query: str) -> list[dict[str, Any]]:
             async with room:

@@ -219,7 +219,7 @@ class Tools:
     async def retrieve(self, given: RetrieveGiven) -> Retrieved:
         """The passages of a query from the cursor on. Raises RegroundError."""
         name = given.corpus if given.corpus is not None else next(iter(self._engine.corpora), "")
-        retriever, tokens = self._engine.corpus(given.corpus), given.max_tokens or self._tokens
+        retriever, tokens = await self._engine.corpus(given.corpus), given.max_tokens or self._tokens
         query, start = storable_text(given.query), int(given.cursor or 0)
         reach = min(_REACH, start + given.k + 1)  # one more, to know whether there are more
         found = self._in_order(name, query, start, await retriever.retrieve(query, k=reach))[start:reach]
@@ -294,7 +294,7 @@ class Tools:
         # An address of the web is opened only where a search gave it: a model must not fetch what a text names.
         names = [] if passage is None and "://" in given.id else [searched] if searched else [*self._engine.corpora]
         for name in names:
-            retriever = self._engine.corpus(name)
+            retriever = await self._engine.corpus(name)
             if isinstance(retriever, Pages) and (page := await retriever.page(passage.id if passage else given.id)):
                 return page
         if passage is not None and given.document:
