@@ -83,7 +83,7 @@ def test_html_beyond_the_ordinary_limits_of_its_parser_is_read_to_its_end(before
     for page in (f"{before}<h1>Rivers</h1><p>The end.", f"<html><body>{before}<h1>Rivers</h1><p>The end.</body>"):
         document = read("a.html", page)
         assert (document.title, document.partly) == ("Rivers", "")
-        assert document.text.endswith("Rivers\nThe end.")
+        assert document.text.endswith("# Rivers\n\nThe end.")
 
 
 def test_html_beyond_all_limits_says_what_is_missing() -> None:

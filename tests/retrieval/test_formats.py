@@ -31,7 +31,10 @@ def test_a_message_has_its_subject_as_title_and_names_its_attachments() -> None:
 @pytest.mark.parametrize(
     ("html", "text"),
     [
-        ("<table><tr><th>Item</th><th>km</th></tr><tr><td>Rhine</td><td>1230</td></tr></table>", "Item km\nRhine 1230"),
+        (
+            "<table><tr><th>Item</th><th>km</th></tr><tr><td>Rhine</td><td>1230</td></tr></table>",
+            "Item | km\n\nItem: Rhine; km: 1230",
+        ),
         ("<header>Rivers</header><main>Long<hr>Wide</main><footer>2024</footer>", "Rivers\nLong\nWide\n2024"),
         ("<blockquote>One.</blockquote><blockquote>Two.</blockquote>", "One.\nTwo."),
         ("<select><option>Red<option>Blue</select><button>Go</button><button>Stop</button>", "Red\nBlue\nGo Stop"),

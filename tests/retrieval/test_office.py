@@ -595,7 +595,7 @@ def chapter(text: str) -> str:
 
 def test_a_book_comes_in_the_order_of_reading() -> None:
     document = read("a.epub", files.epub({"b": chapter("The Danube."), "a": chapter("The Seine.")}, title="Rivers"))
-    assert document.text == "Chapter\nThe Danube.\n\nChapter\nThe Seine."
+    assert document.text == "# Chapter\n\nThe Danube.\n\n# Chapter\n\nThe Seine."
     assert document.title == "Rivers"
 
 

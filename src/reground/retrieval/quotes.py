@@ -13,8 +13,9 @@ from reground.retrieval.documents import format_of, known_as
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.pdf import pdf_pages
 from reground.retrieval.reading.result import Heading
+from reground.retrieval.reading.shown import outline
 from reground.retrieval.reading.text import front_matter, headings
-from reground.retrieval.reading.web import outline, parsed
+from reground.retrieval.reading.web import parsed
 
 _LARGEST = 8 << 20  # bytes of a file that is searched for a quote
 _WORDS = 12  # words of the quote that are looked for
@@ -86,7 +87,7 @@ def _places(file: Path | None) -> Places:
             return Places("\n".join(pages), marks=marks)
         if reader == "web.read_html":
             page = parsed(decode(content, markup=True).text)
-            text, found = ("", []) if page is None else outline(page)
+            text, found, _ = ("", [], "") if page is None else outline(page)
             return Places(text, marks=_marks(found))
         if reader == "text.read_markdown":
             text = decode(content).text

@@ -27,7 +27,7 @@ async def read_page(page: Fetched) -> Read:
 
     try:
         async with asyncio.timeout(_SECONDS):
-            read = await in_daemon(lambda: _read(page, Circumstances(tick, is_foreign=True)), name="reground-page")
+            read = await in_daemon(lambda: _read(page, Circumstances(tick)), name="reground-page")
     except TimeoutError:
         raise NotFetched(f"its text was not found within {_SECONDS:g} s") from None
     except Exception as error:  # a broken page can make a parser fail in any way
@@ -48,9 +48,9 @@ def _read(page: Fetched, around: Circumstances) -> Read:
         return read_pdf(page.content, around)
     content = _in_utf8(page)
     if "html" in kind:
-        from reground.retrieval.reading.web import read_html
+        from reground.retrieval.reading.web import read_article
 
-        return read_html(content, around)
+        return read_article(content, around)
     return Read("", *decode(content, markup="xml" in kind))
 
 

@@ -31,12 +31,10 @@ class Circumstances:
     """What surrounds the reading of a file.
 
     tick: see there. language: the ISO 639-1 code of the documents' language, for the recognition of scanned pages.
-    is_foreign: whether it is a stranger's page, of which nothing is read that its own markup hides from a reader.
     """
 
     tick: Tick = lambda share=0.0: None
     language: str = "en"
-    is_foreign: bool = False
 
 
 PLAIN = Circumstances()
