@@ -195,6 +195,19 @@ def test_headings_have_the_numbers_of_their_style() -> None:
     assert document.title == "Scope"
 
 
+def test_the_numbers_of_slides_stand_before_their_paragraphs() -> None:
+    def line(text: str, kind: str = "", level: int = 0, start: int = 1) -> str:
+        made = f'<a:buAutoNum type="{kind}" startAt="{start}"/>' if kind else ""
+        return f'<a:p><a:pPr lvl="{level}">{made}</a:pPr><a:r><a:t>{text}</a:t></a:r></a:p>'
+
+    first = line("a", "arabicPeriod") + line("b", "alphaLcParenR", 1) + line("c", "alphaLcParenR", 1)
+    first += line("d", "arabicPeriod") + line("e") + line("f", "arabicPeriod")
+    second = line("g", "romanUcPeriod", start=4) + line("h", "romanUcPeriod", start=4) + line("i", "other")
+    page = "".join(f"<p:txBody>{each}</p:txBody>" for each in (first, second))
+    said = "1. a\na) b\nb) c\n2. d\ne\n1. f\nIV. g\nV. h\n6. i"
+    assert read("a.pptx", files.pptx([()], more=page)).text == f"Slide 1\n{said}"
+
+
 OPEN_LIST = (
     '<text:list-style style:name="L">'
     '<text:list-level-style-number text:level="1" style:num-format="1" style:num-suffix="."/>'
@@ -489,11 +502,10 @@ def test_merged_cells_of_a_sheet_hold_for_all_their_rows() -> None:
 
 
 def test_formulas_that_nobody_has_computed_are_named() -> None:
-    total = (
-        f'<row>{cell("A1", "Total", "str")}<c r="B1"><f>SUM(B2:B9)</f></c><c r="C1"><f t="shared" si="0"/></c></row>'
-    )
+    total = '<c r="B1"><f>SUM(B2:B9)</f></c><c r="C1"><f t="shared" si="0"/></c><c r="D1"><f>B1*2</f><v/></c>'
+    total = f"<row>{cell('A1', 'Total', 'str')}{total}</row>"
     document = read("b.xlsx", files.xlsx({"S": total}))
-    assert document.text == "# S\n\nTotal; =SUM(B2:B9)"
+    assert document.text == "# S\n\nTotal; =SUM(B2:B9); =B1*2"
     assert "formulas have no value" in document.partly
     empty = f"<row>{cell('A1', 'Total', 'str')}{cell('B1', '', 'str', formula='T(C1)')}</row>"
     assert read("b.xlsx", files.xlsx({"S": empty})).partly == ""

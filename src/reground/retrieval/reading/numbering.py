@@ -1,4 +1,4 @@
-"""The numbers of paragraphs that stand in no text, because Word and LibreOffice make them from styles of lists."""
+"""The numbers of paragraphs that stand in no text, because Office programs make them from styles of lists."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
 )  # fmt: skip
+_SLIDE_KIND = re.compile("(arabic|alphaLc|alphaUc|romanLc|romanUc)(Period|ParenR|ParenBoth|Plain)")
+_SLIDE_FORMATS = {"alphaLc": "lowerLetter", "alphaUc": "upperLetter", "romanLc": "lowerRoman", "romanUc": "upperRoman"}
+_SLIDE_ENDS = {"Period": "1.", "ParenR": "1)", "ParenBoth": "(1)", "Plain": "1"}
 _PLACE = re.compile("%([1-9])")
 _MOST_LETTERS = 26 * 9
 _MOST_STYLES = 20  # of which one may be based on the other
@@ -144,6 +147,29 @@ def _level(element: Any) -> _Level:
     is_legal = "isLgl" in said and attribute(said["isLgl"], "val") not in ("0", "false")
     format_ = setting(element, "numFmt") or "decimal"
     return _Level(setting(element, "lvlText"), format_, 0 if start < 0 else start, restart, is_legal)
+
+
+class SlideNumbers:
+    """The numbers of the paragraphs of a slide, which are asked for in its order."""
+
+    def __init__(self) -> None:
+        self._box: Any = None
+        self._counts: dict[int, int] = {}
+
+    def number(self, paragraph: Any) -> str:
+        """The number that PowerPoint shows before a paragraph; "" without one."""
+        if paragraph.getparent() is not self._box:
+            self._box, self._counts = paragraph.getparent(), {}
+        properties = next((each for each in paragraph if local(each) == "pPr"), None)
+        at = 0 if properties is None else number_in(properties, "lvl", 0)
+        made = next(named(properties, "buAutoNum"), None)
+        if made is None:
+            self._counts = {level: count for level, count in self._counts.items() if level < at}
+            return ""
+        kind = _SLIDE_KIND.fullmatch(attribute(made, "type") or "arabicPeriod")
+        format_, end = (_SLIDE_FORMATS.get(kind[1], "decimal"), kind[2]) if kind else ("decimal", "Period")
+        level = _Level(_SLIDE_ENDS[end].replace("1", f"%{at + 1}"), format_, max(number_in(made, "startAt", 1), 1))
+        return _advance(self._counts, at, {at: level})
 
 
 class OpenNumbers:

@@ -34,7 +34,7 @@ from reground.retrieval.reading.archive import (
 from reground.retrieval.reading.drawings import drawing, drawings
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
-from reground.retrieval.reading.numbering import OpenNumbers, WordNumbers
+from reground.retrieval.reading.numbering import OpenNumbers, SlideNumbers, WordNumbers
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
 from reground.retrieval.reading.web import plain
 
@@ -132,7 +132,7 @@ def _margins(archive: Archive, main: str, numbers: WordNumbers, signs: dict[str,
     return dict.fromkeys(lines)
 
 
-def _said(element: Any, numbers: WordNumbers, context: Context) -> str:
+def _said(element: Any, numbers: WordNumbers | SlideNumbers, context: Context) -> str:
     return _numbered(numbers.number(element), paragraph(element, context))
 
 
@@ -180,7 +180,7 @@ def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
     paragraph, are left out."""
     tables, lines = _Tables(text, "tbl"), list[str]()
     context = _context(archive, part, text)
-    say = partial(paragraph, context=context)
+    say = partial(_said, numbers=SlideNumbers(), context=context)
     for each in archive.elements(part, "p", "tr"):
         if local(each) == "tr":
             lines += tables.lines(each, partial(_cells, say=say))
@@ -348,10 +348,10 @@ class _Values:
 
     def _value(self, cell: Any) -> str:
         type_ = cell.get("t", "")
-        stored = next((each.text or "" for each in cell if local(each) == "v"), None)
+        stored = next((each.text or "" for each in cell if local(each) == "v"), "")
         if type_ == "inlineStr":
             return _string(cell)
-        if stored is None:
+        if not stored and (type_ != "str" or all(local(each) != "v" for each in cell)):
             return self._formula(cell)
         if type_ == "s":
             number = int(stored) if stored.isdecimal() and len(stored) < 9 else len(self.strings)

@@ -210,23 +210,26 @@ def _are_names(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
     if not numbers:
         return is_once or _has_figures(cells, below)
     values = _at(cells, numbers)
-    is_like = _is_series if _is_series(values) else _are_labels
-    if not is_like(values) or (len(numbers) == len(filled) and not _are_labels(values)):
+    step, are_labels = _step(values), _are_labels(values)
+    if not (step or are_labels) or (len(numbers) == len(filled) and not are_labels):
         return False
+    others = (_at(row, numbers) for row in below)
+    alike = sum(_step(each) == step and (_are_labels(each) or not are_labels) for each in others)
     is_widest = all(not any(row[places[-1] + 1 :]) for row in below)
-    return is_once and is_widest and 2 * sum(is_like(_at(row, numbers)) for row in below) < len(below)
+    return is_once and is_widest and 2 * alike < len(below)
 
 
 def _are_labels(values: Sequence[str]) -> bool:
     return all(map(_LABEL.fullmatch, values))
 
 
-def _is_series(values: Sequence[str]) -> bool:
-    """Whether whole numbers count up or down in equal steps, two of them by one."""
+def _step(values: Sequence[str]) -> int:
+    """By how much whole numbers count up or down, where all steps are equal, and of only two numbers 1; 0 otherwise."""
     if not all(value.isdecimal() and len(value) < 9 for value in values):
-        return False
+        return 0
     steps = {int(after) - int(before) for before, after in pairwise(values)}
-    return len(steps) == 1 and steps != {0} and (len(values) > 2 or steps <= {1, -1})
+    step = steps.pop() if len(steps) == 1 else 0
+    return step if len(values) > 2 or step in (1, -1) else 0
 
 
 def _stands_over(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
