@@ -13,7 +13,9 @@ WORDS = st.sampled_from(
     ["a", "word", "antidisestablishmentarianism", "x1", "北京", "是", "naïve", "--", "'tis", "3.14"]
 )
 GAPS = st.sampled_from([" ", "\n", "\n\n", ". ", "! ", "。", "", "\t", "\u3000", "\n \n"])
-LINES = st.sampled_from(["# h", "## h", "```", "~~~", "| a | b |", "a b. c", "    d", "", "x" * 20])
+LINES = st.sampled_from(
+    ["# h", "## h", "```", "~~~", "| a | b |", "| - | - |", "a: b; c: d", "a b. c", "    d", "", "x" * 20]
+)
 TEXTS = st.one_of(
     st.text(max_size=300),
     st.lists(st.tuples(WORDS, GAPS), max_size=80).map(lambda pairs: "".join(word + gap for word, gap in pairs)),
@@ -30,7 +32,7 @@ SIZES = st.integers(1, 40).flatmap(lambda size: st.tuples(st.just(size), st.inte
 def test_pieces_are_short_enough_lose_nothing_and_overlap_as_asked(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
     pieces = list(chunk(text, size, overlap))
-    assert all(0 < count_tokens(text[piece.start : piece.end]) <= size for piece in pieces)
+    assert all(0 < count_tokens(piece.of(text)) <= size for piece in pieces)
     covered = {place for piece in pieces for place in range(piece.start, piece.end)}
     assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
     for before, after in pairwise(pieces):
@@ -51,7 +53,7 @@ def test_tokens_are_pieces_of_words_marks_and_ideographs() -> None:
 
 
 def parts(text: str, size: int, overlap: int = 0) -> list[str]:
-    return [text[piece.start : piece.end] for piece in chunk(text, size, overlap)]
+    return [piece.of(text) for piece in chunk(text, size, overlap)]
 
 
 def test_cuts_between_paragraphs_first() -> None:
@@ -75,6 +77,45 @@ def test_code_and_tables_that_fit_stay_whole() -> None:
     assert parts(f"{before}\n\n{code}\n\nAnd after it.", 18)[1:2] == [code]
     table = "| a | b |\n| - | - |\n| c | d |"
     assert parts(f"{before}\n{table}\n\nAnd after it.", 18)[1:2] == [table]
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("| Port | Depth: m |\n|------|:-----:|", "| Port {} | is {}; ebb: {} |"),
+        ("Port | Depth\n--- | ---", "Port {} | is. {} ; {}"),
+    ],
+)
+@pytest.mark.parametrize("overlap", [0, 7, 25])
+def test_pieces_of_a_long_table_begin_with_its_head_and_a_row(head: str, row: str, overlap: int) -> None:
+    rows = [row.format(number, number % 7, number % 5) for number in range(10, 60)]
+    table = "\n".join([head, *rows])
+    pieces = parts(f"# Ports\n\nSome words of it: these.\n\n{table}\n\nWords after it.", 60, overlap)
+    assert len(pieces) > 10
+    assert pieces[0].startswith("# Ports")
+    for piece in pieces[1:-1]:
+        lines = piece.removeprefix(f"{head}\n").split("\n")
+        assert piece.startswith(head) and set(lines) <= {*rows, "", "Words after it."}, piece
+    assert [line for line in dict.fromkeys("\n".join(pieces).split("\n")) if line in rows] == rows
+
+
+def test_a_head_that_leaves_no_room_is_not_repeated_and_code_has_none() -> None:
+    table = "| " + " | ".join(["column"] * 12) + " |\n|---|\n" + "| a | b |\n" * 30
+    assert sum("column" in part for part in parts(table, 40)) <= 2
+    code = "```\n| a | b |\n|---|---|\n" + "| c | d |\n" * 30 + "```"
+    assert sum("| a |" in part for part in parts(code, 40)) == 1
+
+
+@pytest.mark.parametrize("gap", ["\n\n", "\n"])
+@pytest.mark.parametrize("overlap", [10, 50, 99])
+@pytest.mark.parametrize("words", [3, 25, 60])
+def test_a_piece_begins_with_a_whole_row_of_names_and_values(gap: str, overlap: int, words: int) -> None:
+    rows = [
+        f"name: Ship {n}; built: 19{n}-02-03; note: {'old; but dry. ' * (words // 3)}so: yes" for n in range(10, 40)
+    ]
+    pieces = parts(gap.join(rows), 100, overlap)
+    assert all(piece.startswith("name: Ship") for piece in pieces if words < 60)
+    assert sum(not piece.startswith("name: Ship") for piece in pieces) <= 30 * (words == 60)
 
 
 def test_code_that_does_not_fit_is_cut_at_blank_lines_then_at_lines() -> None:

@@ -52,6 +52,14 @@ def test_a_page_has_every_word_of_its_document_once(words: list[str], overlap: i
         assert whole(pieces[::-1], "d", around="d#1", overlapping=overlap > 0).text.split() == text.split()
 
 
+@pytest.mark.parametrize("overlap", [0, 20])
+def test_a_page_has_the_head_of_a_long_table_once(overlap: int) -> None:
+    text = "Words.\n\n| Port | Depth |\n|---|---|\n" + "\n".join(f"| Port{n} | {n} m |" for n in range(60))
+    pieces = [passage for passage, _ in passages_of(Document("d", "t", text), 60, overlap)]
+    assert all(piece.text.startswith("| Port | Depth |") for piece in pieces[1:])
+    assert whole(pieces, "d", around="d#1", overlapping=overlap > 0).text.split() == text.split()
+
+
 def test_a_book_is_opened_around_the_passage() -> None:
     pieces = [Passage(id=f"d#{i}", text=f"w{i}") for i in range(1, 201)]
     words = whole(pieces, "d", around="d#120", overlapping=True).text.split()

@@ -368,7 +368,7 @@ class Index(Language, Data, Served):
     """The kind of index: bm25, dense or hybrid."""
     chunk_tokens: int = field(default=IndexSettings.chunk_tokens, metadata={"min": 16})
     """The most tokens in one chunk."""
-    overlap: int = field(default=IndexSettings.overlap, metadata={"min": 0, **_FILE})
+    overlap: int = field(default=IndexSettings.overlap, metadata={"min": 0})
     """Tokens that neighbouring chunks share."""
     embedder: str | None = None
     """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or

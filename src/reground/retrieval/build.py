@@ -97,8 +97,7 @@ def passages_of(document: Document, size: int, overlap: int) -> Iterator[tuple[P
     first = list(islice(pieces, 2))
     for number, piece in enumerate(chain(first, pieces), start=1):
         id_ = document.id if len(first) == 1 else f"{document.id}#{number}"
-        text = document.text[piece.start : piece.end]
-        yield Passage(id=id_, title=document.title, text=text, url=document.url), piece.end
+        yield Passage(id=id_, title=document.title, text=piece.of(document.text), url=document.url), piece.end
 
 
 class Stopped(BaseException):

@@ -24,8 +24,11 @@ _IS_CJK = re.compile(rf"[{_CJK}]")
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 _HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
 _FENCED = r"^(?P<fence>```|~~~)(?s:.*?)^(?P=fence)[^\n]*"
-_TABLE = r"^\|[^\n]*(?:\n\|[^\n]*)+"
-_WHOLE = re.compile(f"{_FENCED}|{_TABLE}", re.MULTILINE)
+TABLE_HEAD = r"[^\n|]*+\|[^\n]*+\n[ \t]*+\|?[ \t]*+:?-[-:| \t]*+"
+"""The names of the columns of a Markdown table, and the line below them."""
+_TABLE = rf"^(?:(?P<head>{TABLE_HEAD})(?:\n[^\n|]*+\|[^\n]*+)++|\|[^\n]*+(?:\n\|[^\n]*+)++)"
+_ROW = r"^[^\n:;|]{1,60}: [^\n;]*+(?:;[^\n;]*+)*?; [^\n:;]{1,60}: [^\n]*+"
+_WHOLE = re.compile(f"{_FENCED}|(?P<rows>{_TABLE}|{_ROW})", re.MULTILINE)
 _LONGEST_MARK = 7
 _STEP = 1_000_000  # characters that are searched at once for what stays whole, for Ctrl-C waits for a search
 _SENTENCE_END = frozenset(".!?;:。！？；：…")
@@ -35,10 +38,26 @@ _INSIDE_WORD, _WORD, _LINE, _SENTENCE, _INDENTED, _PARAGRAPH_BREAK = range(6)
 
 
 class Chunk(NamedTuple):
-    """A piece of a text as a half-open range of its characters."""
+    """A piece of a text as a half-open range of its characters. head: that of the head of the table it begins in."""
 
     start: int
     end: int
+    head: tuple[int, int] | None = None
+
+    def of(self, text: str) -> str:
+        """The piece of the text, below the head of its table."""
+        above = "" if self.head is None else text[slice(*self.head)] + "\n"
+        return above + text[self.start : self.end]
+
+
+class _Whole(NamedTuple):
+    """What stays whole if it can: a block of code, a table, or a row, "name: value; name: value". head: where a table's
+    head ends, else -1."""
+
+    start: int
+    end: int
+    head: int
+    has_rows: bool
 
 
 def count_tokens(text: str) -> int:
@@ -54,6 +73,7 @@ def chunk(text: str, size: int, overlap: int = 0, *, is_code: bool = False) -> I
     In its later half a piece ends before a heading of Markdown (the next piece then shares nothing with it), else
     between paragraphs, most of all where no indented one follows, else between sentences, lines or words, and inside a
     word only where nothing else is left. Code between fences and tables of Markdown stay whole if they fit in a piece.
+    The pieces of a longer table have its head, which is part of their size, and none begins inside of a row that fits.
     In them, and everywhere if `is_code`, lines come before sentences, and # begins no heading. No piece ends in a
     heading if it can end before it. Together the pieces hold every character that is not white space, in order. A text
     that fits is one piece; one without tokens is none.
@@ -74,7 +94,7 @@ class _Cutter:
     overlap: int
     is_code: bool
     tokens: list[tuple[int, int]] = field(default_factory=list)
-    wholes: list[tuple[int, int]] = field(default_factory=list)
+    wholes: list[_Whole] = field(default_factory=list)
     searched: int = 0  # up to here it is known what stays whole
 
     def pieces(self) -> Iterator[Chunk]:
@@ -89,24 +109,41 @@ class _Cutter:
         spans = (match.span() for match in _TOKEN.finditer(text))
         tokens += islice(spans, size + 1)  # those of the piece, and one that tells whether more follow
         while tokens:
-            end, is_section = (len(tokens), True) if len(tokens) <= size else self._cut()
-            yield Chunk(tokens[0][0], tokens[end - 1][1])
+            head, most = self._head()
+            end, is_section = (len(tokens), True) if len(tokens) <= most else self._cut(most)
+            yield Chunk(tokens[0][0], tokens[end - 1][1], head)
             if end == len(tokens):
                 return
             del tokens[: end if is_section else self._restart(end)]
             tokens += islice(spans, size + 1 - len(tokens))
 
-    def _cut(self) -> tuple[int, bool]:
-        """Where the piece ends that begins at the first token, and whether a section begins there."""
-        # More than `overlap` tokens are taken, so that the next piece begins after this one.
+    def _head(self) -> tuple[tuple[int, int] | None, int]:
+        """The head of the table that the piece begins in, if it leaves room, and how many other tokens there may be."""
         self._find_wholes()
-        place, is_section = self._strongest(max(self.size // 2, self.overlap), self.size)
+        whole = self._whole_at(self.tokens[0][0])
+        if whole is not None and whole.head <= self.tokens[0][0] and whole.head > 0:
+            most = self.size - self._length(whole.start, whole.head)
+            if most > max(self.size // 2, self.overlap):
+                return (whole.start, whole.head), most
+        return None, self.size
+
+    def _length(self, start: int, end: int) -> int:
+        """The tokens of a part of the text, counted until they are more than a piece has."""
+        return sum(1 for _ in islice(_TOKEN.finditer(self.text, start, end), self.size + 1))
+
+    def _cut(self, most: int) -> tuple[int, bool]:
+        """Where the piece of at most so many tokens ends, and whether the next one shares nothing with it."""
+        # More than `overlap` tokens are taken, so that the next piece begins after this one.
+        place, is_section = self._strongest(max(most // 2, self.overlap), most)
         whole = self._whole_at(self.tokens[place][0])
-        tokens = _TOKEN.finditer(self.text, *whole) if whole is not None and self.tokens[0][0] < whole[0] else ()
-        if whole is not None and 0 < sum(1 for _ in islice(tokens, self.size + 1)) <= self.size:
-            before = bisect_left(self.tokens, (whole[0], 0))
+        if whole is not None and self.tokens[0][0] < whole.start and self._length(whole.start, whole.end) <= self.size:
+            before = bisect_left(self.tokens, (whole.start, 0))
             if before > self.overlap:  # and where a heading stands over it, before that
-                return self._strongest(max(before - self.size // 8, self.overlap), before)
+                return self._strongest(max(before - most // 8, self.overlap), before)
+        if self._is_in_row(place):
+            row = self.text.rfind("\n", self.tokens[0][0], self.tokens[place][0]) + 1
+            before = bisect_left(self.tokens, (row, 0))
+            return (before, before <= self.overlap) if before else (place, is_section)
         return place, is_section
 
     def _strongest(self, least: int, most: int) -> tuple[int, bool]:
@@ -133,9 +170,9 @@ class _Cutter:
         half = places[: len(places) // 2]
         for wanted, among in ((_SENTENCE, half), (_LINE, half), (_WORD, places)):
             for place in among:
-                if self._boundary(place) >= wanted:
+                if self._boundary(place) >= wanted and not self._is_in_row(place):
                     return place
-        return end - self.overlap
+        return end if any(map(self._is_in_row, places)) else end - self.overlap
 
     def _boundary(self, place: int) -> int:
         """How strong the boundary before token `place` is; before a heading it is that of a paragraph."""
@@ -157,15 +194,22 @@ class _Cutter:
             return _LINE if "\n" in gap else _WORD
         return _INSIDE_WORD
 
-    def _whole_at(self, place: int) -> tuple[int, int] | None:
-        """The block of code or the table that the character stands in, behind its beginning."""
+    def _is_in_row(self, place: int) -> bool:
+        """Whether a token stands in a row, behind its beginning."""
+        whole = self._whole_at(self.tokens[place][0])
+        gap = self.text[self.tokens[place - 1][1] : self.tokens[place][0]]
+        return whole is not None and whole.has_rows and "\n" not in gap
+
+    def _whole_at(self, place: int) -> _Whole | None:
+        """The block of code, the table or the row that the character stands in, behind its beginning."""
         at = bisect_left(self.wholes, (place, 0)) - 1
-        return self.wholes[at] if at >= 0 and place < self.wholes[at][1] else None
+        return self.wholes[at] if at >= 0 and place < self.wholes[at].end else None
 
     def _find_wholes(self) -> None:
         """Find the blocks of the present tokens, and forget those before."""
         del self.wholes[: bisect_right(self.wholes, self.tokens[0][0], key=itemgetter(1))]
         while self.searched < self.tokens[-1][1] and not self.is_code:
             end = self.searched + _STEP
-            self.wholes += (match.span() for match in _WHOLE.finditer(self.text, self.searched, end))
-            self.searched = max(end, self.wholes[-1][1] if self.wholes else 0)
+            for match in _WHOLE.finditer(self.text, self.searched, end):
+                self.wholes.append(_Whole(*match.span(), match.end("head"), match["rows"] is not None))
+            self.searched = max(end, self.wholes[-1].end if self.wholes else 0)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from reground.core.evidence import Passage
+from reground.retrieval.chunking import TABLE_HEAD
 
 
 def passage_text(passage: Passage) -> str:
@@ -23,6 +24,7 @@ MOST = 50
 """Pieces of a page. Of a longer document those nearest to the passage are taken: some 20,000 tokens by default."""
 
 _NUMBER = re.compile(r"#(\d+)$")
+_HEAD = re.compile(TABLE_HEAD + r"\n")
 
 
 def document_ids(passage_id: str) -> list[str]:
@@ -43,9 +45,13 @@ def whole(pieces: Sequence[Passage], document: str, *, around: str, overlapping:
     text = chosen[0].text
     for before, piece in pairwise(chosen):
         follows = overlapping and _number(piece.id) == _number(before.id) + 1
-        sizes = range(min(len(before.text), len(piece.text)) if follows else 0, 0, -1)
-        shared = next((size for size in sizes if before.text.endswith(piece.text[:size])), 0)
-        text += piece.text[shared:] if shared else f"\n{piece.text}"
+        head = _HEAD.match(piece.text)
+        own = (
+            piece.text[head.end() :] if head and head[0] in text and "|" in before.text.split("\n")[-1] else piece.text
+        )
+        sizes = range(min(len(before.text), len(own)) if follows else 0, 0, -1)
+        shared = next((size for size in sizes if before.text.endswith(own[:size])), 0)
+        text += own[shared:] if shared else f"\n{own}"
     return chosen[0].model_copy(update={"id": document, "text": text, "score": 0.0})
 
 

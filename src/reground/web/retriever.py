@@ -166,7 +166,7 @@ class WebRetriever:
                 skipped.append(Skipped(skipped=result.url, why=str(error)))
                 unread += [] if isinstance(error, Blocked) else [result]
                 continue
-            pieces = [page.text[piece.start : piece.end] for piece in chunk(page.text, self.piece_tokens)][:k]
+            pieces = [piece.of(page.text) for piece in chunk(page.text, self.piece_tokens)][:k]
             return Found((_part(result, page, text, place) for place, text in enumerate(pieces, start=1)), skipped)
         return Found(filter(None, map(_snippet, unread[:k])), skipped)
 
