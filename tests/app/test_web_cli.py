@@ -44,7 +44,7 @@ def test_ask_freeze_and_ask_again(web: list[str], capsys) -> None:
 
         assert run(["freeze", "trace.jsonl"]) == 0
         assert "1 searches with 1 of 2 texts" in capsys.readouterr().out  # the snippet is the engine's own
-        assert run(["freeze", "trace.jsonl", "--all-texts"]) == 0
+        assert run(["freeze", "trace.jsonl", "--full"]) == 0
         assert "1 searches with 2 of 2 texts" in capsys.readouterr().out
         assert run([*common, "--web", "frozen:web.jsonl"]) == 0
         again = json.loads(capsys.readouterr().out)

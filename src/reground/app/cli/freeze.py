@@ -19,9 +19,9 @@ from reground.web.frozen import searches, write
 def freeze(
     place: Annotated[Path, typer.Argument(help="A run's folder, or a file of trajectories.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file of the snapshot.")] = Path("web.jsonl"),
-    all_texts: Annotated[
+    full: Annotated[
         bool,
-        typer.Option("--all-texts", help="Keep snippets also of engines whose terms forbid it, for yourself alone."),
+        typer.Option("--full", help="Keep snippets also of engines whose terms forbid it, for yourself alone."),
     ] = False,
 ) -> None:
     """Keep what a run found on the web, so that it can be repeated when the web has moved on.
@@ -32,7 +32,7 @@ def freeze(
     Example:  reground freeze runs/rat --out rat-web.jsonl
     """
     trajectories = (each for file in trajectory_files(expanded(place)) for each in read_trajectories(file))
-    frozen = list(searches(trajectories, all_texts=all_texts))
+    frozen = list(searches(trajectories, all_texts=full))
     if not frozen:
         raise DataError("no search of the web is in it; run a method with --web first", path=place)
     count = write(expanded(out), frozen, made=datetime.now(UTC).isoformat(timespec="seconds"))
