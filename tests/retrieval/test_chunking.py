@@ -118,6 +118,12 @@ def test_a_piece_begins_with_a_whole_row_of_names_and_values(gap: str, overlap: 
     assert sum(not piece.startswith("name: Ship") for piece in pieces) <= 30 * (words == 60)
 
 
+@pytest.mark.parametrize("cell", ["9.5", "Gate of the quay"])
+def test_a_piece_begins_with_a_whole_row_of_values(cell: str) -> None:
+    rows = [f"Ship {number}; {'; '.join([cell] * 9)}" for number in range(10, 40)]
+    assert all(piece.startswith("Ship") for overlap in (10, 45) for piece in parts("\n\n".join(rows), 100, overlap))
+
+
 def test_code_that_does_not_fit_is_cut_at_blank_lines_then_at_lines() -> None:
     text = "```\n" + "call(a); more\n" * 6 + "```"
     assert all(part.endswith("more") for part in parts(text, 14)[:-1])

@@ -27,7 +27,8 @@ _FENCED = r"^(?P<fence>```|~~~)(?s:.*?)^(?P=fence)[^\n]*"
 TABLE_HEAD = r"[^\n|]*+\|[^\n]*+\n[ \t]*+\|?[ \t]*+:?-[-:| \t]*+"
 """The names of the columns of a Markdown table, and the line below them."""
 _TABLE = rf"^(?:(?P<head>{TABLE_HEAD})(?:\n[^\n|]*+\|[^\n]*+)++|\|[^\n]*+(?:\n\|[^\n]*+)++)"
-_ROW = r"^[^\n:;|]{1,60}: [^\n;]*+(?:;[^\n;]*+)*?; [^\n:;]{1,60}: [^\n]*+"
+_NAMED_ROW = r"^[^\n:;|]{1,60}: [^\n;]*+(?:;[^\n;]*+)*?; [^\n:;]{1,60}: [^\n]*+"
+_ROW = rf"{_NAMED_ROW}|^[^\n;]{{1,60}}+(?:; [^\n;]{{0,60}}+){{2,}}+$"
 _WHOLE = re.compile(f"{_FENCED}|(?P<rows>{_TABLE}|{_ROW})", re.MULTILINE)
 _LONGEST_MARK = 7
 _STEP = 1_000_000  # characters that are searched at once for what stays whole, for Ctrl-C waits for a search
@@ -51,8 +52,8 @@ class Chunk(NamedTuple):
 
 
 class _Whole(NamedTuple):
-    """What stays whole if it can: a block of code, a table, or a row, "name: value; name: value". head: where a table's
-    head ends, else -1."""
+    """What stays whole if it can: code, a table, or a row, as "name: value; name: value". head: where that of a table
+    ends, else -1."""
 
     start: int
     end: int
