@@ -444,7 +444,7 @@ def test_a_sheet_gives_rows_with_the_names_of_columns_and_the_values_of_formulas
 
 
 @pytest.mark.parametrize(
-    "format_", ["d. mmmm yyyy", "hh:mm", "_-yyyy_-", "[$-F800]dddd, mmmm dd, yyyy", "mm:ss.0", "yyyy;@"]
+    "format_", ["d. mmmm yyyy", "hh:mm", "_-yyyy_-", "[$-F800]dddd, mmmm dd, yyyy", "mm:ss.0", "yyyy;@", "m/d/yyyy"]
 )
 def test_a_date_of_any_format_is_read_as_one(format_: str) -> None:
     rows = f"<row>{cell('A1', '45000', style=2)}</row>"

@@ -32,35 +32,42 @@ class _Token(NamedTuple):
     text: str
 
 
+class _Format(NamedTuple):
+    """The parts of a format, which are for positive and negative numbers, zero and texts, and what stands in them."""
+
+    sections: Sequence[Sequence[_Token]]
+    kinds: frozenset[str]
+    is_plain: bool
+
+
 @lru_cache(maxsize=1000)
-def _sections(code: str) -> Sequence[Sequence[_Token]]:
-    """The parts of a format, which are for positive and negative numbers, zero and texts."""
+def _format(code: str) -> _Format:
     sections: list[list[_Token]] = [[]]
     for match in _TOKEN.finditer(code[:_LONGEST]):
         if match.group() == ";":
             sections.append([])
         elif match.lastgroup:
             sections[-1].append(_Token(match.lastgroup, match[match.lastgroup]))
-    return sections
+    tokens = [token for section in sections for token in section]
+    kinds = frozenset(token.kind for token in tokens)
+    is_text = any(token.text in ("@", "/") for token in sections[0])  # and fractions such as ?/?
+    return _Format(sections, kinds, not tokens or kinds == {"general"} or "condition" in kinds or is_text)
 
 
 def shown(stored: str, code: str, epoch: datetime | None = None) -> str:
     """A stored number in a format. epoch: the first day, where it is 1904."""
     try:
         number = float(stored)
-        sections = _sections(code)
+        sections, kinds, is_plain = _format(code)
         place = 1 if number < 0 else 2 if number == 0 else 0
         tokens = sections[place] if place < len(sections) else sections[0]
         is_signed = number < 0 and tokens is sections[0]
-        kinds = {each.kind for section in sections for each in section}
         if "length" in kinds:
             return "-" * is_signed + "".join(_length(tokens, abs(number)))
         if "time" in kinds and not any(each.kind == "digits" and each.text[0] != "." for each in tokens):
             return _date(number, epoch) if 0 <= number < _LAST_DAY else stored
         plain = f"{number:.15g}" if "." in stored and len(stored) > 15 else stored  # as Excel shows 0.1 + 0.2
-        if "condition" in kinds or any(each.text in ("@", "/") for each in tokens):  # texts, and fractions such as ?/?
-            return plain
-        said = "".join(_number(tokens, abs(number), plain.lstrip("-"))).strip()
+        said = "" if is_plain else "".join(_number(tokens, abs(number), plain.lstrip("-"))).strip()
         return "-" * is_signed + said if said else plain
     except (ValueError, OverflowError, ArithmeticError):  # no number; or rounded, or counted from 1904, beyond the end
         return stored
