@@ -274,3 +274,54 @@ def drawn(text: str) -> generic.StreamObject:
 @pytest.mark.slow
 def test_the_real_tesseract_reads_a_scan() -> None:
     assert "Danube is 2850 km" in read(scan(drawn("The Danube is 2850 km long."))).text
+
+
+def field(left: int, name: str, kind: str, **more: generic.PdfObject | str | int) -> generic.DictionaryObject:
+    """A field of a form that stands on the line of the page's text."""
+    box = generic.ArrayObject(generic.FloatObject(each) for each in (left, 198, left + 12, 212))
+    return made(Type="/Annot", Subtype="/Widget", FT=kind, T=generic.TextStringObject(name), Rect=box, **more)
+
+
+def form(text: str, *fields: generic.DictionaryObject) -> PdfWriter:
+    writer = PdfWriter(clone_from=BytesIO(pdf([text])))
+    for looks in (each["/AP"] for each in fields if "/AP" in each):
+        assert isinstance(looks, generic.DictionaryObject)
+        shown = looks["/N"]
+        if isinstance(shown, generic.StreamObject):
+            looks[generic.NameObject("/N")] = writer._add_object(shown)
+        elif isinstance(shown, generic.DictionaryObject):
+            shown.update({name: writer._add_object(each) for name, each in shown.items()})
+    kept = generic.ArrayObject(writer._add_object(each) for each in fields)
+    writer.pages[0][generic.NameObject("/Annots")] = kept
+    writer._root_object[generic.NameObject("/AcroForm")] = made(Fields=kept)
+    return writer
+
+
+def said(text: str) -> generic.TextStringObject:
+    return generic.TextStringObject(text)
+
+
+@pytest.mark.parametrize("with_appearance", [False, True])
+def test_what_was_filled_into_a_form_is_read(with_appearance: bool) -> None:
+    look = stream(b"/Tx BMC EMC")
+    look.update(made(Subtype="/Form", BBox=generic.ArrayObject([generic.NumberObject(9)] * 4)))
+    shown = {"AP": made(N=look)} if with_appearance else {}
+    fields = (field(200, "skipper", "/Tx", V=said("Ada Ny"), **shown), field(280, "Text1", "/Tx", V=said("  ")))
+    assert read(written(form("Skipper:", *fields))).text.split("\n")[1:] == ["Skipper: Ada Ny"]
+    nameless = field(5, "Home port", "/Tx", V=said("Vik"))
+    assert read(written(form("Berth", nameless))).text.endswith("Home port: Vik")
+
+
+def test_boxes_are_ticked_or_not_and_named_by_the_words_beside_them() -> None:
+    on, off = (made(N=made(Yes=stream(b""), Off=stream(b""))) for _ in range(2))
+    ticks = (field(5, "b1", "/Btn", AS="/Yes", V="/Yes", AP=on), field(200, "b2", "/Btn", AS="/Off", V="/Off", AP=off))
+    assert read(written(form("Diesel", *ticks))).text.split("\n")[1:] == ["Diesel: ticked", "Diesel: not ticked"]
+
+
+def test_notes_of_a_pdf_are_read_and_attached_files_named() -> None:
+    box = generic.ArrayObject(generic.FloatObject(each) for each in (9, 9, 20, 20))
+    note = made(Type="/Annot", Subtype="/Text", Rect=box, Contents=said("Check the depth."))
+    writer = form("The harbour.", note)
+    assert read(written(writer)).text.endswith("Note: Check the depth.")
+    writer.add_attachment("depths.csv", b"a,b")
+    assert read(written(writer)).partly == "attached files were not read: depths.csv"

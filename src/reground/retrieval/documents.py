@@ -63,7 +63,7 @@ FORMATS = (
     _TEXT,
     Format((".md", ".markdown"), "text.read_markdown", has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=2, most=32),
-    Format((".pdf",), "pdf.read_pdf", most=256),
+    Format((".pdf",), "pdf.read_pdf", version=2, most=256),
     JSONL,
     Format((".docx", ".docm", ".dotx"), "office.read_word", version=2),
     Format((".pptx", ".pptm", ".ppsx"), "office.read_slides", version=2, most=256),

@@ -29,6 +29,7 @@ _PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
 _WAIT_SECONDS = 0.05
 _FILE_SECONDS = 600.0
 _PAGE_SECONDS = 60.0
+_NAMED = 10  # attached files that are named
 _LIST_SECONDS = 5.0
 _SCAN_PIXELS = 250_000
 """The least pixels of a scanned page, at some fifty an inch. A smaller picture among pages of text is an ornament."""
@@ -50,7 +51,7 @@ class Pages(NamedTuple):
     """The pages of a PDF.
 
     pictures: of each page without text the pixels of its largest picture, else 0. unread: how many pages cannot be
-    loaded, and are empty here. is_cut: whether there is more text than is kept of one file.
+    loaded, and are empty here. is_cut: whether there is more text than is kept of one file. attached: names of files.
     """
 
     title: str
@@ -58,12 +59,16 @@ class Pages(NamedTuple):
     pictures: list[int]
     unread: int = 0
     is_cut: bool = False
+    attached: Sequence[str] = ()
 
     @property
     def partly(self) -> str:
         """What was not read, in words; "" where everything was."""
         unread = f"{self.unread} of {len(self.texts)} pages could not be read" if self.unread else ""
-        return _both(unread, ONLY_FIRST if self.is_cut else "")
+        names = ", ".join(name or "a file" for name in self.attached[:_NAMED])
+        more = f" and {len(self.attached) - _NAMED} more" if len(self.attached) > _NAMED else ""
+        attached = f"attached files were not read: {names}{more}" if names else ""
+        return _both(unread, ONLY_FIRST if self.is_cut else "", attached)
 
 
 def read_pdf(content: bytes, around: Circumstances) -> Read:
@@ -119,7 +124,7 @@ def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
         raise Unreadable("is a PDF with a password; save it without one", kind="encrypted")
     if "why" in result:
         raise Unreadable(f"is not a readable PDF: {result['why']}")
-    return Pages(**result)
+    return Pages(**{**result, "attached": tuple(result["attached"])})
 
 
 def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Tick, seconds: float) -> int:
@@ -141,7 +146,8 @@ def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around
                 break
             read += 1
             try:
-                texts[number] = _text_of_scan(file, number, Path(folder), around)
+                read_text = _text_of_scan(file, number, Path(folder), around)
+                texts[number] = "\n".join(filter(None, (read_text, texts[number])))  # behind it stand its notes
             except OSError:
                 missed += 1
     few = f"only {read} of {len(numbers)} scanned pages were read" if read < len(numbers) else ""

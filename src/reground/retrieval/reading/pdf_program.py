@@ -18,9 +18,11 @@ import re
 import resource
 import signal
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from pypdfium2 import PdfDocument, PdfImage, PdfiumError
-from pypdfium2.raw import FPDF_PAGEOBJ_IMAGE
+import pypdfium2.raw as pdfium
+from pypdfium2 import PdfDocument, PdfImage, PdfiumError, PdfPage, PdfTextPage
 
 _MEMORY = 2 << 30  # bytes that the process may ask for
 _SECONDS = 600  # seconds that the processor may work for it
@@ -54,15 +56,18 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     """The fields of `pdf.Pages`. Raises PdfiumError if no page can be loaded."""
     texts: list[str] = []
     pictures: list[int] = []
+    attached = [_string(pdfium.FPDFAttachment_GetName, each) for each in _attachments(document)]
     unread = 0
+    document.init_forms()
     for number in range(len(document))[:most]:
         try:
             page = document[number]
             letters_of = page.get_textpage()
             content = _DIVIDED.sub("", letters_of.get_text_range().replace("\r\n", "\n")).replace("\ufffe", "-")
+            added = list(_added(page, letters_of, attached))
             letters_of.close()
-            texts.append(_LEADERS.sub(" …", content))
-            images = page.get_objects([FPDF_PAGEOBJ_IMAGE]) if not texts[-1].strip() else ()
+            texts.append("\n".join([_LEADERS.sub(" …", content), *added]))
+            images = page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE]) if not content.strip() else ()
             sizes = [each.get_px_size() for each in images if isinstance(each, PdfImage)]
             pictures.append(max((width * height for width, height in sizes), default=0))
             page.close()
@@ -76,7 +81,98 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     if texts and unread == len(texts):
         raise PdfiumError("none of its pages can be loaded")
     title = document.get_metadata_value("Title")
-    return {"title": title, "texts": texts, "pictures": pictures, "unread": unread, "is_cut": letters < 0}
+    return {
+        "title": title,
+        "texts": texts,
+        "pictures": pictures,
+        "unread": unread,
+        "is_cut": letters < 0,
+        "attached": attached,
+    }
+
+
+_MOST_ADDED = 1000  # fields and notes of one page, and attached files, that are read
+_TICKS = (pdfium.FPDF_FORMFIELD_CHECKBOX, pdfium.FPDF_FORMFIELD_RADIOBUTTON)
+_VALUES = (pdfium.FPDF_FORMFIELD_TEXTFIELD, pdfium.FPDF_FORMFIELD_COMBOBOX, pdfium.FPDF_FORMFIELD_LISTBOX)
+_NO_NOTES = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP, pdfium.FPDF_ANNOT_WIDGET)
+_LONGEST_LABEL = 100
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def _attachments(document: PdfDocument) -> list[Any]:
+    count = min(pdfium.FPDFDoc_GetAttachmentCount(document), _MOST_ADDED)
+    return [pdfium.FPDFDoc_GetAttachment(document, number) for number in range(count)]
+
+
+def _annotations(page: PdfPage) -> Iterator[Any]:
+    """What lies on a page: fields of a form, notes, attached files."""
+    for number in range(min(pdfium.FPDFPage_GetAnnotCount(page), _MOST_ADDED)):
+        annotation = pdfium.FPDFPage_GetAnnot(page, number)
+        if annotation:
+            yield annotation
+            pdfium.FPDFPage_CloseAnnot(annotation)
+
+
+def _is_field(annotation: Any) -> bool:
+    return bool(pdfium.FPDFAnnot_GetSubtype(annotation) == pdfium.FPDF_ANNOT_WIDGET)
+
+
+def _added(page: PdfPage, letters: PdfTextPage, attached: list[str]) -> Iterator[str]:
+    """What was filled into the fields of a page, and its notes. Attached files go to those of the document."""
+    boxes = [_box(each) for each in _annotations(page) if _is_field(each)]
+    form = page.formenv.raw if page.formenv else None
+    for annotation in _annotations(page):
+        kind = pdfium.FPDFAnnot_GetSubtype(annotation)
+        note = "" if kind in _NO_NOTES else _string(pdfium.FPDFAnnot_GetStringValue, annotation, b"Contents").strip()
+        value = _filled(form, annotation) if form and _is_field(annotation) else ""
+        file = pdfium.FPDFAnnot_GetFileAttachment(annotation) if kind == pdfium.FPDF_ANNOT_FILEATTACHMENT else None
+        if file and len(attached) < _MOST_ADDED:
+            attached.append(_string(pdfium.FPDFAttachment_GetName, file))
+        if value:
+            yield f"{_label(form, letters, annotation, boxes)}: {value}"
+        elif note:
+            yield f"Note: {note}"
+
+
+def _filled(form: Any, annotation: Any) -> str:
+    """The value of a field, or whether it is ticked; "" for a button, an empty field and a choice that was not made."""
+    kind = pdfium.FPDFAnnot_GetFormFieldType(form, annotation)
+    if kind in _VALUES:
+        return " ".join(_string(pdfium.FPDFAnnot_GetFormFieldValue, form, annotation).split())
+    is_ticked = kind in _TICKS and pdfium.FPDFAnnot_IsChecked(form, annotation)
+    return "ticked" if is_ticked else "not ticked" if kind == pdfium.FPDF_FORMFIELD_CHECKBOX else ""
+
+
+def _label(form: Any, letters: PdfTextPage, annotation: Any, boxes: Sequence[Any]) -> str:
+    """What names a field: the words between it and the fields beside it, those that its own name has a word of, else
+    those before it, or behind one to tick; its own name where there are none."""
+    box = _box(annotation)
+    beside = [each for each in boxes if each.bottom < box.top and each.top > box.bottom]
+    left = max((each.right for each in beside if each.right <= box.left), default=None)
+    right = min((each.left for each in beside if each.left >= box.right), default=None)
+    before = letters.get_text_bounded(left=left, bottom=box.bottom, right=box.left, top=box.top)
+    behind = letters.get_text_bounded(left=box.right, bottom=box.bottom, right=right, top=box.top)
+    names = (pdfium.FPDFAnnot_GetFormFieldAlternateName, pdfium.FPDFAnnot_GetFormFieldName)
+    own = next(filter(None, (_string(name, form, annotation) for name in names)), "Field")
+    is_tick = pdfium.FPDFAnnot_GetFormFieldType(form, annotation) in _TICKS
+    near = (behind, before) if is_tick else (before,)
+    labels = [label for words in near if (label := " ".join(words.split())[-_LONGEST_LABEL:].strip(" :._"))]
+    words = set(_WORD.findall(own.lower()))
+    return next((label for label in labels if words.intersection(_WORD.findall(label.lower()))), [*labels, own][0])
+
+
+def _box(annotation: Any) -> Any:
+    box = pdfium.FS_RECTF()
+    pdfium.FPDFAnnot_GetRect(annotation, box)
+    return box
+
+
+def _string(call: Callable[..., int], *of: object) -> str:
+    """A text of PDFium, which says first how long it is; in UTF-16 with a zero behind it."""
+    size = int(call(*of, None, 0))
+    buffer = ctypes.create_string_buffer(size + 2)
+    call(*of, ctypes.cast(buffer, ctypes.POINTER(pdfium.FPDF_WCHAR)), size)
+    return buffer.raw[: max(size - 2, 0)].decode("utf-16-le", "replace")
 
 
 def _bind(parent: int) -> None:
