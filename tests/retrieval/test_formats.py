@@ -168,6 +168,7 @@ def test_a_sign_alone_may_be_the_name_of_a_column() -> None:
         (",2010,2020\nOslo,1955,709000\nRome,n/a,2748109", "Rome; 2010: n/a; 2020: 2748109"),
         ("Land,2023,2024\nA,5.5,6\nB,7,8\nC,1,2", "Land: C; 2023: 1; 2024: 2"),
         ("Item,1,2,3\nRope,9,8,7\nSail,2,2,1", "Item: Sail; 1: 2; 2: 2; 3: 1"),
+        ("Well,10%,50%,90%\nA,3,8,9", "Well: A; 10%: 3; 50%: 8; 90%: 9"),
         ("City,2019\nOslo,681000", "City: Oslo; 2019: 681000"),
         ("Item,1,2,3\nRope,4,4,9\nSail,2,2,1", "Item: Sail; 1: 2; 2: 2; 3: 1"),
         ("Gauge,10:00,11:30\nNorth,3.1,3.4", "Gauge: North; 10:00: 3.1; 11:30: 3.4"),

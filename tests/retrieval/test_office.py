@@ -385,6 +385,31 @@ def test_a_cell_over_several_rows_holds_for_all_of_them() -> None:
         assert text.endswith("Valley: Low; Mill: Dal; Wheels: 1")
 
 
+def test_a_wide_name_of_an_open_document_stands_over_its_columns() -> None:
+    wide = '<table:table-cell table:number-columns-spanned="2"><text:p>Flow</text:p></table:table-cell>'
+    wide += "<table:covered-table-cell/>"
+    tall = '<table:table-cell table:number-rows-spanned="2"><text:p>Mill</text:p></table:table-cell>'
+    names = sheet_row("<table:covered-table-cell/>", *map(sheet_cell, ("mean", "max")))
+    rows = [sheet_row(tall, wide), names, sheet_row(*map(sheet_cell, ("Old", "2", "9")))]
+    assert read("a.ods", sheet(*rows)).text.endswith(
+        "Mill | Flow mean | Flow max\n\nMill: Old; Flow mean: 2; Flow max: 9"
+    )
+    title = '<table:table-cell table:number-columns-spanned="1024"><text:p>Mills</text:p></table:table-cell>'
+    covered = '<table:covered-table-cell table:number-columns-repeated="1023"/>'
+    assert read("a.ods", sheet(sheet_row(title, covered))).partly == ""
+
+
+def test_charts_of_open_documents_are_read_and_other_objects_named() -> None:
+    table = f"<office:chart><table:table>{sheet_row(sheet_cell(''), sheet_cell('Ships'))}"
+    table += f"{sheet_row(sheet_cell('2024'), sheet_cell('388'))}</table:table></office:chart>"
+    body = files.open_document("<office:text><text:p>Before</text:p></office:text>")
+    chart_part = renamed(files.open_document(table), ("content.xml", "Object 1/content.xml"))
+    document = read("a.odt", joined(chart_part, body))
+    assert (document.text, document.partly) == ("Before\n\nShips\n\n2024; 388", "")
+    equation = renamed(files.open_document("<math/>"), ("content.xml", "Object 1/content.xml"))
+    assert "equations" in read("a.odt", joined(equation, body)).partly
+
+
 def test_covered_cells_of_a_wide_cell_are_empty() -> None:
     wide = '<table:table-cell table:number-columns-spanned="2"><text:p>{}</text:p></table:table-cell>'
     wide += "<table:covered-table-cell/>"

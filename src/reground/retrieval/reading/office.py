@@ -374,6 +374,8 @@ class _Values:
 
 
 _CONTENT = "content.xml"
+_OBJECT = "Object {}/content.xml"
+_NO_CHART = "its equations or other objects were not read"
 _STYLES = ("style", "list-style", "outline-style")
 _MOST_SPACES = 100
 _REMARKS = ("tracked-changes", "annotation")
@@ -408,7 +410,16 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
             break
     for block in tables.end():
         text.add(block)
+    _add_objects(archive, text, cells_of)
     return text.read(_title(archive.tree("meta.xml")))
+
+
+def _add_objects(archive: Archive, text: Text, cells_of: Callable[[Any, list[str]], list[str]]) -> None:
+    """Add the rows of charts; of other objects, such as equations, tell that they were not read."""
+    for part in takewhile(bool, (archive.find(_OBJECT.format(number)) for number in count(1))):
+        rows = [cells_of(row, []) for row in archive.elements(part, "table-row")]
+        text.partly = text.partly or ("" if rows else _NO_CHART)
+        Table(text).extend(rows)
 
 
 def _sheet_cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
@@ -422,13 +433,15 @@ def _sheet_cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[
         times = max(1, number_in(cell, "number-columns-repeated"))
         at = len(cells) + empty
         if local(cell) == "covered-table-cell":
-            texts = above[at : at + times] if across < 1 else []
-            across -= times
+            times, across = max(times - across, 0), max(across - times, 0)
+            texts = above[at : at + times]
         else:
-            across = number_in(cell, "number-columns-spanned", 1) - 1
+            across = max(number_in(cell, "number-columns-spanned", 1), 1) - 1
             texts = [say(cell)] * min(times, MOST_COLUMNS + 1)
+            times += across
         while texts and not texts[-1]:
             texts.pop()
+        texts += [""] * (min(across, MOST_COLUMNS - at - 1) if texts else 0)
         if not texts:
             empty += times
             continue
