@@ -102,8 +102,11 @@ def _in_pairs(text: str) -> str:
 
 _POINTS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
 _JOINT = r"[-.'’@/+&]|::?"
-_NAME = rf"[\w{_POINTS}]++(?:(?:{_JOINT})[\w{_POINTS}]++)*+"
+_LETTER = rf"[\w{_POINTS}]"
+_NAME = rf"{_LETTER}++(?:(?:{_JOINT}){_LETTER}++)*+"
 _NAMES = re.compile(_NAME)
+_PLAIN = rf"[A-Za-z]?[a-z]*+(?!{_LETTER}|(?:{_JOINT}){_LETTER})"  # most words, which have no other spelling
+_SPELT = re.compile(rf"(?<!{_LETTER})(?!{_PLAIN}){_NAME}")
 _JOINTS = re.compile(rf"{_JOINT}|_++")
 _ELISION = re.compile(r"['’]\w{1,2}\Z")  # of don't and it's
 # A name at the beginning of an entry, with what may mark it up, or behind words such as "def" and "static int".
@@ -134,8 +137,8 @@ def spellings(text: str) -> Spellings:
     text = text if text.isascii() else _usual(text)
     entries = " ".join(map("".join, _DEFINING.findall(text)))
     found = Spellings(set(), set(), {_JOINTS.sub("", name) for name in _NAMES.findall(entries.lower())})
-    for run in set(_NAMES.findall(text)):
-        if len(run) <= _LONGEST_TERM and not (run.isascii() and run.isalpha() and run[1:].islower()):
+    for run in set(_SPELT.findall(text)):
+        if len(run) <= _LONGEST_TERM:
             parts = _JOINTS.split(run)
             names = [run] if _ELISION.search(run) is None else []
             names += [part for part in re.split(_JOINT, run) if "_" in part]
