@@ -168,6 +168,8 @@ def test_a_sign_alone_may_be_the_name_of_a_column() -> None:
         (",2010,2020\nOslo,1955,709000\nRome,n/a,2748109", "Rome; 2010: n/a; 2020: 2748109"),
         ("Land,2023,2024\nA,5.5,6\nB,7,8\nC,1,2", "Land: C; 2023: 1; 2024: 2"),
         ("Item,1,2,3\nRope,9,8,7\nSail,2,2,1", "Item: Sail; 1: 2; 2: 2; 3: 1"),
+        ("2019,2020,2021\n5.5,6,9", "2019: 5.5; 2020: 6; 2021: 9"),
+        (",2020-01,2020-03\nFalun,7,8", "Falun; 2020-01: 7; 2020-03: 8"),
         ("Well,10%,50%,90%\nA,3,8,9", "Well: A; 10%: 3; 50%: 8; 90%: 9"),
         ("City,2019\nOslo,681000", "City: Oslo; 2019: 681000"),
         ("Item,1,2,3\nRope,4,4,9\nSail,2,2,1", "Item: Sail; 1: 2; 2: 2; 3: 1"),
@@ -187,6 +189,7 @@ def test_numbers_and_equal_words_name_columns_of_another_kind(rows: str, last: s
     [
         "Anna,1984\nBob,1990", "Danube,2850,1.5\nSeine,777,2", "Pier,10:05,11:05\nDock,10:15,11:20", "1,2,3\n5,1,9",
         "Oslo,yes,yes\nRome,no,yes", "A,1,2,3\nB,4,5,6", "Ajax,2-1\nBrann,0-0",
+        "5%,20%\n0.1,7",
     ],
 )  # fmt: skip
 def test_the_first_row_of_data_names_nothing(rows: str) -> None:

@@ -211,7 +211,8 @@ def _are_names(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
         return is_once or _has_figures(cells, below)
     values = _at(cells, numbers)
     step, are_labels = _step(values), _are_labels(values)
-    if not (step or are_labels) or (len(numbers) == len(filled) and not are_labels):
+    is_bare = len(numbers) == len(filled)  # then only years that count up, or what stands beside an empty corner
+    if not (step or are_labels) or (is_bare and not (are_labels and (step or places[0]))):
         return False
     others = (_at(row, numbers) for row in below)
     alike = sum(_step(each) == step and (_are_labels(each) or not are_labels) for each in others)
