@@ -9,6 +9,7 @@ import pytest
 from reground.core.errors import DataError
 from reground.retrieval.documents import Document, SourceFile, read_jsonl
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.index import build_index
 from reground.retrieval.scan import scan
 from tests.retrieval.corpora import jsonl, write
 from tests.retrieval.files import pdf, read
@@ -168,3 +169,13 @@ def test_damaged_compression_is_named(tmp_path: Path) -> None:
             documents(tmp_path / "c.jsonl.gz")
     with pytest.raises(DataError, match="cannot be read"):
         documents(tmp_path / "absent.jsonl")
+
+
+@pytest.mark.parametrize("line", ['{"step": 1, "loss": 0.5}', "[1, 2]", "not JSON"])
+def test_a_jsonl_file_of_another_program_leaves_the_rest_of_a_corpus(line: str, tmp_path: Path) -> None:
+    write(tmp_path, {"log.jsonl": f"\n{line}\n", "crane.md": "The crane lifts 740 kg."})
+    report = build_index(tmp_path, tmp_path.parent / "index")
+    assert (report.documents, [each.path for each in report.skipped]) == (1, ["log.jsonl"])
+    (tmp_path / "crane.md").unlink()
+    with pytest.raises(DataError, match="line 2"):
+        build_index(tmp_path, tmp_path.parent / "other")

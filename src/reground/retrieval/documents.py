@@ -316,9 +316,10 @@ def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Docu
     """The documents of a JSONL corpus, gzipped or not: `{"id","title","text"}`, `{"id","contents"}`, BEIR's `_id`,
     BRIGHT's `content`.
 
-    Documents without text are passed over. Raises DataError naming the file and the line.
+    Documents without text are passed over. Raises DataError naming the file and the line, and Unreadable where the
+    first record is no document: then it is a file of another program, which the rest of a corpus can do without.
     """
-    number = 0
+    number, is_corpus = 0, False
     is_packed = file.name.lower().endswith(".gz")
     try:
         with cast("IO[bytes]", gzip.open(file.path) if is_packed else file.path.open("rb")) as lines:
@@ -328,7 +329,7 @@ def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Docu
                     raise ValueError(f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records")
                 if line.strip():
                     around.tick(_share(lines, file))
-                    document = _parse(line, file.name)
+                    document, is_corpus = _parse(line, file.name), True
                     if document.text.strip():
                         yield document
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -336,6 +337,8 @@ def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Docu
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=file.path) from None
     except ValueError as error:
+        if not is_corpus:
+            raise Unreadable(f"is no corpus of documents: line {number}: {error}", kind="other") from None
         raise DataError(str(error), path=file.path, line=number) from None
 
 
