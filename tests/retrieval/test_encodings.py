@@ -88,3 +88,31 @@ def test_what_is_no_text_is_said_to_be_none() -> None:
     for content in (b"\x89PNG\r\n\x1a\n\x00\x00", noise):
         with pytest.raises(Unreadable, match="is binary, not text"):
             decode(content)
+
+
+SPANISH = "Año nuevo en Málaga: la niña cenó jamón.\n"
+QUOTED = "The “long” river isn’t “wide”, it’s deep.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (SPANISH.encode() + b"\xff", SPANISH + "ÿ"),
+        (SPANISH.encode() + "Él vió el \ufffd río.".encode().replace("\ufffd".encode(), b"\xf1"),
+         SPANISH + "Él vió el \ufffd río."),
+        (QUOTED.encode() + b"It isn\x92t.", QUOTED + "It isn’t."),
+        (RUSSIAN.encode() + b" \xc3", RUSSIAN + " \ufffd"),
+        (RUSSIAN.encode()[:-1].removesuffix("ю".encode()) + b"\xd1", RUSSIAN[:-2] + "\ufffd"),
+        (JAPANESE.encode()[:-2], JAPANESE[:-1] + "\ufffd"),
+        ((SPANISH * 2).encode() + (FRENCH + "\n").encode("latin-1") * 4, SPANISH * 2 + (FRENCH + "\n") * 4),
+        (f"{FRENCH}\n".encode() + f"{RUSSIAN}\n".encode("cp1251") + RUSSIAN.encode(),
+         f"{FRENCH}\n{RUSSIAN}\n{RUSSIAN}"),
+    ],
+)  # fmt: skip
+def test_a_text_that_is_mostly_utf_8_is_read_as_such(content: bytes, text: str) -> None:
+    assert decode(content) == (text, "damaged utf-8")
+
+
+@pytest.mark.parametrize("text", ["Größe", "Año nuevo", "Straße: für Öfen", FRENCH[-20:]])
+def test_short_texts_in_other_encodings_are_no_utf_8(text: str) -> None:
+    assert decode(text.encode("latin-1")).guessed not in ("", "damaged utf-8")

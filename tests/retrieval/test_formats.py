@@ -282,3 +282,20 @@ def test_source_code_is_titled_by_its_file() -> None:
     for name in ("src/parser.py", "a/Makefile", "b.rs", "c.xml"):
         document = read(name, "x = 1\n")
         assert (document.title, document.text) == (Path(name).name, "x = 1\n")
+
+
+@pytest.mark.parametrize(
+    "stub",
+    [
+        "View in browser: https://example.org/n/1",
+        "Your program cannot show this message. Please use another one to read it.",
+        "The bridge at Linz is closed",
+    ],
+)
+def test_a_page_that_says_more_than_its_text_is_read(stub: str) -> None:
+    page = "<p>The bridge at Linz is closed from 7 June until autumn; ferries leave every half hour.</p>"
+    text = read("a.eml", files.mail("News", stub, html=page)).text
+    assert "ferries leave every half hour" in text
+    assert text.count("The bridge") == 1
+    full = "The bridge at Linz is closed from 7 June until autumn; ferries leave every half hour."
+    assert read("a.eml", files.mail("News", full, html=page + "<p>Imprint</p>")).text.endswith(full)

@@ -57,11 +57,11 @@ _CODE = _suffixes(
     "vhdl asm s f f90 f95 pas ada sol sql sh bash zsh fish ps1 bat cmd tcl awk el lisp scm rkt css scss sass less "
     "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
-_TEXT = Format(_suffixes("txt text rst log org adoc asciidoc tex bib srt vtt"), has_lines=True)
+_TEXT = Format(_suffixes("txt text rst log org adoc asciidoc tex bib srt vtt"), version=2, has_lines=True)
 JSONL = Format((".jsonl", ".jsonl.gz"), most=None, has_lines=True)
 FORMATS = (
     _TEXT,
-    Format((".md", ".markdown"), "text.read_markdown", has_lines=True),
+    Format((".md", ".markdown"), "text.read_markdown", version=2, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=2, most=32),
     Format((".pdf",), "pdf.read_pdf", version=2, most=256),
     JSONL,
@@ -73,10 +73,10 @@ FORMATS = (
     Format((".eml",), "mail.read_mail", version=2, has_lines=True),
     Format((".mbox", ".mbx"), "mail.read_mail", version=2, most=None, has_lines=True),
     Format((".csv", ".tsv"), "text.read_delimited", version=2, most=64),
-    Format((".json", ".geojson", ".jsonld"), "text.read_json", most=32),
-    Format((".ipynb",), "text.read_notebook", most=32),
-    Format((".xml", ".xsl", ".xsd"), "text.read_markup", most=64, has_lines=True, is_code=True),
-    Format(_CODE, has_lines=True, is_code=True),
+    Format((".json", ".geojson", ".jsonld"), "text.read_json", version=2, most=32),
+    Format((".ipynb",), "text.read_notebook", version=2, most=32),
+    Format((".xml", ".xsl", ".xsd"), "text.read_markup", version=2, most=64, has_lines=True, is_code=True),
+    Format(_CODE, version=2, has_lines=True, is_code=True),
 )
 READ = (
     "Markdown, text, HTML, PDF, Word, PowerPoint, Excel, OpenDocument, EPUB, e-mail, CSV, JSON, JSONL, notebooks "

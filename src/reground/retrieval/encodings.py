@@ -15,6 +15,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable
+from io import BytesIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from reground.core.errors import DataError
@@ -83,9 +84,10 @@ _ESCAPING = ("iso2022", "hz")
 _UNICODE = ("utf-8", "utf-16")
 _TRUSTED = ("cp", "iso8859", "koi8", "mac", "shift", "euc", "gb", "big5", "tis", *_ESCAPING, *_UNICODE)
 _SAMPLE = 65536
+_FEWEST_GUESSED = 20  # bytes beyond ASCII below which a few odd lines are Western
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROLS = _MOST_LOST = 0.01
-_DAMAGED = 0.02
+_DAMAGED = 2
 
 
 def decode(content: bytes, *, markup: bool = False) -> Decoded:
@@ -121,9 +123,10 @@ def text_encoding(name: str) -> str:
 def _without_name(content: bytes, invalid: int) -> Decoded:
     """Text that is not UTF-8 and declares no encoding. `invalid`: the position of the first invalid byte."""
     text = content.decode("utf-8", "replace")
-    lost = text.count("\ufffd")
-    if lost <= _DAMAGED * (len(content) - len(text)):  # for every byte more than characters, some letter was UTF-8
-        return Decoded(text, "damaged utf-8")
+    # For every byte more than characters, some letter was UTF-8. In other encodings most are lost.
+    if _DAMAGED * text.count("\ufffd") <= len(content) - len(text) or _has_lines_of_utf_8(content):
+        del text
+        return Decoded(_line_by_line(content), "damaged utf-8")
     sample = _sample(content, invalid)
     if len(sample) - len(sample.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(sample):
         raise Unreadable("is binary, not text", kind="binary")
@@ -132,6 +135,37 @@ def _without_name(content: bytes, invalid: int) -> Decoded:
     if not encoding or text.count("\ufffd") > _MOST_LOST * len(text):
         raise Unreadable("is in no encoding that can be made out; save it as UTF-8", kind="encoding")
     return Decoded(text, _NAMES.get(encoding, encoding.replace("cp", "windows-").replace("iso8859_", "iso-8859-")))
+
+
+def _has_lines_of_utf_8(content: bytes) -> bool:
+    """Whether many lines of a text are UTF-8 and others are not, as in a log that several programs write."""
+    lines = [line for line in BytesIO(content[: 16 * _SAMPLE]) if not line.isascii()]
+    valid = sum(map(_is_utf_8, lines))
+    return valid > 1 and 3 * valid >= len(lines)
+
+
+def _is_utf_8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _line_by_line(content: bytes) -> str:
+    """A text of UTF-8, with the lines in it that hold none in the encoding that they are likely in."""
+    sample = b""
+    for line in BytesIO(content):
+        sample += line if len(sample) < _SAMPLE and _is_other(line) else b""
+    is_enough = sum(byte > 0x7F for byte in sample) >= _FEWEST_GUESSED
+    other = (is_enough and _guess(sample[:_SAMPLE])) or _WESTERN
+    return "".join(line.decode(other if _is_other(line) else "utf-8", "replace") for line in BytesIO(content))
+
+
+def _is_other(line: bytes) -> bool:
+    """Whether a line is no UTF-8, and most bytes in it are none."""
+    text = line.decode("utf-8", "replace")
+    return not _is_utf_8(line) and _DAMAGED * text.count("\ufffd") > len(line) - len(text)
 
 
 def _sample(content: bytes, invalid: int) -> bytes:

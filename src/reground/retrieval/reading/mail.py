@@ -1,14 +1,15 @@
 """E-mail: one message (.eml), or a mailbox of many (.mbox).
 
-Of a text and a page that say the same, the text counts. Attachments are named and not read. Of a message only its first
-16 MB are looked at: its texts stand before what is attached.
+Of a text and a page that say the same, the text counts; a page that says more is read. Attachments are named and not
+read. Of a message only its first 16 MB are looked at: its texts stand before what is attached.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from email import message_from_bytes
 from email.header import decode_header
 from email.message import Message
@@ -29,6 +30,8 @@ _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
 _BODIES = ("text/plain", "text/html")
+_WORD = re.compile(r"\w+")
+_FEW_WORDS = 3  # words of a page that its text may lack
 _NAMELESS = ("us-ascii", "ascii", "unknown-8bit")  # charsets that programs write where they know none
 
 
@@ -142,20 +145,33 @@ def _read(message: Message) -> Read:
 
 
 def _leaves(message: Message, decoded: Callable[[Message], tuple[str, str]]) -> Iterator[Message]:
-    """The parts that hold something, without pages whose text stands beside them. A message inside of another is an
+    """The parts that hold something, without those that are said better beside them. A message inside of another is an
     attachment."""
-    waiting = [(message, False)]
+    waiting = [(message, "")]
     while waiting:
-        part, has_text = waiting.pop()
+        part, needless = waiting.pop()
         # Of a part without others, `get_payload` decodes the text, in any encoding that is named.
         if part.is_multipart() and (part is message or part.get_content_maintype() == "multipart"):
             parts = [each for each in part.get_payload() if isinstance(each, Message)]
-            texts = (each for each in parts if each.get_content_type() == "text/plain")
-            is_said = part.get_content_subtype() == "alternative" and any(decoded(each)[0].strip() for each in texts)
-            has_text = has_text or is_said
-            waiting += [(each, has_text) for each in reversed(parts)]
-        elif not (has_text and part.get_content_type() == "text/html"):
+            is_choice = part.get_content_subtype() == "alternative"
+            needless = needless or (_needless(parts, decoded) if is_choice else "")
+            waiting += [(each, needless) for each in reversed(parts)]
+        elif part.get_content_type() != needless:
             yield part
+
+
+def _needless(parts: Sequence[Message], decoded: Callable[[Message], tuple[str, str]]) -> str:
+    """Which kind of parts says nothing that those beside it do not: pages, or texts that are a piece of them. None
+    where a text only says that there is a page."""
+    texts = " ".join(decoded(each)[0] for each in parts if each.get_content_type() == "text/plain")
+    if not texts.strip():
+        return ""
+    leaves = [each for part in parts for each in part.walk() if each.get_content_type() == "text/html"]
+    said = set(_WORD.findall(texts.lower()))
+    shown = set(_WORD.findall(" ".join(plain(decoded(each)[0])[0] for each in leaves).lower()))
+    if len(shown - said) <= max(len(shown & said), _FEW_WORDS):
+        return "text/html"
+    return "text/plain" if len(said - shown) <= len(said & shown) else ""
 
 
 def _text(part: Message) -> tuple[str, str]:
