@@ -183,7 +183,7 @@ def with_stub(home: Path, module: str, code: str, *arguments: str) -> subprocess
 def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys) -> None:
     write(home, {"docs/page.html": "<title>Owls</title><p>Owls hoot at night and sleep by day."})
     broken = 'raise ImportError("lxml.html.clean is now a separate project\\nInstall it")'
-    done = with_stub(home, "trafilatura", broken, "index", "docs", "--out", "docs.idx")
+    done = with_stub(home, "lxml", broken, "index", "docs", "--out", "docs.idx")
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert (
@@ -196,7 +196,7 @@ def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys
 
 def test_a_corpus_of_which_nothing_can_be_read_is_one_clear_line(home: Path) -> None:
     write(home, {"pages/page.html": "<p>Owls hoot.", "pages/empty.txt": ""})
-    done = with_stub(home, "trafilatura", 'raise ImportError("no cleaner")', "index", "pages", "--out", "p.idx")
+    done = with_stub(home, "lxml", 'raise ImportError("no cleaner")', "index", "pages", "--out", "p.idx")
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: pages: no document with text in 2 files: empty.txt (holds no text), page.html (")
