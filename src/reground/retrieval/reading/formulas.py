@@ -87,4 +87,4 @@ def _side_by_side(parts: Sequence[str]) -> str:
 
 
 def _local(element: Any) -> str:
-    return str(element.tag).rpartition(":")[2]
+    return str(element.tag).rpartition("}")[2].rpartition(":")[2]

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from reground.retrieval.reading.archive import attribute, local, named, setting
+from reground.retrieval.reading.formulas import grouped, lowered, raised, root_of
 
 _BREAKS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "ctrlPr", "sectPr"))
 """A second copy for old programs, text that was struck out, properties, and reading aids for Chinese characters."""
-_PLAIN = re.compile(r"[-+−±]?[\w.,°′∞]+%?|\([^()]*\)|\[[^][]*\]")
 _LONGEST_ADDRESS = 500
-_LOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
 class Piece(NamedTuple):
@@ -37,7 +35,7 @@ _NONE = Context()
 
 
 def joined(pieces: Iterable[Piece]) -> str:
-    """A text in which 10 with a raised 6 is 10^6, H with a lowered 2 is H₂, and 1st stays so."""
+    """A text in which 10 with a raised 6 is 10^6, 101 with a lowered 2 is 101_2, and 1st stays so."""
     said: list[str] = []
     for sign, group in groupby(
         (each for each in pieces if each.text), key=lambda piece: piece.sign if piece.text.strip() else ""
@@ -49,18 +47,8 @@ def joined(pieces: Iterable[Piece]) -> str:
 
 
 def _signed(sign: str, text: str, before: str) -> str:
-    inner = text.strip()
-    is_ordinal = before.isdigit() and inner.isalpha() and len(inner) > 1
-    if not inner or not before.strip() or (sign == "^" and is_ordinal):
-        return text
-    is_low = sign == "_" and inner.isdecimal() and inner.isascii()
-    said = inner.translate(_LOW) if is_low else f"{sign}{operand(inner)}"
-    return said + " " * text[-1].isspace()
-
-
-def operand(text: str) -> str:
-    """A term, in brackets where it is more than a number, a name or what stands in some."""
-    return text if _PLAIN.fullmatch(text) else f"({text})"
+    shift = lowered if sign == "_" else raised
+    return shift(text.strip(), before.strip()) + " " * text[-1].isspace()
 
 
 def paragraph(element: Any, context: Context = _NONE) -> str:
@@ -142,7 +130,7 @@ def _parts(element: Any, name: str) -> list[str]:
 
 def _fraction(element: Any) -> str:
     over = " over " if setting(element, "type") == "noBar" else "/"
-    return over.join(operand(_part(element, name)) for name in ("num", "den"))
+    return over.join(grouped(_part(element, name)) for name in ("num", "den"))
 
 
 def _indexed(element: Any) -> str:
@@ -150,20 +138,19 @@ def _indexed(element: Any) -> str:
     low, high = (_part(element, "sub"), _part(element, "sup"))
     limit = _part(element, "lim")
     low, high = (low, limit or high) if local(element) == "limUpp" else (limit or low, high)
-    signs = (f"_{operand(low)}" if low else "") + (f"^{operand(high)}" if high else "")
-    base = operand(_part(element, "e"))
+    signs = (f"_{grouped(low)}" if low else "") + (f"^{grouped(high)}" if high else "")
+    base = grouped(_part(element, "e"))
     return signs + base if local(element) == "sPre" else base + signs
 
 
 def _root(element: Any) -> str:
-    degree = _part(element, "deg")
-    return f"√{f'[{degree}]' if degree else ''}{operand(_part(element, 'e'))}"
+    return root_of(_part(element, "e"), _part(element, "deg"))
 
 
 def _sum(element: Any) -> str:
     low, high = (_part(element, name) for name in ("sub", "sup"))
     sign = setting(element, "chr") or "∫"
-    limits = (f"_{operand(low)}" if low else "") + (f"^{operand(high)}" if high else "")
+    limits = (f"_{grouped(low)}" if low else "") + (f"^{grouped(high)}" if high else "")
     return f"{sign}{limits} {_part(element, 'e')}"
 
 
@@ -179,7 +166,7 @@ def _matrix(element: Any) -> str:
 
 
 def _function(element: Any) -> str:
-    return f"{_part(element, 'fName')} {operand(_part(element, 'e'))}"
+    return f"{_part(element, 'fName')} {grouped(_part(element, 'e'))}"
 
 
 def _equations(element: Any) -> str:

@@ -32,6 +32,7 @@ from reground.retrieval.reading.archive import (
     setting,
 )  # fmt: skip
 from reground.retrieval.reading.drawings import drawing, drawings
+from reground.retrieval.reading.formulas import formula
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
 from reground.retrieval.reading.numbering import OpenNumbers, SlideNumbers, WordNumbers
@@ -375,7 +376,7 @@ class _Values:
 
 _CONTENT = "content.xml"
 _OBJECT = "Object {}/content.xml"
-_NO_CHART = "its equations or other objects were not read"
+_NO_CHART = "objects of other programs in it were not read"
 _STYLES = ("style", "list-style", "outline-style")
 _MOST_SPACES = 100
 _REMARKS = ("tracked-changes", "annotation")
@@ -415,11 +416,14 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
 
 
 def _add_objects(archive: Archive, text: Text, cells_of: Callable[[Any, list[str]], list[str]]) -> None:
-    """Add the rows of charts; of other objects, such as equations, tell that they were not read."""
+    """Add the rows of charts and the equations; of other objects tell that they were not read."""
     for part in takewhile(bool, (archive.find(_OBJECT.format(number)) for number in count(1))):
         rows = [cells_of(row, []) for row in archive.elements(part, "table-row")]
-        text.partly = text.partly or ("" if rows else _NO_CHART)
+        tree = None if rows else archive.tree(part)
+        said = formula(tree) if tree is not None and local(tree) == "math" else ""
+        text.partly = text.partly or ("" if rows or said else _NO_CHART)
         Table(text).extend(rows)
+        text.add(said)
 
 
 def _sheet_cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
