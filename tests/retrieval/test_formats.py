@@ -299,3 +299,35 @@ def test_a_page_that_says_more_than_its_text_is_read(stub: str) -> None:
     assert text.count("The bridge") == 1
     full = "The bridge at Linz is closed from 7 June until autumn; ferries leave every half hour."
     assert read("a.eml", files.mail("News", full, html=page + "<p>Imprint</p>")).text.endswith(full)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.rst", ".. note:: x\n\nThe Rhine\n=========\n\nLong.\n"),
+        ("a.rst", "*********\nThe Rhine\n*********\n\nPart\n----\n"),
+        ("a.adoc", "// remark\n= The Rhine\n:toc:\n\n== Part\n"),
+        ("a.org", "#+AUTHOR: Ada\n#+TITLE: The Rhine\n* Part\n"),
+        ("a.org", "\n* The Rhine\nLong.\n"),
+        ("a.tex", "\\documentclass{article}\n\\title[Rhine]{The Rhine}\n\\section{Part}\n"),
+        ("a.tex", "\\section*{The Rhine}\nLong.\n"),
+        ("a.md", "+++\ntitle = \"The Rhine\" # remark\n[extra]\n+++\n# Part\n"),
+        ("a.md", "---\nlayout: x\ntitle: 'The Rhine'\n...\n# Part\n"),
+        ("a.md", "---\n\"title\": \"The Rhine\"   # remark\n---\n# Part\n"),
+        ("a.md", "---\nTitle: The Rhine # remark\n---\n# Part\n"),
+    ],
+)  # fmt: skip
+def test_the_title_that_a_text_marks(name: str, text: str) -> None:
+    assert read(name, text).title == "The Rhine"
+
+
+def test_quotes_and_rules_are_no_titles() -> None:
+    assert read("a.md", '---\ntitle: "The \\"old\\" Rhine"\n---\nx').title == 'The "old" Rhine'
+    assert read("a.md", "---\ntitle: 'Ada''s Rhine'\n---\nx").title == "Ada's Rhine"
+    assert read("b.rst", "Long.\n\n----\n\n* Wide.\n* Deep.\n").title == "b"
+    assert (
+        read("b.ipynb", files.notebook(("raw", "---\ntitle: The Rhine\n---"), ("markdown", "# Part"))).title
+        == "The Rhine"
+    )
+    assert read("b.adoc", "Long.\n").title == "b"
+    assert read("b.md", "+++\nnothing of this kind\n+++\n").text.startswith("+++")

@@ -57,10 +57,14 @@ _CODE = _suffixes(
     "vhdl asm s f f90 f95 pas ada sol sql sh bash zsh fish ps1 bat cmd tcl awk el lisp scm rkt css scss sass less "
     "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
-_TEXT = Format(_suffixes("txt text rst log org adoc asciidoc tex bib srt vtt"), version=2, has_lines=True)
+_TEXT = Format(_suffixes("txt text log bib srt vtt"), version=2, has_lines=True)
 JSONL = Format((".jsonl", ".jsonl.gz"), most=None, has_lines=True)
 FORMATS = (
     _TEXT,
+    Format((".rst",), "text.read_structured", version=2, has_lines=True),
+    Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=2, has_lines=True),
+    Format((".org",), "text.read_org", version=2, has_lines=True),
+    Format((".tex",), "text.read_tex", version=2, has_lines=True),
     Format((".md", ".markdown"), "text.read_markdown", version=2, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=2, most=32),
     Format((".pdf",), "pdf.read_pdf", version=2, most=256),

@@ -19,12 +19,54 @@ from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.result import Circumstances, Heading, Read, Table, Text
 
 _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
+_TITLE_WITHIN = 10_000  # characters
+_LEAST_RULE = 3
+_RULE = re.compile(r"([=\-~^\"'`#*+:.<>_])\1{2,200}+")
+_ASCIIDOC = re.compile(r"=[ \t]([^\n]{1,300})")
+_ORG = re.compile(r"(?:#\+title:|\*[ \t])[ \t]{0,9}([^\n]{1,300})", re.IGNORECASE)
+_TEX = re.compile(r"\\(?:title|chapter|section)\*?(?:\[[^\]\n]{0,200}\])?\{([^{}\n]{1,300})")
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t](.*)")
 
 
 def read_plain(content: bytes, around: Circumstances) -> Read:
     """A text as it is."""
     return Read("", *decode(content))
+
+
+def read_structured(content: bytes, around: Circumstances) -> Read:
+    """reStructuredText as it is, with its first underlined heading as title."""
+    return _titled(content, None)
+
+
+def read_asciidoc(content: bytes, around: Circumstances) -> Read:
+    """AsciiDoc as it is, with its title."""
+    return _titled(content, _ASCIIDOC)
+
+
+def read_org(content: bytes, around: Circumstances) -> Read:
+    """Org as it is, with its title or first heading."""
+    return _titled(content, _ORG)
+
+
+def read_tex(content: bytes, around: Circumstances) -> Read:
+    """TeX as it is, with its title or first heading."""
+    return _titled(content, _TEX)
+
+
+def _titled(content: bytes, mark: re.Pattern[str] | None) -> Read:
+    """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines."""
+    text, guessed = decode(content)
+    above = before = ""
+    for start, line in _lines(text):
+        if start > _TITLE_WITHIN:
+            break
+        line = line.strip()
+        match = mark.match(line) if mark else None
+        is_underlined = before[:1].isalnum() and _RULE.fullmatch(line) and len(line) >= min(len(before), _LEAST_RULE)
+        if match or (is_underlined and above in ("", line)):
+            return Read(match[1].strip() if match else before, text, guessed)
+        above, before = before, line
+    return Read("", text, guessed)
 
 
 def read_markup(content: bytes, around: Circumstances) -> Read:
@@ -41,22 +83,41 @@ def read_markdown(content: bytes, around: Circumstances) -> Read:
 
 
 def front_matter(text: str) -> tuple[str, int]:
-    """The title that YAML front matter gives, and where the text behind it begins. Lines that do not begin with a key
-    are none: a text may begin with a rule, which looks the same."""
-    title, has_key = "", False
+    """The title that front matter gives, in YAML or TOML, and where the text behind it begins. Lines that do not begin
+    with a key are none: a text may begin with a rule, which looks the same."""
+    title, fence, has_key = "", "", False
     for start, line in _lines(text):
-        is_fence = line.rstrip() == "---"
-        if not start and not is_fence:
-            break
-        if start and is_fence:
+        bare = line.strip("\ufeff \t\r\n")
+        if not start:
+            fence = bare
+            if fence not in _FENCES:
+                break
+        elif bare == fence or (fence == "---" and bare == "..."):
             return (title, start + len(line)) if has_key else ("", 0)
-        if start and not has_key and line.strip() and not line.startswith("#"):
-            has_key = _KEY.match(line) is not None
+        elif not has_key and bare and not bare.startswith("#"):
+            has_key = (_KEY if fence == "---" else _TOML).match(line) is not None
             if not has_key:
                 break
-        if line.startswith("title:") and not title:
-            title = line.removeprefix("title:").strip().strip("\"'")
+        if start and not title and (match := _TITLE.match(line)):
+            title = _unquoted(match[1].strip())
     return "", 0
+
+
+_FENCES = ("---", "+++")
+_TOML = re.compile(r"""\[|(?:[\w.-]{1,100}|"[^"\n]{0,99}")\s*+=""")
+_TITLE = re.compile(r"""["']?title["']?[ \t]*+[:=][ \t]*+(.{0,1000})""", re.IGNORECASE)
+
+
+def _unquoted(value: str) -> str:
+    """A value of front matter without its quotes, and without a remark behind it."""
+    quote = value[:1]
+    if quote not in ("'", '"') or not quote:
+        return value.partition(" #")[0].strip()
+    end = value.find(quote, 1)
+    while end > 0 and (value[end - 1] == "\\" or value[end + 1 : end + 2] == quote == "'"):
+        end = value.find(quote, end + (1 if quote == '"' else 2))
+    inner = value[1:end] if end > 0 else value[1:]
+    return inner.replace("''", "'") if quote == "'" else inner.replace('\\"', '"')
 
 
 def headings(text: str, begins: int = 0) -> Iterator[Heading]:
@@ -172,8 +233,8 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
         raise Unreadable("is damaged: it is not a notebook") from None
     cells, title = Text(), ""
     for kind, source in _cells(notebook):
-        if kind == "markdown":
-            title = title or _first(headings(source))
+        if kind in ("markdown", "raw"):
+            title = title or front_matter(source)[0] or _first(headings(source))
         if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
             break
     return cells.read(title, guessed)
