@@ -109,7 +109,7 @@ def test_deep_nesting_in_files_that_are_read_back_is_refused_by_name(tmp_path: P
             read(tmp_path)
     with pytest.raises(IndexRefused, match=r"manifest\.json is not JSON"):
         read_manifest(tmp_path)
-    with pytest.raises(DataError, match="line 1: .*nested too deeply"):
+    with pytest.raises(DataError, match=r"line 1: .*nested too deeply"):
         list(read_jsonl(SourceFile(tmp_path / "corpus.jsonl", "corpus.jsonl", 5_000, 0)))
 
 

@@ -133,7 +133,7 @@ class _Cutter:
         return sum(1 for _ in islice(_TOKEN.finditer(self.text, start, end), self.size + 1))
 
     def _cut(self, most: int) -> tuple[int, bool]:
-        """Where the piece of at most so many tokens ends, and whether the next one shares nothing with it."""
+        """Where the piece of at most that many tokens ends, and whether the next one shares nothing with it."""
         # More than `overlap` tokens are taken, so that the next piece begins after this one.
         place, is_section = self._strongest(max(most // 2, self.overlap), most)
         whole = self._whole_at(self.tokens[place][0])

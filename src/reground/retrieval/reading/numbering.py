@@ -227,7 +227,7 @@ class OpenNumbers:
             self._last[f"{len(items)} {key}"] = innermost.number
 
     def _before(self, list_: Any, style: str) -> int:
-        """The number after which a list goes on; -1 for one that begins anew."""
+        """The number after which a list goes on; -1 for one that begins again."""
         key = attribute(list_, "continue-list") or (style if attribute(list_, "continue-numbering") == "true" else None)
         return -1 if key is None else self._last.get(f"{len(self._open)} {key}", -1)
 
