@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from reground.evaluation.data import data_path, data_root, read_records
 from reground.evaluation.metrics.ranking import ndcg, recall
 from reground.evaluation.statistics import compare
+from reground.retrieval.chunking import document_ids
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.passages import document_ids
 from reground.retrieval.rerank import rerank
 from reground.retrieval.settings import PRESETS, Preset
 

@@ -32,7 +32,7 @@ from reground.proposing import (
     propose,
     read_proposal,
 )
-from reground.retrieval.passages import document_ids
+from reground.retrieval.chunking import document_ids
 
 RIVER = Passage(id="vistula.md", title="Vistula", text="It is long. It flows into the Baltic Sea.")
 PERSON = Passage(id="curie.md", title="Marie Curie", text="Marie Curie was born by the Vistula.")

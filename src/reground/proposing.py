@@ -31,10 +31,9 @@ from reground.core.run import Run
 from reground.core.untrusted import fence
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, hit, normalise, token_f1
 from reground.retrieval.build import passages_of
-from reground.retrieval.documents import read_documents
+from reground.retrieval.chunking import document_ids, normal, normal_title
+from reground.retrieval.documents import read_documents, scan
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.passages import document_ids, normal, normal_title
-from reground.retrieval.scan import scan
 from reground.text.sentences import names_in, sentences
 
 _MOST_PASSAGES = 5_000  # that are compared; of more, this many are drawn

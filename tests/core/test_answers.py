@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import FORMS, PHRASE, abstains
+from reground.core.answers import FORMS, PHRASE, abstains, extract_letters, extract_number, extract_phrase
 from reground.core.code_blocks import extract_program
-from reground.core.extraction import extract_letters, extract_number, extract_phrase
 from reground.evaluation.metrics.text import exact_match
 from reground.evaluation.tasks.choice import TASKS as CHOICES
 from reground.evaluation.tasks.mathematics import TASKS as PROBLEMS

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import Document, SourceFile, read_jsonl
+from reground.retrieval.documents import Document, SourceFile, read_jsonl, scan
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
-from reground.retrieval.scan import scan
 from tests.retrieval.corpora import jsonl, write
 from tests.retrieval.files import pdf, read
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reground.evaluation.metrics.ranking import ndcg
+from reground.retrieval.chunking import document_ids
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.passages import document_ids
 from tests.data import need_data
 
 

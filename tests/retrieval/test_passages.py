@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from reground.core.evidence import Pages, Passage
 from reground.retrieval.build import passages_of
+from reground.retrieval.chunking import MOST, reciprocal_rank_fusion, whole
 from reground.retrieval.documents import Document
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.passages import MOST, reciprocal_rank_fusion, whole
 from reground.retrieval.settings import IndexSettings
 from tests.retrieval.corpora import WordEmbedder, jsonl, write
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import format_of, known_as, read_documents
+from reground.retrieval.documents import format_of, known_as, line, read_documents, scan
 from reground.retrieval.index import build_index
-from reground.retrieval.scan import line, scan
 from reground.retrieval.settings import IndexReport, Skipped
 from tests.retrieval import files
 from tests.retrieval.corpora import write

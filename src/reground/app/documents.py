@@ -23,10 +23,9 @@ from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_y
 from reground.core.evidence import Passage, Retriever
 from reground.core.files import expanded, indexes_dir, replace_lines
 from reground.core.user_code import load_file, plugged
-from reground.retrieval.documents import read_documents
+from reground.retrieval.documents import read_documents, scan, written
 from reground.retrieval.index import IndexRetriever, build_index, open_index
 from reground.retrieval.rerank import known, rerank
-from reground.retrieval.scan import scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
 from reground.retrieval.storage import holds_index, read_manifest
 from reground.text.languages import language_code

@@ -1,16 +1,312 @@
-"""Answers, their citations, and the forms that an answer can take."""
+"""Answers: their forms, their evidence, and the short answer in a reply, be it a phrase, a number or letters.
+
+Models mark an answer in many ways and languages, write numbers with units, years, thousands, powers and fractions, and
+argue against the options that they do not choose.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
 from reground.core.code_blocks import extract_program
-from reground.core.evidence import Passage
-from reground.core.extraction import extract_letters, extract_number, extract_short, marked_answer
+from reground.core.evidence import Passage, marker_runs
 from reground.core.language import LATER, Number, Text, Value
+
+_WORDS = (
+    r"(?:answer|antwort|antwoord|réponse|respuesta|resposta|risposta|svar|vastaus|válasz|răspuns|απάντηση|ответ|cevap|yanıt"
+    r"|பதில்|الإجابة|الجواب)"
+)
+"""The word for an answer in the languages that an index knows, and below in those that set no spaces."""
+_ANSWER_LINE = re.compile(
+    rf"(?im)^[ \t>*_#-]*+(?:final\s++)?+{_WORDS}(?:\s++finale?)?+[\s*_]*+(?:is)?+[\s*_]*+[:：][\s*_]*+(.*)$"
+)
+_ANSWER_INLINE = re.compile(rf"(?im)(?<![^\W_]){_WORDS}[ *]*+[:：]\**+\s++(\S.*)$")
+_IS = r"(?:应该|应当|应|就)?+(?:[是为為はは은는：:]|คือ|ແມ່ន|គឺ)[:：]?+"
+_ANSWER_UNSPACED = re.compile(
+    r"(?:答案|答え|解答|回答|正解|정답|답변|คำตอบ|ຄຳຕອບ|ចម្លើយ|အဖြေ|[答답](?=[은는:：]))[*_ \t]*+"
+    rf"(?:[】\]』」）)][*_ \t]*+(?:{_IS})?+|{_IS})[\s*_]*+([^\n。]+?)(?=(?:です|である|입니다)?\.?(?:[。\n]|\Z))"
+)
+_ANSWER_TAG = re.compile(r"(?i)<(?:final_)?answer>")
+_ANSWER_FIELD = re.compile(
+    r"""(?i)["'](?:final[_ ]?)?answer["']\s*+:\s*+"""
+    r"""("(?:[^"\\]|\\.){0,999}+"|'[^'\n]{0,999}+'|\[[^]\n]{0,999}+\]|[^]\s,}]++)"""
+)
+_ANSWER_IS = re.compile(
+    r"(?i)\b(?:answer is|answers are|antwort (?:ist|lautet)|antwoord is|réponse est|respuesta es|resposta é|risposta è"
+    r"|svaret (?:är|er)|vastaus on|răspunsul este|απάντηση είναι)\b:?\s++(?=\S)"
+)
+_BOXED = re.compile(r"\\(?:boxed|fbox)\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}")
+_LATEX = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox)\{([^{}]*+)\}|\\[()\[\]]|\\(?=[%$&#_])")
+_STOP = re.compile(r"\.(?=\s|$)|[\n。]")
+_OPENER = re.compile(r"\A\s*+(?:a|an|as|because|both|he|i|in|it|she|so|that|the|they|this)\b(?!\.)", re.IGNORECASE)
+_NAMES = re.compile(r"\A\s*+[A-Z\d][\w'’-]*+(?:[ ,]++(?:[A-Z\d][\w'’-]*+|and|de|of|the|von))*+\s*+(?:[.\n]|\Z)")
+_VERDICT = re.compile(r"(?i)(yes|no)[*_]*(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){4}")
+_NEAR_POINT = 40
+_MARKERS_BACKWARDS = re.compile(
+    r"\A\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
+)
+"""Markers at the end of a text that is written backwards, where "and" is "dna"."""
+_SEVERAL = re.compile(r"\d[ \t]*[,;]")
+
+
+def extract_phrase(text: str) -> str:
+    """The phrase that a reply marks as its answer, else the one after "the answer is", else the last line.
+
+    Marks are <answer>, a JSON field "answer", the last "Answer:", preferably at the start of a line and in any language
+    that an index knows, and LaTeX's box.
+    """
+    stated = marked_answer(text) or _sentence_answer(text)
+    if stated is not None:
+        return trim(stated)
+    filled = [line.strip() for line in text.splitlines() if line.strip()]
+    return trim(filled[-1]) if filled and not _ANSWER_LINE.fullmatch(filled[-1]) else ""
+
+
+def extract_short(text: str) -> str:
+    """The phrase, and of "Yes, both were born in France" the word alone.
+
+    A yes or no with fewer than four words behind it stays, because it may be a title: "Yes, Prime Minister".
+    """
+    phrase = extract_phrase(text)
+    verdict = _VERDICT.match(phrase)
+    return phrase if verdict is None else verdict.group(1)
+
+
+def marked_answer(text: str) -> str | None:
+    """What a reply marks as its answer; None without a mark."""
+    tagged = _ANSWER_TAG.split(text)[1:]
+    if tagged and (inner := tagged[-1].partition("</")[0].strip()):
+        return marked_answer(inner) or inner.rpartition("\n")[2]
+    for field in _ANSWER_FIELD.findall(text)[-1:]:
+        try:
+            value = json.loads(field)
+        except ValueError:
+            return str(field).strip("'")
+        return ", ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else field
+    for pattern in (_ANSWER_LINE, _ANSWER_INLINE, _ANSWER_UNSPACED, _BOXED):
+        found = [phrase for phrase in map(str.strip, pattern.findall(text)) if phrase]
+        if found:
+            return found[-1]
+    return None
+
+
+def _sentence_answer(text: str) -> str | None:
+    """The rest of the sentence after the last "answer is"."""
+    starts = [found.end() for found in _ANSWER_IS.finditer(text)]
+    if not starts:
+        return None
+    rest = text[starts[-1] :]
+    ends = (stop.start() for stop in _STOP.finditer(rest) if not _abbreviates(rest, stop.start()))
+    return rest[: next(ends, len(rest))]
+
+
+def _abbreviates(text: str, at: int) -> bool:
+    """Whether a point is that of "Mt. Fuji", "John F. Kennedy", "Apple Inc. was" or "Warner Bros. Pictures".
+
+    A capital, or a capital and consonants, stand for a longer word, unless a sentence begins behind them. So does a
+    word of up to four letters with a capital before a small letter, a number, or names that end the sentence.
+    """
+    word = re.split(r"[\W\d_]", text[max(0, at - _NEAR_POINT) : at])[-1]
+    rest = text[at + 1 : at + 1 + 2 * _NEAR_POINT]
+    after = rest.lstrip()[:1]
+    if text[at] != "." or not word or not after or "\n" in rest[: len(rest) - len(rest.lstrip())]:
+        return False
+    if after == "(":
+        return True
+    if after.isalpha() and (len(word) == 1 or re.fullmatch(r"[A-Z][b-df-hj-np-tv-xz]{1,3}", word)):
+        return _OPENER.match(rest) is None or (text[at - 2 : at - 1] == "." and after.islower())
+    if word.islower():
+        return after.isdigit() and len(word) <= 3
+    named = len(text[:at].split()) <= 3 and _NAMES.match(rest)
+    return word[0].isupper() and len(word) <= 4 and (after.islower() or after.isdigit() or bool(named))
+
+
+def trim(phrase: str) -> str:
+    """The phrase without markup, LaTeX around its words, markers of passages and the point at its end."""
+    for boxed in _BOXED.findall(phrase)[-1:]:
+        phrase = boxed
+    phrase = _LATEX.sub(r"\1", phrase).strip()
+    phrase = phrase[1:-1].strip() if phrase[:1] == phrase[-1:] == "$" else phrase
+    if markers := _MARKERS_BACKWARDS.match(phrase[::-1]):
+        rest = phrase[: -markers.end()].rstrip()
+        first = phrase.index("[", len(rest))
+        # A list stays: "the interval [0, 1]".
+        is_list = _SEVERAL.search(phrase, first) and (
+            not rest or all(start != first for start, _, _ in marker_runs(phrase, most=0))
+        )
+        phrase = phrase if is_list else rest
+    return phrase.strip("*_`\"'“”「」『』").rstrip(".。").strip()
+
+
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|\\[,;:! ]|[ \u00a0\u2009\u202f'’])\d{3})+(?!\d)")
+"""A number whose thousands LaTeX, a space or an apostrophe sets apart, as in 12{,}000 and 12 000."""
+_RAISED = re.compile(r"(?<=\d)[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_VULGAR = re.compile("[¼-¾⅐-⅞]")
+_REWRITTEN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\\(?:text|mathrm|mathbf|mbox)\{([^{}]*+)\}"), r"\1"),
+    (re.compile(r"(?<=\d)(?=\\[dt]?frac)"), " "),
+    (re.compile(r"\\[dt]?frac\{([^{}]++)\}\{([^{}]++)\}"), r"\1/\2"),
+    (re.compile(r"\\[dt]?frac(\d)(\d)"), r"\1/\2"),
+    (re.compile(r"(?<=\d) ?(?:\*\*|\^) ?(?=[-+({\d])"), "^"),
+    (re.compile(r"\^[{(]([-+]?\d++)[})]"), r"^\1"),
+    (re.compile(r"(?<=\d) ?(?:\\times|\\cdot|[×·⋅*xX]) ?(?=10\^)"), "×"),
+    (re.compile(r"\\(?=[%$])|(?<=[$€£¥]) (?=\d)"), ""),
+)
+WIDE = {code + 0xFEE0: code for code in range(0x21, 0x7F)} | {0x2212: "-", 0x2044: "/"}
+"""Signs as wide as Chinese ones, a minus and the stroke of a fraction, as those of ASCII."""
+_DIGITS = (
+    r"(?:\d{1,3}(?:\.\d{3})++,\d++|\d{1,3}(?:\.\d{3}){2,}+(?![\d,])|\d++,\d{1,2}(?![\d,])|\d[\d,]*+(?:\.\d++)?|\.\d++)"
+    r"(?:[eE][-+]?\d++)?"
+)
+"""12.345,6 and 1.234.567, then 12,5, then 1,234.5 and .5: a comma before one or two digits sets no thousands apart."""
+_NUMBER = re.compile(
+    r"(?P<sign>(?:(?<![\w.)$%^])[-+]|(?<=[$€£¥])-)?)(?:[$€£¥]|(?<![A-Za-z_^\d])(?<!\d[.,/])(?<!\^[-+]))"
+    rf"(?P<digits>{_DIGITS})"
+    r"(?:×10\^(?P<ten>[-+]?\d++)|\^(?P<power>[-+]?\d++)"
+    rf"| ?/ ?(?P<below>{_DIGITS})(?! ?[/\d])| (?P<above>\d++)/(?P<under>\d++)(?! ?[/\d]))?"
+)
+"""A number that is no part of a name, as in CO2, and no power of a unit, as in m^2."""
+_ANY = re.compile(r"\d++")
+_LARGEST = 300
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_DATED = re.compile(r"\b(?:in|by|of|since|from|until|year) $", re.IGNORECASE)
+_DATE = re.compile(r"\A\s*+(?:[年년.,;:)]|$)")
+_BESIDE = re.compile(
+    r"\b(?:in|on|at|of|per|from|than|over|after|since|until|before|within|during|around|every|each)(?: [a-z]++){0,2} $"
+)
+_NEAR_NUMBER = 40
+_REMARK = re.compile(r"(?<=\S) ?\([^()]*+\)$")  # how a number was found, behind it: "42 (6 * 7)"
+
+
+def extract_number(text: str) -> str:
+    """The number of the answer phrase, else of the text, in digits without thousands separators, currency and unit.
+
+    Powers and fractions are worked out: "3/4" is "0.75".
+    """
+    text = _VULGAR.sub(lambda found: f" {unicodedata.normalize('NFKC', found[0])}", text).translate(WIDE)
+    text = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
+    text = _RAISED.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]).replace("\u2212", "-"), text)
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return _stated(extract_phrase(text)) or _stated(text)
+
+
+def _stated(phrase: str) -> str:
+    """The number that a phrase states, without thousands separators and currency; empty if none.
+
+    This is the last one, without years and what stands in brackets behind it; of a phrase that begins with a number the
+    first one, where all others only describe it: "42 dollars in 3 days".
+    """
+    found = list(_NUMBER.finditer(_REMARK.sub("", phrase))) or list(_NUMBER.finditer(phrase))
+    found = [each for each in found if not _is_year(each)] or found
+    if not found:
+        parts: list[str] = _ANY.findall(phrase)
+        return parts[-1] if parts else ""
+    begins = not any(map(str.isalnum, phrase[: found[0].start()]))
+    described = all(_BESIDE.search(phrase[max(0, each.start() - _NEAR_NUMBER) : each.start()]) for each in found[1:])
+    return _written(found[0] if begins and described else found[-1])
+
+
+def _is_year(number: re.Match[str]) -> bool:
+    text, start, end = number.string, number.start(), number.end()
+    dated = text.startswith(("年", "년"), end) or _DATED.search(text[max(0, start - _NEAR_NUMBER) : start])
+    return bool(_YEAR.fullmatch(number[0]) and dated and _DATE.match(text[end : end + _NEAR_NUMBER]))
+
+
+def _written(number: re.Match[str]) -> str:
+    plain = _decimal(number["digits"])
+    value, raised = float(plain), number["ten"] or number["power"]
+    try:
+        if raised:
+            power = math.copysign(min(abs(float(raised)), _LARGEST), float(raised))
+            value = value * 10**power if number["ten"] else value**power
+        elif number["below"]:
+            value /= float(_decimal(number["below"]))
+        elif number["above"]:
+            value += int(number["above"][:9]) / int(number["under"][:9])
+        else:
+            return number["sign"] + plain
+    except (OverflowError, ZeroDivisionError):
+        return number["sign"] + plain
+    return f"{number['sign']}{value:.12g}"
+
+
+def _decimal(digits: str) -> str:
+    """Digits with a point before decimals, if any, and no other separators."""
+    comma = re.match(r"\A(?:\d{1,3}(?:\.\d{3})++(?:,\d++)?|\d++,\d{1,2})\Z", digits)
+    if comma and (digits.count(".") > 1 or "," in digits):
+        return digits.replace(".", "").replace(",", ".")
+    return digits.replace(",", "")
+
+
+_BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&+和及与與と]|and\b)++(?:\s*+and\b)?\s*+|[)）]\s*+(?=[(（]))[(（]*+"
+"""A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
+_OPTIONS = rf"(?<![A-Za-z])[A-H](?:{_BETWEEN_LETTERS}[A-H])*(?![A-Za-z])"
+_LETTERS = re.compile(_OPTIONS)
+_SMALL_LETTERS = re.compile(
+    rf"(?:\A[^\w\n]*+|\b(?:options?|choices?|is) \(?|\()([a-h](?:{_BETWEEN_LETTERS}[a-h])*)(?:[).:](?!\w)|[^\w\n]*+\Z)"
+)
+_LETTERS_ALONE = re.compile(rf"(?m)^[^\w\n]*+({_OPTIONS}|[a-h])[^\w\n]*+$")
+_LETTERS_CHOSEN = re.compile(rf"(?<![不没])[选選](?![项項])[择擇]?[^\w\n]*+(?:选项|選項)?[^\w\n]*+({_OPTIONS})")
+_OPTION_LINE = re.compile(r"(?m)^[^\w\n]*+([A-H])[.):：、](?!\w)")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_REASON = re.compile(r"\b(?:because|since|whereas|while)\b|因为|由于|而(?!非)")
+_ARTICLE = re.compile(r" (?!(?:is|are|was|were|and|or|nor|but|because|since|as|has|would|seems)\b)[a-z]")
+_DENIED_BEFORE = re.compile(
+    r"(?:(?i:\b(?:not|nor|neither|than|over|except|excluding|without|instead of)\b|n['’]t)"
+    r"|不选|不是|不为|[并而]非|排?除)[^\w\n]*+(?:(?:be|the|options?|choices?)[^\w\n]++)*+(?:选项)?\Z"
+)
+_DENIED_AFTER = re.compile(
+    r"\A[^\w\n]*+(?:(?:is|are|was|were)(?:n['’]t| (?:\w++ly )?(?:not|wrong|incorrect|false)\b)"
+    r"|can be (?:ruled|eliminated)|[^\s，。；,;.A-H]{0,6}?(?:错|不正确|不对|不符|不选|有误))"
+)
+_NEAR_LETTER = 40
+
+
+def extract_letters(text: str) -> str:
+    """The chosen option letters A to H, sorted and without repeats, e.g. "AC".
+
+    They are those in the marked answer. Without a mark they are those after "the answer is", those that are chosen in
+    Chinese, those of a line without a word, or of the option with which a reply begins, and then those that the last or
+    else the first line ends with, or in Chinese names, and does not deny.
+    """
+    text = text.translate(WIDE).replace("*", "")
+    marked = marked_answer(text)
+    places = [marked if marked is not None else _sentence_answer(text) or "", *_LETTERS_CHOSEN.findall(text)[-1:]]
+    lines = [line for line in text.splitlines() if line.strip()] if marked is None else []
+    if lines:
+        options = _OPTION_LINE.findall(text) if _OPTION_LINE.match(lines[0]) else []
+        places += [*_LETTERS_ALONE.findall(text)[-1:], *(options if len(options) == 1 else [])]
+    groups = next(filter(None, (_letters(trim(place))[:1] for place in places)), [])
+    for line in (*lines[-1:], *lines[:1]):
+        if not groups:  # of "A or rather B" the last ones; in Chinese all
+            groups = _letters(line)
+            whole, begins = _CHINESE.search(line), _OPTION_LINE.match(line)
+            groups = groups if whole else groups[:1] if begins else groups[-1:]
+    return "".join(sorted(set(re.sub(r"and|[^a-hA-H]", "", "".join(groups)).upper())))
+
+
+def _letters(phrase: str) -> list[str]:
+    """The groups of letters in the first part of a phrase that names some and does not deny them."""
+    for part in _REASON.split(phrase):
+        found = [
+            group
+            for group in _LETTERS.finditer(part)
+            if not _DENIED_BEFORE.search(part[max(0, group.start() - _NEAR_LETTER) : group.start()])
+            and not _DENIED_AFTER.match(part[group.end() : group.end() + _NEAR_LETTER])
+        ]
+        articles = [group for group in found if group[0] == "A" and _ARTICLE.match(part, group.end())]
+        if found:
+            return [group[0] for group in found if group not in articles or len(found) == 1]
+    return _SMALL_LETTERS.findall(phrase)
+
 
 ABSTENTION = "Not in these passages."
 """What a model writes for an answer that the passages do not hold."""

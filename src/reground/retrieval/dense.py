@@ -15,8 +15,8 @@ from typing import Any
 
 from reground.core.errors import IndexRefused, MissingExtra, ModelError, RetrievalError
 from reground.core.evidence import Passage
+from reground.retrieval.chunking import passage_text
 from reground.retrieval.embedders import Embedder
-from reground.retrieval.passages import passage_text
 from reground.retrieval.storage import refusing
 
 _TABLE = "passages"

@@ -21,12 +21,11 @@ from reground.core.evidence import Passage
 from reground.retrieval import storage
 from reground.retrieval.bm25 import Bm25Index
 from reground.retrieval.build import BM25, LEDGER, LISTED, VECTORS, Build, Stopped, Watcher, plan
+from reground.retrieval.chunking import distinct, document_ids, reciprocal_rank_fusion, whole
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex
-from reground.retrieval.documents import key_of
+from reground.retrieval.documents import Scan, key_of, scan, written
 from reground.retrieval.embedders import Embedder, create_embedder
-from reground.retrieval.passages import distinct, document_ids, reciprocal_rank_fusion, whole
-from reground.retrieval.scan import Scan, scan, written
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 
 _FUSED = 100  # passages of each ranking that are joined

@@ -34,7 +34,7 @@ from reground.core.files import expanded
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.trajectory import comparable
-from reground.retrieval.passages import distinct, normal, normal_title, reciprocal_rank_fusion
+from reground.retrieval.chunking import distinct, normal, normal_title, reciprocal_rank_fusion
 
 if TYPE_CHECKING:
     from reground.retrieval.judges import Judge

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reground.core.evidence import Passage
-from reground.retrieval.passages import document_ids, whole
+from reground.retrieval.chunking import document_ids, whole
 
 
 class ScriptedRetriever:

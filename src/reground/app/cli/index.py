@@ -18,8 +18,8 @@ from reground.core.errors import ConfigurationError
 from reground.core.files import expanded
 from reground.evaluation.tasks import load_task
 from reground.retrieval.decontaminate import Decontaminator
+from reground.retrieval.documents import counted, line
 from reground.retrieval.index import build_index
-from reground.retrieval.scan import counted, line
 from reground.retrieval.settings import IndexReport, IndexSettings, preset
 from reground.retrieval.settings import Progress as IndexProgress
 from reground.retrieval.storage import holds_index

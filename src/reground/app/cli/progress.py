@@ -30,7 +30,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.language import LanguageModel, Usage
 from reground.core.run import Event
 from reground.models.options import ModelOptions
-from reground.retrieval.scan import line
+from reground.retrieval.documents import line
 
 if TYPE_CHECKING:
     from reground.evaluation.compare import Cell

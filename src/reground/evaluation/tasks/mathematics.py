@@ -18,9 +18,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration
+from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration, extract_phrase
 from reground.core.errors import DataError
-from reground.core.extraction import extract_phrase
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import data_path, demonstrations, fields, numbered_records, read_values, worked
