@@ -85,7 +85,7 @@ async def pulled(alias: str, *, progress: Progress = silent) -> Path:
 
 def check(alias: str) -> None:
     """Raise ConfigurationError for a name that `pull` cannot resolve, before anything is downloaded."""
-    is_of_a_hub = re.fullmatch(r"[\w.-]++/[\w.-]++:(?!/)[\w./-]+\.gguf", alias) and ".." not in alias
+    is_of_a_hub = re.fullmatch(r"\A[\w.-]++/[\w.-]++:(?!/)[\w./-]+\.gguf", alias) and ".." not in alias
     if is_of_a_hub or alias.lower() in ALIASES or _existing(alias) is not None:
         return
     near = difflib.get_close_matches(alias.lower(), ALIASES, n=1, cutoff=0.4)

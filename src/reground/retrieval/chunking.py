@@ -228,7 +228,7 @@ MOST = 50
 """Pieces of a page. Of a longer document those nearest to the passage are taken: some 20,000 tokens by default."""
 
 _NUMBER = re.compile(r"#(\d+)$")
-_HEAD = re.compile(TABLE_HEAD + r"\n")
+_HEAD = re.compile(rf"\A{TABLE_HEAD}\n")
 
 
 def document_ids(passage_id: str) -> list[str]:
@@ -266,7 +266,7 @@ def _number(passage_id: str) -> int:
 
 _TOLD = 8
 """Words of a text that make it the same under other headings. A shorter one may say different things under each."""
-_HEADINGS = re.compile(r"(?:\s*+#{1,6}[ \t][^\n]*+)++")
+_HEADINGS = re.compile(r"\A(?:\s*+#{1,6}[ \t][^\n]*+)++")
 
 
 def distinct(passages: Iterable[Passage]) -> list[Passage]:

@@ -115,10 +115,10 @@ _ISO = re.compile(r"(\d{4})-\d\d-\d\d")
 _NUMBER_WORD = r"\d++(?:[-/]\d++){2,}+|\d++(?:[.,:]\d++)++"  # a date; a fraction, a time, a version
 _NAME_WORD = (
     r"\w++(?:[.+-]\w++){0,9}+@\w++(?:[.-]\w++){0,9}+"  # an address
-    r"|(?=\w*[A-Z])\w++(?:-\w*\d\w*)++|(?=\w*[A-Z])\w*\d\w*+(?:-\w++)++"  # AB-1234, F2-C
+    r"|(?=\w*[A-Z])(?=[\w-]{0,64}\d)\w++(?:-\w++)++"  # AB-1234, F2-C
     r"|\w++(?:\.\w++)++|\w*[^\W_]_\w++|[a-z]++[A-Z]\w*+"  # os.path, exit_code, maxRetries
 )
-_CODE_NAME, _CODE_NUMBER = re.compile(_NAME_WORD), re.compile(_NUMBER_WORD)
+_CODE_NAME, _CODE_NUMBER = re.compile(rf"\A(?:{_NAME_WORD})"), re.compile(rf"\A(?:{_NUMBER_WORD})")
 """One name or number, although it has signs or capitals inside."""
 _WORD = re.compile(rf"{_NUMBER_WORD}|{_NAME_WORD}|\w++")
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")

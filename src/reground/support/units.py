@@ -19,11 +19,11 @@ _UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*(.*)")
 _FIELD = re.compile(r":[\w -]{1,40}:(?:\s|$)")
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
-_RULE = re.compile(r"(?=.*[-=]{2})[\s|:=+-]+")
+_RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
 _FENCE = re.compile(r"```|~~~(?!~)")
 _CELL = re.compile(r"([^:;]{1,100}): (.*)")
 """A cell of a row as readers write it: column: value; column: value."""
-_NAME = re.compile(r"`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+")
+_NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+)")
 """A text that is nothing but a name in code."""
 _MARKS = re.compile(r":[\w-]+:(?=`)|[`*]")
 _UNKNOWN = "…"
