@@ -28,7 +28,7 @@ _NUMBER = re.compile(
     r"(?:(?:(?:sub-?)?questions?|part|step|q)?+\s*+(?:\(\d{1,2}\)|\d{1,2}[.):：])[*_]*+\s++)?+",
     re.IGNORECASE,
 )
-_OWN = r"^#{number}(?:\s*+[.):：]\s*+|\s++(?=[A-Z]))|(?<=[?？])\s*+\(?#{number}\)?$"
+_OWN = re.compile(r"^#(\d+)(?:\s*+[.):：]\s*+|\s++(?=[A-Z]))|(?<=[?？])\s*+\(?#(\d+)\)?$")
 """The number of a part before or behind it, written like a reference, to which the part cannot refer."""
 _ANSWERED = re.compile(r"^answer\b[^:：]{0,9}[:：]", re.IGNORECASE)
 
@@ -161,11 +161,15 @@ def read_parts(reply: str, question: str = "") -> list[str]:
     for line in lines:
         if not line or line.endswith((":", "：")) or squeezed(line) in own or _ANSWERED.match(line):
             continue
-        line = re.sub(_OWN.format(number=len(parts) + 1), "", line).strip()
+        line = _without_number(line, str(len(parts) + 1))
         if not line or not all(1 <= each <= len(parts) for each in references(line)):
             break
         parts.append(line)
     return parts
+
+
+def _without_number(line: str, number: str) -> str:
+    return _OWN.sub(lambda match: "" if number in match.groups() else match.group(), line).strip()
 
 
 def references(part: str) -> list[int]:
