@@ -131,8 +131,8 @@ class Meter:
         If a reply would be shorter than `least` tokens, fewer samples are drawn. Raises BudgetExceeded if not even one
         such reply fits.
 
-        model: its `price` is known, if it has one. If it has `samples`, one request gives so many replies and no more,
-        and each further request reads the prompt again.
+        model: its `price` is known, if it has one. Its `samples`, if it has any, are the most replies of one request;
+        each further request reads the prompt again.
         """
         self.check_time()
         price, samples = getattr(model, "price", None), getattr(model, "samples", None) or sampling.n

@@ -248,12 +248,13 @@ class Lexical:
         if claim.alone or best[0] >= 1.0:
             return best
         words, negated = self._words(claim.statement), self._denies(claim.statement)
-        left = self._left(words, self._words(claim.question))
+        left: list[float] = []
         for first in ranked[:_FIRST]:
             for second in ranked:
                 added = (self._titled[second] - self._titled[first]) & words.weights.keys()
                 if len(added) < _ADDED or not added - words.names - words.numbers or not self._linked(first, second):
                     continue
+                left = left or self._left(words, self._words(claim.question))  # most claims have no such pair
                 score = self._states((first, second), words, negated) * min(left[first], left[second])
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
