@@ -38,6 +38,30 @@ def test_a_text_file_is_read_and_a_guess_is_told(text: str, encoding: str, guess
         assert document.guessed == guessed
 
 
+@pytest.mark.parametrize("text", [RUSSIAN, FRENCH, JAPANESE + "\n", CHINESE + "\n2 km"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_made_out(text: str, encoding: str) -> None:
+    document = read("a.txt", f"{text}\n".encode(encoding))
+    assert (document.text.strip(), document.guessed) == (text.strip(), encoding)
+
+
+@pytest.mark.parametrize("content", [bytes(range(256)) * 9, b"\0\1\2", b"\x7fELF\2\1\1" + b"\0" * 99, b"PK\3\4 a\0b"])
+def test_what_is_no_utf_16_is_binary(content: bytes) -> None:
+    with pytest.raises(Unreadable, match="is binary"):
+        decode(content)
+
+
+def test_what_only_tells_a_terminal_is_left_out() -> None:
+    log = "\x1b[1;31mERROR\x1b[0m pump \x1b]8;;http://a.example\x07seven\x1b]8;;\x07\nN\bNA\bAM\bME\bE \x1b(Bok\x1b[K"
+    assert read("a.log", log).text == "ERROR pump seven\nNAME ok"
+
+
+def test_a_carriage_return_alone_ends_a_line() -> None:
+    assert read("a.md", "# Pumps\r\rSeven.\rEight.").text == "# Pumps\n\nSeven.\nEight."
+    assert read("a.md", "# Pumps\r\rSeven.").title == "Pumps"
+    assert read("a.txt", "one\r\ntwo").text == "one\r\ntwo"
+
+
 def test_a_long_line_without_an_end_is_made_out_too() -> None:
     text = KOREAN * 3000
     assert read("a.txt", text.encode("euc-kr")).text == text

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
+from email import message_from_bytes, policy
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
@@ -99,6 +102,75 @@ def test_a_message_with_half_a_surrogate_pair_does_not_end_a_build(tmp_path: Pat
     write(tmp_path / "docs", {"a.eml": message, "in.mbox": files.mbox(message), "b.txt": "The Danube."})
     assert build_index(tmp_path / "docs", tmp_path / "idx").documents == 3
     assert read("a.eml", message).text.endswith("\ufffd half")
+
+
+CALENDAR = """BEGIN:VCALENDAR\r
+BEGIN:VTIMEZONE\r\nTZID:Europe/Oslo\r\nDTSTART:19700329T020000\r\nEND:VTIMEZONE\r
+BEGIN:VEVENT\r
+SUMMARY:Review of the quay\\, part 2\r
+DTSTART;TZID=Europe/Oslo:20260314T093000\r
+DTEND:20260314T103000Z\r
+LOCATION:Room\r
+ \tN\u00f6ck\r
+ORGANIZER;CN="Ada L.":mailto:ada@quay.example\r
+END:VEVENT\r\nBEGIN:VTODO\r\nSUMMARY:Paint it\r\nDUE;VALUE=DATE:20260401\r\nEND:VTODO\r\nEND:VCALENDAR\r\n"""
+EVENTS = (
+    "Event: Review of the quay, part 2\nBegins: 2026-03-14 09:30 Europe/Oslo\nEnds: 2026-03-14 10:30 UTC\n"
+    "Place: Room\tN\u00f6ck\nOrganizer: Ada L. (ada@quay.example)\n\nEvent: Paint it\nDue: 2026-04-01"
+)
+
+
+def test_a_calendar_and_an_invitation_say_what_when_and_where() -> None:
+    assert read("plan.ics", CALENDAR).text == EVENTS
+    message = EmailMessage()
+    message["Subject"] = "Invitation"
+    message.set_content("Please come.\n")
+    message.add_alternative(CALENDAR, subtype="calendar")
+    message.add_attachment(CALENDAR, subtype="calendar", filename="invite.ics")
+    assert read("a.eml", message.as_bytes()).text == f"Please come.\n\n{EVENTS}"
+
+
+def test_messages_inside_of_a_message_are_read_under_their_subjects() -> None:
+    message = EmailMessage()
+    message["Subject"] = "Fwd: two"
+    message.set_content("See below.\n")
+    for subject, text in (("Crane 4", "It lifts 12 t.\n"), ("Crane 5", "It lifts 30 t.\n")):
+        message.add_attachment(
+            message_from_bytes(files.mail(subject, text, attached="plan.pdf"), policy=policy.default)
+        )
+    assert read("a.eml", message.as_bytes()).text == (
+        "See below.\n\nSubject: Crane 4\nFrom: Ada <ada@example.org>\nTo: Bob <bob@example.org>\n\nIt lifts 12 t."
+        "\n\nSubject: Crane 5\nFrom: Ada <ada@example.org>\nTo: Bob <bob@example.org>\n\nIt lifts 30 t."
+        "\n\nAttachments (not read): plan.pdf, plan.pdf"
+    )
+
+
+def test_what_a_server_says_of_a_delivery_is_read() -> None:
+    report = parts(
+        "report",
+        "text/plain\n\nIt failed.",
+        "message/delivery-status\n\nReporting-MTA: dns; mx.example\n\n"
+        "Final-Recipient: rfc822; bo@quay.example\nDiagnostic-Code: smtp; 552 Mailbox is full",
+    )
+    text = read("a.eml", f"Subject: Undelivered\nContent-Type: {report}").text
+    assert "It failed." in text and "Diagnostic-Code: smtp; 552 Mailbox is full" in text
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_lines_that_flow_are_joined_as_their_message_says(newline: str) -> None:
+    lines = newline.join(["The crane lif ", "ted it. ", "It was late.", "> As  ", "> planned.", "-- ", "Bo"])
+    flowed = f"Subject: Crane\nContent-Type: text/plain; format=flowed{{}}\n\n{lines}"
+    joined = read("a.eml", flowed.format("; DelSp=Yes")).text
+    assert joined.splitlines() == ["The crane lifted it.It was late.", "> As planned.", "-- ", "Bo"]
+    assert "lif \nted" in read("a.eml", flowed.format("")).text.replace("\r", "")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_message_and_its_text_in_utf_16(encoding: str) -> None:
+    mark = {"utf-16": b"", "utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}[encoding]
+    text = "Subject: Крюк\nContent-Type: text/plain; charset=utf-16\n\nThe hook, как было."
+    document = read("a.eml", mark + text.encode(encoding))
+    assert (document.title, document.text) == ("Крюк", "The hook, как было.")
 
 
 def test_a_mailbox_gives_a_document_a_message(tmp_path: Path) -> None:

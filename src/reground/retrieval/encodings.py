@@ -88,15 +88,32 @@ _FEWEST_GUESSED = 20  # bytes beyond ASCII below which a few odd lines are Weste
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROLS = _MOST_LOST = 0.01
 _DAMAGED = 2
+_TERMINAL = re.compile(
+    r"[^\n]\x08|\x1b(?:\[[0-9;:?]{0,40}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
+)
+"""A letter that is struck over, and what sets colours, titles and places of a terminal."""
+_ALONE = re.compile(r"\r(?!\n)")
 
 
 def decode(content: bytes, *, markup: bool = False) -> Decoded:
-    """The text of a file; in HTML and XML (`markup`) its declaration counts. Raises Unreadable if it is not text."""
+    """The text of a file; in HTML and XML (`markup`) its declaration counts. Raises Unreadable if it is not text.
+
+    What tells a terminal colours and bold letters is left out, and a carriage return alone ends a line.
+    """
+    text, guessed = _decoded(content, markup=markup)
+    if "\b" in text or "\x1b" in text:
+        text = _TERMINAL.sub("", text)
+    if text.count("\r") > text.count("\r\n"):
+        text = _ALONE.sub("\n", text)
+    return Decoded(text, guessed)
+
+
+def _decoded(content: bytes, *, markup: bool) -> Decoded:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return Decoded(content.decode(encoding, "replace").removeprefix("\ufeff"))
     if b"\0" in content:
-        raise Unreadable("is binary, not text", kind="binary")
+        return _unmarked(content)
     match = _DECLARED.search(content[:_DECLARED_WITHIN]) if markup else None
     declared = text_encoding(match[1].decode("ascii", "replace")) if match else ""
     if declared.startswith(_UNICODE):
@@ -107,6 +124,16 @@ def decode(content: bytes, *, markup: bool = False) -> Decoded:
         return Decoded(content.decode(declared, "replace")) if declared else _without_name(content, error.start)
     # Valid UTF-8 is hardly ever anything else, except for encodings that switch by escapes and use only ASCII bytes.
     return Decoded(content.decode(declared, "replace") if declared.startswith(_ESCAPING) else text)
+
+
+def _unmarked(content: bytes) -> Decoded:
+    """A text in UTF-16 without a mark, which has its blanks and signs in ASCII. Raises Unreadable for any other."""
+    for encoding in ("utf-16-le", "utf-16-be"):
+        sample = content[: min(len(content), _SAMPLE) & ~1].decode(encoding, "replace")
+        odd = sum(not (char.isprintable() or char.isspace()) or char == "\ufffd" for char in sample)
+        if odd <= _MOST_CONTROLS * len(sample) < sum(map(str.isascii, sample)):
+            return Decoded(content.decode(encoding, "replace"), encoding)
+    raise Unreadable("is binary, not text", kind="binary")
 
 
 def text_encoding(name: str) -> str:

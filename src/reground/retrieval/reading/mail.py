@@ -1,11 +1,13 @@
 """E-mail: one message (.eml), or a mailbox of many (.mbox).
 
-Of a text and a page that say the same, the text counts; a page that says more is read. Attachments are named and not
-read. Of a message only its first 16 MB are looked at: its texts stand before what is attached.
+Of a text and a page that say the same, the text counts; a page that says more is read. Messages inside of it,
+invitations and what a server says of a delivery are read behind it; other attachments are named and not read. Of a
+message only its first 16 MB are looked at: its texts stand before what is attached.
 """
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import re
 from collections import Counter
@@ -30,6 +32,9 @@ _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
 _BODIES = ("text/plain", "text/html")
+_HEADS = ("From", "To", "Cc", "Date")
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_FLOWED = re.compile(r"(?<!\n--) \r?\n(?:>+ ?)?")  # where a line goes on in the next one, if `delsp` is yes
 _WORD = re.compile(r"\w+")
 _FEW_WORDS = 3  # words of a page that its text may lack
 _NAMELESS = ("us-ascii", "ascii", "unknown-8bit")  # charsets that programs write where they know none
@@ -115,6 +120,7 @@ def messages(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _parsed(content: bytes) -> Message:
+    content = decode(content).text.encode() if content.startswith(_WIDE) else content
     return message_from_bytes(content[:LARGEST_MESSAGE], partial(_Part, Counter()), policy=_Bounded())
 
 
@@ -129,30 +135,46 @@ def _read(message: Message) -> Read:
     decoded = cache(_text)
     for part in _leaves(message, decoded):
         kind, name = part.get_content_type(), _one_line(str(part.get_filename() or ""))
-        if kind in _BODIES and part.get_content_disposition() != "attachment":
+        if part.is_multipart():
+            is_mail = kind == "message/rfc822"  # else what a server says of a delivery
+            inner = [_heads(each, ("Subject", *_HEADS) if is_mail else [*each][:_ATTACHED]) for each in _inner(part)]
+            texts += map("\n".join, inner[:_ATTACHED])
+        elif kind == "text/calendar":
+            said = calendar(decoded(part)[0])
+            texts += [] if said in texts else [said]  # beside the text and, again, attached
+        elif kind in _BODIES and part.get_content_disposition() != "attachment":
             said, guess = decoded(part)
             said, missing = plain(said) if kind == "text/html" else (said, "")
             texts.append(said)
             guessed, partly = guessed or guess, partly or missing
         elif len(attached) < _ATTACHED:
             attached.append(name or kind)
-    body = "\n\n".join(filter(str.strip, texts))
-    heads = [f"{name}: {said}" for name in ("From", "To", "Cc", "Date") if (said := _header(message, name))]
+    body = "\n\n".join(filter(None, map(str.strip, texts)))
     files = [f"Attachments (not read): {', '.join(attached)}"] if attached else []
-    blocks = filter(None, ("\n".join(heads), body.strip(), *files))
-    text = "\n\n".join(blocks) if body.strip() or _header(message, "Subject") or files else ""
+    blocks = filter(None, ("\n".join(_heads(message, _HEADS)), body, *files))
+    text = "\n\n".join(blocks) if body or _header(message, "Subject") or files else ""
     return Read(_header(message, "Subject"), text, guessed, partly)
 
 
+def _heads(message: Message, names: Sequence[str]) -> list[str]:
+    return [f"{name}: {said}" for name in names if (said := _header(message, name))]
+
+
+def _inner(part: Message) -> list[Message]:
+    return [each for each in part.get_payload() if isinstance(each, Message)]
+
+
 def _leaves(message: Message, decoded: Callable[[Message], tuple[str, str]]) -> Iterator[Message]:
-    """The parts that hold something, without those that are said better beside them. A message inside of another is an
-    attachment."""
+    """The parts that hold something, without those that are said better beside them. Behind what holds a message come
+    the parts of that one."""
     waiting = [(message, "")]
     while waiting:
         part, needless = waiting.pop()
         # Of a part without others, `get_payload` decodes the text, in any encoding that is named.
-        if part.is_multipart() and (part is message or part.get_content_maintype() == "multipart"):
-            parts = [each for each in part.get_payload() if isinstance(each, Message)]
+        if part.is_multipart():
+            if part is not message and part.get_content_maintype() == "message":
+                yield part
+            parts = _inner(part)
             is_choice = part.get_content_subtype() == "alternative"
             needless = needless or (_needless(parts, decoded) if is_choice else "")
             waiting += [(each, needless) for each in reversed(parts)]
@@ -179,15 +201,59 @@ def _text(part: Message) -> tuple[str, str]:
     content = part.get_payload(decode=True)
     if not isinstance(content, bytes):
         return "", ""
-    charset = part.get_content_charset("")
+    text, guessed = _decoded(content, part.get_content_charset(""))
+    return _FLOWED.sub("", text) if str(part.get_param("delsp")).lower() == "yes" else text, guessed
+
+
+def _decoded(content: bytes, charset: str) -> tuple[str, str]:
     encoding = charset if charset == "utf-7" else text_encoding(charset)
+    is_narrow = encoding.startswith("utf-16") and b"\0" not in content
     try:
-        if encoding and charset not in _NAMELESS:
+        if encoding and charset not in _NAMELESS and not is_narrow:
             return storable_text(content.decode(encoding)), ""  # UTF-7 can write half a surrogate pair
     except ValueError:
         pass  # a wrong name: it is made out from the bytes
-    text, guessed = decode(content.replace(b"\0", b" "))
-    return text, guessed
+    return decode(content.replace(b"\0", b" "))
+
+
+_CALENDAR = {
+    "SUMMARY": "Event", "DTSTART": "Begins", "DTEND": "Ends", "DUE": "Due", "RRULE": "Repeats", "LOCATION": "Place",
+    "ORGANIZER": "Organizer", "ATTENDEE": "Attendee", "STATUS": "Status", "DESCRIPTION": "Description",
+}  # fmt: skip
+_FOLDED = re.compile(r"\r?\n[ \t]")
+_MOMENT = re.compile(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\d(Z?))?")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def read_calendar(content: bytes, around: Circumstances) -> Read:
+    """The events and tasks of a calendar."""
+    text, guessed = decode(content)
+    return Read("", calendar(text), guessed)
+
+
+def calendar(source: str) -> str:
+    """What, when, where and who of the events and tasks of a calendar, in lines."""
+    lines, is_event = list[str](), False
+    for line in _FOLDED.sub("", source).splitlines():
+        key, _, value = line.partition(":")
+        name, *parameters = key.split(";")
+        if name in ("BEGIN", "END"):
+            is_event = name == "BEGIN" and value.strip() in ("VEVENT", "VTODO", "VJOURNAL")
+            lines += [""] if is_event and lines else []
+        elif is_event and name in _CALENDAR and value:
+            lines.append(f"{_CALENDAR[name]}: {_calendar_value(value, parameters)}")
+    return "\n".join(lines)
+
+
+def _calendar_value(value: str, parameters: Sequence[str]) -> str:
+    given = dict(each.partition("=")[::2] for each in parameters)
+    if moment := _MOMENT.fullmatch(value):
+        year, month, day, hour, minute, zone = moment.groups("")
+        place = "UTC" if zone else given.get("TZID", "")
+        return f"{year}-{month}-{day} {f'{hour}:{minute} {place}' if hour else ''}".strip()
+    said = _ESCAPED.sub(lambda escaped: "\n" if escaped[1] in "nN" else escaped[1], value)
+    address = said.removeprefix("mailto:").removeprefix("MAILTO:")
+    return f"{given['CN'].strip(chr(34))} ({address})" if "CN" in given else address
 
 
 def _header(message: Message, name: str) -> str:
