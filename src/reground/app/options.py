@@ -309,6 +309,9 @@ class Ask(MethodName, Helped, Fresh, Web):
     support_threshold: float | None = field(default=None, metadata=_FILE)
     """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
     or for embeddings a cosine, 0.65 by default."""
+    draft: Path | str | None = None
+    """Begin with the text of this file instead of a draft by the model; for the methods that revise one, rar and rat.
+    It is the setting `draft`, read from a file."""
     trace: Path | str | None = None
     """Append the trajectory to this JSONL file."""
     seed: int | None = None
@@ -328,6 +331,8 @@ class Chat(Ask):
     """The options of `chat`: those of `ask` without the question, and where the conversation is kept."""
 
     question: str = field(default="", metadata=_PYTHON)
+
+    draft: Path | str | None = field(default=None, metadata=_PYTHON)
 
     fresh: bool = field(default=False, metadata=_PYTHON)
 

@@ -33,7 +33,7 @@ from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
-from reground.core.errors import ConfigurationError, MissingExtra, RegroundError, did_you_mean
+from reground.core.errors import ConfigurationError, DataError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded, replace_lines, runs_dir
 from reground.core.journal import SqliteJournal
@@ -47,6 +47,7 @@ from reground.downloads import silent
 from reground.models.function import FunctionModel
 from reground.models.options import ModelOptions
 from reground.models.pull import pull
+from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.settings import IndexReport, Progress
 from reground.sandbox import find_sandbox
 
@@ -146,17 +147,17 @@ def setup_of(options: Ask) -> Setup:
     elif not isinstance(model_options, ModelOptions):
         raise ConfigurationError(f"model_options are reground.models.options.ModelOptions(...), not {model_options!r}")
     _form(options.form)
-    method, model = catalogue.method(options.method).name, _model(options.model, model_options)
+    listed, model = catalogue.method(options.method), _model(options.model, model_options)
     if names_other(options):
         sources = {"web" if options.web is not None else "own": Source()}
     else:
         sources = {} if options.corpus is None else {"docs": Source(options.corpus)}
     return Setup(
         search=options,
-        methods=(method,),
+        methods=(listed.name,),
         models={model if isinstance(model, str) else model.name: model},
         sources=sources,
-        settings={method: options.settings or {}},
+        settings={listed.name: {**(options.settings or {}), **_draft(options.draft, listed)}},
         rewriter=None if options.rewriter is None else _model(options.rewriter, model_options),
         model_options=model_options,
         budget=_budget(options.budget),
@@ -165,6 +166,21 @@ def setup_of(options: Ask) -> Setup:
         trace=None if options.trace is None else expanded(Path(options.trace)),
         home=options.home,
     )
+
+
+def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
+    """The text of a file as the setting `draft` of a method. Raises ConfigurationError, DataError."""
+    if path is None:
+        return {}
+    if "draft" not in method.fields:
+        raise ConfigurationError(f"a draft is for methods that revise one, rar and rat; {method.name} would not use it")
+    try:
+        text = decode(expanded(path).read_bytes()).text
+    except (OSError, Unreadable) as error:
+        raise DataError(f"the draft cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    if not text.strip():
+        raise DataError("the draft is empty", path=path)
+    return {"draft": text}
 
 
 def _form(name: str | None) -> AnswerForm | None:

@@ -15,7 +15,15 @@ from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import QUOTED, Templates, layout, render, style
-from reground.methods.shared.revision import DELETED, Revising, Solving, readable, sound, with_all, with_answer
+from reground.methods.shared.revision import (
+    DELETED,
+    RevisingDraft,
+    SolvingDraft,
+    readable,
+    sound,
+    with_all,
+    with_answer,
+)
 from reground.methods.shared.settings import NotNegative, require
 from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps
@@ -87,7 +95,7 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RaR(Revising):
+class RaR(RevisingDraft):
     """RaR: reflect on every step, and then on the whole answer, with retrieved evidence, and refine it.
 
     Calls are named draft, query, retrieve, reflect and refine. The span of a call names its phase: none for the draft,
@@ -123,6 +131,8 @@ class RaR(Revising):
         super().__post_init__()
         require(self.causal or self.queries == "parallel", "queries must be parallel where causal is False")
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
+        stays = self.causal and not self.max_rounds
+        require(stays or not self.settled, "causal must be True and max_rounds 0 where steps are settled")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question: the draft, phase 1 on its steps, phase 2 on the whole."""
@@ -147,7 +157,7 @@ class _Step:
     refined: bool = False
 
 
-class _Solving(Solving[RaR]):
+class _Solving(SolvingDraft[RaR]):
     """The variables of algorithm 1."""
 
     steps: Sequence[_Step] = ()
@@ -163,11 +173,10 @@ class _Solving(Solving[RaR]):
         config, form = self.config, self.config.form
         parts = {"layout": layout(form), "style": style(form) if form.final_pass else "", "form": form.instruction}
         prompt = render(config.prompts.draft, question=self.question, **parts)
-        reply = await self.write(prompt, self.run, name="draft")
-        draft = self.evidence.checked(readable(reply, form), self.run, form)
+        draft, given = await self.draft(prompt)
         limit = (config.max_steps + 1) * config.k if config.max_contents is None else config.max_contents
         most = max(1, min(config.max_steps, limit // config.k - min(1, config.max_rounds)))
-        thoughts, raw = split_draft(draft, form, most=most)
+        thoughts, raw = (given, "") if given else split_draft(draft, form, most=most)
         self.steps = [_Step(t, t, self.run.span("step", step=i, phase=1)) for i, t in enumerate(thoughts, start=1)]
         self._propose(draft)
         return join_answer([*thoughts, raw], form), raw
@@ -176,27 +185,33 @@ class _Solving(Solving[RaR]):
         """Reflection on intermediate steps: equations 4 and 5."""
         if self.config.queries == "parallel":
             await self._search_all()
-        for i, step in enumerate(self.steps):
+        unsettled = self._unsettled
+        for done, (i, step) in enumerate(unsettled):
             last = i == len(self.steps) - 1
-            verified = join_steps([done.text for done in self.steps[:i]])
+            verified = self.before([step.text for step in self.steps[:i]])
             if self.config.queries == "sequential":
                 step.markers = self.evidence.add(await self._search(step, verified))
-            await self._refine_step(step, verified, raw if last else None)  # line 6
+            await self._refine_step(step, verified, raw if last else None, rest=len(unsettled) - done)  # line 6
             texts = [each.text for each in self.steps]
             answer = join_answer(texts if last and step.refined else [*texts, raw], self.config.form) or answer
             self._propose(answer)
         return answer
 
+    @property
+    def _unsettled(self) -> list[tuple[int, _Step]]:
+        return [(i, step) for i, step in enumerate(self.steps) if i not in self.config.settled]
+
     async def _search_all(self) -> None:
         """q_i ~ p(. | x*, y_1..i^thought): no query needs another step's refinement, so all run together."""
 
         # A query is useless without a reflection and a refinement after it.
-        first = "".join([self.config.prompts.reflect, *(step.draft for step in self.steps[:1]), USUAL_PASSAGE])
+        steps = self._unsettled
+        first = "".join([self.config.prompts.reflect, *(step.draft for _, step in steps[:1]), USUAL_PASSAGE])
         usual = self.config.form.usual
         with self.run.keeping(lambda: first, reply=usual), self.run.keeping(lambda: first, reply=usual):
             drafts = [step.draft for step in self.steps]
-            results = await gather(*(self._search(s, join_steps(drafts[:i])) for i, s in enumerate(self.steps)))
-        for step, passages in zip(self.steps, results, strict=True):
+            results = await gather(*(self._search(step, self.before(drafts[:i])) for i, step in steps))
+        for (_, step), passages in zip(steps, results, strict=True):
             step.markers = self.evidence.add(passages)
 
     async def _search(self, step: _Step, before: str) -> list[Passage]:
@@ -207,8 +222,11 @@ class _Solving(Solving[RaR]):
             return await find(step.run, self.config.retriever, step.query, k=self.config.k)  # line 5
         return []
 
-    async def _refine_step(self, step: _Step, verified: str, raw: str | None) -> None:
-        """y_i^reflection, then y_i^RaR (Eq. 5). `raw` is y^raw at the last step and None before it."""
+    async def _refine_step(self, step: _Step, verified: str, raw: str | None, *, rest: int) -> None:
+        """y_i^reflection, then y_i^RaR (Eq. 5). `raw` is y^raw at the last step and None before it.
+
+        rest: the number of steps that are not refined yet.
+        """
         prompts, before = self.config.prompts, join_steps([step.draft, raw or ""])
         template = prompts.refine_last if raw or (raw is not None and self.config.form.final_pass) else prompts.refine
         step.reflection, generation, text = await self._correct(
@@ -220,7 +238,7 @@ class _Solving(Solving[RaR]):
             step.markers,
             step.run,
             concluding=raw is not None,
-            uses=2 * (len(self.steps) - self.steps.index(step) + min(1, self.config.max_rounds)),
+            uses=2 * (rest + min(1, self.config.max_rounds)),
             may_vanish=not raw,
             verified=verified,
         )

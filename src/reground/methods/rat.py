@@ -17,7 +17,7 @@ from reground.core.language import LEAST_REPLY, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, concluded, layout, render, style
-from reground.methods.shared.revision import DELETED, Revising, Solving, readable, with_lost
+from reground.methods.shared.revision import DELETED, RevisingDraft, SolvingDraft, with_lost
 from reground.methods.shared.settings import require
 from reground.methods.shared.steps import join_steps, split_steps
 from reground.text.alignment import align_steps
@@ -55,7 +55,7 @@ class Prompts(Templates):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RAT(Revising):
+class RAT(RevisingDraft):
     """RAT: draft a chain of thought, then revise it step by step with the passages retrieved for each step.
 
     prompts: the templates.
@@ -84,30 +84,31 @@ class RAT(Revising):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
+        require(self.causal or not self.settled, "causal must be True where steps are settled")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question: algorithm 1, then the final pass where the form asks for one."""
         return await _Solving(self, question, run).solve()
 
 
-class _Solving(Solving[RAT]):
-    """The variables of algorithm 1. thoughts: T_1, ..., T_n. text: T*, with the revisions so far."""
+class _Solving(SolvingDraft[RAT]):
+    """The variables of algorithm 1. thoughts: T_1, ..., T_n. parts: T*, with the revisions so far."""
 
     thoughts: Sequence[str] = ()
-    queries: Sequence[str | None] = ()
-    text = ""
+    parts: Sequence[str] = ()
     gone: Sequence[str] = (DELETED, "")
     """The replies that take away a text."""
+
+    def __init__(self, config: RAT, question: str, run: Run) -> None:
+        super().__init__(config, question, run)
+        self.queries: dict[int, str | None] = {}
 
     async def solve(self) -> Answer:
         config, form = self.config, self.config.form
         prompt = render(config.prompts.draft, question=self.question, layout=layout(form), style=style(form))
-        reply = await self.write(prompt, self.run, name="draft")  # line 1: T <- p(. | I)
-        draft = self.evidence.checked(readable(reply, form), self.run, form)
-        if reply.finish_reason == "length":
-            self.run.note("draft cut", kept=draft)
+        draft, steps = await self.draft(prompt)  # line 1: T <- p(. | I)
         most = None if config.max_contents is None else config.max_contents // config.k
-        self.thoughts = split_steps(draft, form, most=most)
+        self.thoughts = steps or split_steps(draft, form, most=most)
         self._propose(self.thoughts)
         with self.run.keeping(self._final_prompt if self._writes_last else None, reply=form.usual):
             await (self._causal() if config.causal else self._non_causal())
@@ -115,16 +116,23 @@ class _Solving(Solving[RAT]):
         return await self._final()
 
     async def _causal(self) -> None:
-        """Lines 2 to 10."""
-        revised, rest = "", len(self.thoughts)
+        """Lines 2 to 10. Of a draft given in steps T* stands, and line 6 is about T_i alone."""
+        revised = list[str]()
+        unsettled = [i for i in range(len(self.thoughts)) if i not in self.config.settled]
         for i, thought in enumerate(self.thoughts):
+            if i in self.config.settled:
+                revised.append(thought)
+                continue
             with self.run.span("step", step=i + 1) as run:
-                query, passages = await self._search(i, revised, run)  # lines 4 and 5
-                self.queries = [*self.queries, query]
-                text = join_steps([revised, thought])  # line 9: T* <- CAT(T*, T_i)
-                earlier = len(split_steps(revised, self.config.form))
-                revised = await self._revise(text, passages, run, earlier=earlier, rounds=rest - i)
-            self._propose([revised, *self.thoughts[i + 1 :]])
+                before, rounds = self.before(revised), sum(other >= i for other in unsettled)
+                self.queries[i], passages = await self._search(i, before, run)  # lines 4 and 5
+                if self.config.in_steps:
+                    revised.append(await self._revise(thought, passages, run, rounds=rounds))
+                else:
+                    text = join_steps([before, thought])  # line 9: T* <- CAT(T*, T_i)
+                    earlier = len(split_steps(before, self.config.form))
+                    revised = [await self._revise(text, passages, run, earlier=earlier, rounds=rounds)]
+            self._propose([*revised, *self.thoughts[i + 1 :]])
 
     async def _non_causal(self) -> None:
         """Table 4: a query for each raw step, and one revision of the whole draft."""
@@ -138,7 +146,7 @@ class _Solving(Solving[RAT]):
         draft = join_steps(self.thoughts)
         with self.run.keeping(lambda: self.config.prompts.revise + USUAL_PASSAGE + draft, reply=tokens_of(draft)):
             results = await gather(*(search(i, run) for i, run in enumerate(spans)))
-        self.queries = [query for query, _ in results]
+        self.queries = {i: query for i, (query, _) in enumerate(results)}
         passages = [passage for _, found in results for passage in found]
         self._propose([await self._revise(draft, passages, self.run)])
 
@@ -181,10 +189,10 @@ class _Solving(Solving[RAT]):
 
     async def _final(self) -> Answer:
         """The thoughts are the answer, or the answer is written from them (section 2.2)."""
-        form, answer = self.config.form, self._propose([self.text])
+        form, answer = self.config.form, self._propose(self.parts)
         if not self._writes_last:
             return answer
-        least = tokens_of(self.text) if form.draft_is_query or form.outlined else LEAST_REPLY
+        least = tokens_of(answer.text) if form.draft_is_query or form.outlined else LEAST_REPLY
         response = (await self.write(self._final_prompt(), self.run, name="answer", least=least)).text
         if not response.strip():
             self.run.note("answer empty", kept="the thoughts")
@@ -197,17 +205,20 @@ class _Solving(Solving[RAT]):
 
     def _final_prompt(self) -> str:
         form = concluded(self.config.form)
-        return render(self.config.prompts.answer, question=self.question, text=self.text, form=form)
+        return render(self.config.prompts.answer, question=self.question, text=join_steps(self.parts), form=form)
 
     def _propose(self, parts: Sequence[str]) -> Answer:
         """The thoughts as they stand, each with the draft and the query that it comes from."""
-        self.text = join_steps(parts)
-        steps = split_steps(self.text, self.config.form)
-        origins = {j: i for i, j in enumerate(align_steps(self.thoughts, steps)) if j is not None}
-        drafts, queries = dict(enumerate(self.thoughts)), dict(enumerate(self.queries))
+        self.parts, text = parts, join_steps(parts)
+        if self.config.in_steps and self.config.causal:
+            steps, origins = list(parts), dict(enumerate(range(len(parts))))
+        else:
+            steps = split_steps(text, self.config.form)
+            origins = {j: i for i, j in enumerate(align_steps(self.thoughts, steps)) if j is not None}
+        drafts = dict(enumerate(self.thoughts))
         thoughts = []
         for j, step in enumerate(steps):
-            draft, query = drafts.get(origins.get(j, -1)), queries.get(origins.get(j, -1))
+            draft, query = drafts.get(origins.get(j, -1)), self.queries.get(origins.get(j, -1))
             citations = tuple(self.evidence.cited(step, self.config.form))
             thoughts.append(Thought(text=step, draft=draft, query=query, citations=citations))
-        return self.answer(self.text, thoughts)
+        return self.answer(text, thoughts)

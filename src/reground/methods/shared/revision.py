@@ -16,7 +16,7 @@ from reground.core.language import LEAST_REPLY, Reply, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence
 from reground.methods.shared.prompts import cite, render
-from reground.methods.shared.settings import Retrieving
+from reground.methods.shared.settings import Retrieving, require
 from reground.methods.shared.steps import join_steps, split_answer, split_steps, squeezed
 from reground.text.alignment import ALIKE, content, similarity, with_lost_steps
 from reground.text.echoes import unlooped, without_echo
@@ -40,6 +40,8 @@ _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-öø-ÿ]\w++")
 _NOTE = re.compile(r"\A\W*+(?:note|remark|notes|hinweis|anmerkung|注|说明)[*_ ]*[:：]", re.IGNORECASE)
 _LABEL = re.compile(r"\A\W*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE)
 _ABOUT = frozenset(map(str.casefold, TEXT_WORDS))
+_NEAREST = 8
+"""Steps before another that its prompts show, of a given draft, which may be long."""
 _SHORT = 3
 """Letters of words that are the same in many texts of a language: "and", "und", "les"."""
 
@@ -56,7 +58,31 @@ class Revising(Retrieving):
     query_tokens: int = 64
 
 
+@dataclass(frozen=True, kw_only=True)
+class RevisingDraft(Revising):
+    """Settings of a method that revises a draft step by step.
+
+    draft: a text to revise in place of the model's own draft, or its steps, which are revised one by one and never
+        joined; empty lets the model write the draft.
+    settled: of a draft given in steps, the numbers, from 0, of those that stay as they are and are only read.
+    """
+
+    draft: str | tuple[str, ...] = ""
+    settled: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        steps = range(len(self.draft)) if self.in_steps else ()
+        require(all(number in steps for number in self.settled), "settled must be numbers of steps of the draft")
+
+    @property
+    def in_steps(self) -> bool:
+        """Whether the draft is given in steps."""
+        return bool(self.draft) and not isinstance(self.draft, str)
+
+
 C = TypeVar("C", bound=Revising)
+D = TypeVar("D", bound=RevisingDraft)
 
 
 class Solving(Generic[C]):
@@ -118,6 +144,27 @@ class Solving(Generic[C]):
     def answer(self, text: str, steps: Sequence[Thought]) -> Answer:
         """The text as an answer, proposed."""
         return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.read, steps=steps))
+
+
+class SolvingDraft(Solving[D]):
+    """One question of a method that revises a draft step by step."""
+
+    async def draft(self, prompt: str) -> tuple[str, list[str]]:
+        """The draft, which is given or else the model's reply to the prompt; and its steps, if it is given in steps."""
+        config, form = self.config, self.config.form
+        if config.draft:
+            texts = [config.draft] if isinstance(config.draft, str) else config.draft
+            steps = [self.evidence.checked(text, self.run, form) for text in texts]
+            return join_steps(steps), steps if config.in_steps else []
+        reply = await self.write(prompt, self.run, name="draft")
+        draft = self.evidence.checked(readable(reply, form), self.run, form)
+        if reply.finish_reason == "length":
+            self.run.note("draft cut", kept=draft)
+        return draft, []
+
+    def before(self, steps: Sequence[str]) -> str:
+        """The steps before another as its prompts show them: of a draft given in steps, the nearest ones."""
+        return join_steps(steps[-_NEAREST:] if self.config.in_steps else steps)
 
 
 def accepted(
