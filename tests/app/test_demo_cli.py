@@ -6,10 +6,8 @@ import io
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +23,6 @@ from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
-from tests.signals import heed_ctrl_c
 
 QUESTIONS = [json.loads(line) for line in questions_path().read_text(encoding="utf-8").splitlines()]
 RAG = ["--method", "rag", "--model", "openai/mock"]
@@ -59,7 +56,7 @@ def test_memory_and_articles_stand_side_by_side_with_their_marks(capsys, monkeyp
     assert "✓ right; expected: Baltic Sea or the Baltic" in articles
     assert "vistula.md" in articles
     assert re.search(r"direct: \d+ s, \d+ tokens; rag: \d+ s, [\d.k]+ tokens", articles)
-    assert "reground demo --all" in articles and "Measured:" not in articles
+    assert "Measured:" not in articles
     assert all(len(line) <= 80 for line in said.splitlines())
     assert not CONTROL.search(said)
     assert run(["demo", "1", *RAG]) == 0
@@ -85,10 +82,10 @@ def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys) -> No
     assert (found["number"], found["expected"], found["answers"][0]["right"]) == (None, None, None)
 
 
-@pytest.mark.parametrize("asked", [["0"], ["21"], ["9" * 5000], ["1", "--all"]])
-def test_a_number_that_is_none_of_them_is_refused(asked: list[str], capsys) -> None:
-    assert run(["demo", *asked, *RAG]) == 2
-    assert "reground demo --list" in capsys.readouterr().err or "--all" in asked
+@pytest.mark.parametrize("asked", ["0", "21", "9" * 5000])
+def test_a_number_that_is_none_of_them_is_refused(asked: str, capsys) -> None:
+    assert run(["demo", asked, *RAG]) == 2
+    assert "reground demo --list" in capsys.readouterr().err
 
 
 def test_the_questions_are_listed(capsys, server: MockOpenAI) -> None:
@@ -112,42 +109,6 @@ def test_a_pipe_gets_no_colours_and_an_old_terminal_no_signs_it_lacks(around: di
     assert not CONTROL.search(said)
     assert "wrong; expected" in said and "right; expected" in said
     assert ("✓" in said) == ("PYTHONIOENCODING" not in around) and "\\u2713" not in said
-
-
-def test_all_questions_are_counted_with_an_interval_and_replayed(capsys, server: MockOpenAI) -> None:
-    assert run(["demo", "--all", *RAG]) == 0
-    said = capsys.readouterr()
-    assert "direct: 0 of 20 right  (95 % interval 0 to 16 %)" in said.out
-    assert re.search(r"rag: [1-9] of 20 right", said.out)
-    assert "left" in said.err
-    asked = len(server.received)
-    assert run(["demo", "--all", *RAG, "--json"]) == 0
-    (report,) = json.loads(capsys.readouterr().out)["reports"]
-    assert [each["method"] for each in report["runs"]] == ["direct", "rag"]
-    assert len(server.received) == asked
-    assert run(["demo", "--all", *RAG, "--fresh"]) == 0
-    assert len(server.received) == 2 * asked
-
-
-def test_ctrl_c_ends_all_questions_at_once_and_the_command_goes_on() -> None:
-    with serving(MockOpenAI(knows, latency=0.3)) as slow:
-        given = command("--all", *RAG, "--base-url", slow.url)
-        child = subprocess.Popen(
-            given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
-        )
-        deadline = time.monotonic() + 60
-        while slow.completed.total() < 12 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        child.send_signal(signal.SIGINT)
-        sent = time.monotonic()
-        _, err = child.communicate(timeout=60)
-        assert time.monotonic() - sent < 10, "a second, and time for a busy machine"
-        assert child.returncode == 130, err
-        assert "the same command continues" in err
-        done = subprocess.run(given, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "of 20 right" in done.stdout
-        assert slow.completed.total() <= 40 + 8  # only calls in flight are asked again
 
 
 @pytest.mark.parametrize("coloured", [True, False])

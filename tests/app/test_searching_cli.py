@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from reground.evaluation.metrics.ranking import read_run
 from tests.retrieval.corpora import write
 
 
@@ -38,22 +37,9 @@ def test_as_json(capsys) -> None:
     assert passage["id"] == "tower.md" and passage["score"] > 0
 
 
-def test_a_file_of_queries_gives_a_trec_run(capsys) -> None:
-    Path("queries.tsv").write_text('q1\tbridge begun\n\n{"id": "q2", "query": "tower finished"}\n')
-    out = Path("run.txt")
-    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs", "--out", "run.txt"]) == 0
-    found = read_run(out)
-    assert max(found["q1"], key=found["q1"].__getitem__) == "bridge.md"
-    assert max(found["q2"], key=found["q2"].__getitem__) == "tower.md"
-    capsys.readouterr()
-    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs"]) == 0
-    assert capsys.readouterr().out == out.read_text()
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "give a query"),
         (["x"], "--corpus DIR or --web ENGINE"),
         (["x", "--web", "frozen:absent.jsonl"], "reground freeze"),
         (["x", "--web", "brave,frozen:a"], "a snapshot is searched alone"),
@@ -62,28 +48,3 @@ def test_a_file_of_queries_gives_a_trec_run(capsys) -> None:
 def test_what_is_missing_is_said(arguments: list[str], said: str, capsys) -> None:
     assert run(["retrieve", *arguments]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_a_line_that_is_no_query_is_named(capsys) -> None:
-    Path("queries.tsv").write_text("q1\tbridge\nno tab\n")
-    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs"]) == 2
-    assert "queries.tsv:2" in capsys.readouterr().err
-
-
-def test_a_run_is_written_beside_what_is_printed(capsys) -> None:
-    Path("queries.tsv").write_text("q1\tbridge begun\n")
-    assert run(["retrieve", "bridge begun", "--corpus", "docs", "--out", "one.txt"]) == 0
-    assert "[1] Charles Bridge" in capsys.readouterr().out
-    assert max(read_run(Path("one.txt"))["1"].items(), key=lambda each: each[1])[0] == "bridge.md"
-    assert run(["retrieve", "--queries", "queries.tsv", "--corpus", "docs", "--json", "--out", "several.txt"]) == 0
-    assert json.loads(capsys.readouterr().out)["id"] == "q1"
-    assert [*read_run(Path("several.txt"))] == ["q1"]
-
-
-def test_a_byte_order_mark_and_separators_within_a_query_are_read(capsys) -> None:
-    queries = Path("queries.jsonl")
-    lines = [{"id": "q1", "query": "bridge\u2028begun"}, {"id": "q2", "query": "tower\u0085finished"}]
-    queries.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8-sig")
-    assert run(["retrieve", "--queries", "queries.jsonl", "--corpus", "docs", "--json"]) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(each["id"], each["passages"][0]["id"]) for each in found] == [("q1", "bridge.md"), ("q2", "tower.md")]

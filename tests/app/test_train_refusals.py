@@ -25,6 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "shelf" / "a.txt").write_text("A note.")
     Path("gaps.toml").write_text("unanswerable = 0.6\ncomplete = 0.6\n")
     Path("two.toml").write_text("complete = 2\n")
+    Path("gold.toml").write_text("gold_documents = true\n")
     Path("docs.toml").write_text('kinds = "docs"\n')
     planted(tmp_path / "trees", 3)
     return tmp_path
@@ -47,8 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("rewriter ppo --data data --corpus shelf --task nq_open", MEASURES),
         ("rewriter ppo --data data --corpus shelf --task nq_open_train --reward hit=x", "--reward is retrieval, paper"),
         (
-            "rewriter ppo --data data --corpus shelf --task nq_open_train --validation 99",
-            "whose answers retrieval can reward, too few for --validation 99",
+            "rewriter ppo --data data --corpus shelf --task nq_open_train",
+            "whose answers retrieval can reward, too few to set aside validation = 64",
         ),
         ("rewriter warmup", "cannot read scores"),
         ("critics --task bamboogle", MEASURES),
@@ -57,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("critics fit", "out/data"),
         ("critics eval", "no trained critic"),
         ("critics fit --config docs.toml --out trees", "no critic judges 'docs'; did you mean doc"),
-        ("critics data --gold-documents --out trees", "there are no questions here: collect trees first"),
+        ("critics data --config gold.toml --out trees", "there are no questions here: collect trees first"),
     ],
 )
 def test_what_cannot_be_done_says_why(command: str, why: str, folder: Path, capfd) -> None:

@@ -93,7 +93,7 @@ def given(data: Path, server: MockOpenAI, task: str) -> list[str]:
     ]  # fmt: skip
 
 
-SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4", "--validation", "2"]
+SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4"]
 
 
 @pytest.mark.slow
@@ -107,7 +107,9 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
     assert run(["train", "rewriter", "warmup", "--out", "out", *few]) == 0
     told = capfd.readouterr().out
     assert f"{5 if task != 'mmlu_train' else 6} rewritings and 0 copies" in told, "options are no query of their own"
-    Path("ppo.toml").write_text('reply_tokens = 3\ncollapse_invalid = 1.1\nno_end = "none"\ntarget = "none"\n')
+    Path("ppo.toml").write_text(
+        'answered = 3\nvalidation = 2\nreply_tokens = 3\ncollapse_invalid = 1.1\nno_end = "none"\ntarget = "none"\n'
+    )
     learn = ["train", "rewriter", "ppo", *shared, *SHORT, "--threads", "1", "--config", "ppo.toml"]
     assert run([*learn, "--reward", "paper"]) == 0, capfd.readouterr().err
     said = capfd.readouterr().err
@@ -115,7 +117,7 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
     assert "option F1" in said
     assert all(word in said for word in ("divergence", "entropy", "ended", "empty", "value loss", "clipped"))
     count = len(server.received)
-    measure = ["train", "rewriter", "eval", *shared, "--answered", "3", "--prompted", "--threads", "1"]
+    measure = ["train", "rewriter", "eval", *shared, "--prompted", "--threads", "1", "--config", "ppo.toml"]
     assert run(measure) == 0, capfd.readouterr().err
     name = slug(f"{data}/tasks.py:{task}")
     found = json.loads(Path(f"out/eval-{name}-answered.json").read_text())
@@ -142,7 +144,7 @@ def test_ctrl_c_ends_a_fit_at_once_and_it_goes_on(stage, data: Path, server: Moc
         more = ["--out", "out", "--epochs", "1e6", "--threads", "1", "--base", base]
     else:
         more = [*shared, *SHORT, "--iterations", "1000000", "--threads", "1", "--base", base, "--reward", "paper"]
-        Path("ppo.toml").write_text("collapse_invalid = 1.1")
+        Path("ppo.toml").write_text("validation = 2\ncollapse_invalid = 1.1")
         more += ["--config", "ppo.toml"]
     command = [sys.executable, "-c", "from reground.app.cli import main; main()", "train", "rewriter", stage, *more]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)

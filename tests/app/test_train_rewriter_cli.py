@@ -41,20 +41,22 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     assert run([*collect, "--dry-run"]) == 0
     assert "collect: 4 questions, at most 12 calls" in capfd.readouterr().out
     assert not server.asked
-    assert run([*collect, "--passages-only"]) == 0
+    config = tmp_path / "rewriter.toml"
+    config.write_text(
+        'passages_only = true\nproof = "passages"\nvalidation = 2\nreply_tokens = 3\ncollapse_invalid = 1.1\n'
+    )
+    configured = ("--config", str(config))
+    assert run([*collect, *configured]) == 0
     assert len(server.asked) == 4, "one rewriting a question, and no reader"
-    few = ("--proof", "passages", "--epochs", "2", "--batch", "4", "--threads", "1")
+    few = (*configured, "--epochs", "2", "--batch", "4", "--threads", "1")
     assert run(["train", "rewriter", "warmup", "--out", out, "--base", base, *few]) == 0
     said = capfd.readouterr()
     assert "4 rewritings and 2 copies" in said.out
     assert f"--rewriter hf/{out}/warmup" in " ".join(said.out.split())
-    short = ("--iterations", "2", "--episodes", "8", "--batch", "4", "--validation", "2")
-    learn = ["train", "rewriter", "ppo", "--task", "nq_open_train", *given, *short, "--threads", "1"]
+    short = ("--iterations", "2", "--episodes", "8", "--batch", "4", "--learning-rate", "1e-4")
+    learn = ["train", "rewriter", "ppo", "--task", "nq_open_train", *given, *short, "--threads", "1", *configured]
     assert run([*learn, "--dry-run"]) == 0
     assert f"16 replies to {len(QUESTIONS) - 2} questions, 2 for validation" in capfd.readouterr().out
-    config = tmp_path / "ppo.toml"
-    config.write_text("reply_tokens = 3\ncollapse_invalid = 1.1\nlearning_rate = 1e-4\n")
-    learn += ["--config", str(config)]
     assert run(learn) == 0
     said = capfd.readouterr()
     assert "iteration 2 of 2: reward " in said.err
@@ -74,15 +76,16 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     assert "### Rewritings, and the place of the first passage with the answer" in page
 
 
-@pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])
+@pytest.mark.parametrize("stage", ["ppo --task nq_open_train", "eval --task bamboogle"])
 @pytest.mark.parametrize(
     ("setting", "why"), [("no_such=1", "has a setting 'no_such'"), ("content=x", "the setting content of")]
 )
 def test_settings_of_the_method_count_without_a_reader_too(
     stage: str, setting: str, why: str, data: Path, training: Path, tmp_path: Path, capfd
 ) -> None:
-    given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"))
-    assert run(["train", "rewriter", *stage.split(), *given, "--set", setting]) == 2
+    (tmp_path / "few.toml").write_text("validation = 2\n")
+    given = ("--corpus", str(training), "--data", str(data), "--config", str(tmp_path / "few.toml"))
+    assert run(["train", "rewriter", *stage.split(), *given, "--out", str(tmp_path / "out"), "--set", setting]) == 2
     assert why in " ".join(capfd.readouterr().err.split())
 
 

@@ -16,11 +16,9 @@ from reground.core.untrusted import fence
 from reground.evaluation.metrics.ranking import (
     depth,
     evaluate_run,
-    ranked,
     ranking_metric,
     read_qrels,
     read_run,
-    write_run,
 )
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import QuestionAnswering
@@ -182,20 +180,6 @@ def test_metrics_by_name() -> None:
             ranking_metric(name)
 
 
-NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: name.split() == [name])
-
-
-@given(run=st.dictionaries(NAMES, st.dictionaries(NAMES, st.floats(-1e30, 1e30), min_size=1, max_size=6), max_size=4))
-def test_runs_come_back_as_they_went(
-    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]]
-) -> None:
-    folder = tmp_path_factory.mktemp("trec")
-    write_run(folder / "run.txt", run)
-    assert read_run(folder / "run.txt") == run
-    for query, scores in read_run(folder / "run.txt").items():
-        assert list(scores) == ranked(run[query])
-
-
 def test_beir_qrels_have_three_columns_and_a_header(tmp_path: Path) -> None:
     path = tmp_path / "test.tsv"
     path.write_text("query-id\tcorpus-id\tscore\n1\t31715818\t1\n1\t99\t0\n3\t14717500\t2\n")
@@ -223,17 +207,6 @@ def test_a_bad_line_is_named(tmp_path: Path, read: Callable[[Path], object], con
     with pytest.raises(DataError) as caught:
         read(path)
     assert str(caught.value).startswith(f"{path}{says}")
-
-
-@pytest.mark.parametrize("run", [{"q": {"two words": 1.0}}, {"": {"a": 1.0}}, {"q": {"a": float("nan")}}])
-def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, run: dict[str, dict[str, float]]) -> None:
-    path = tmp_path / "run.txt"
-    write_run(path, {"q": {"a": 1.0}})
-    before = path.read_text()
-    with pytest.raises(DataError):
-        write_run(path, run)
-    assert path.read_text() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["run.txt"]
 
 
 TOWER = Passage(

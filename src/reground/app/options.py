@@ -351,8 +351,6 @@ class Demo(MethodName, ModelName, Fresh, Served):
     """The number of one of its 20 questions, 2 by default; or your own question about the demo's articles."""
     model: str = DEFAULT_MODEL
 
-    every: bool = field(default=False, metadata={"name": "--all"})
-    """Ask all 20 questions and say how many were right."""
     listed: bool = field(default=False, metadata={"name": "--list"})
     """List the 20 questions and their answers, and ask none."""
 
@@ -388,16 +386,10 @@ class Retrieve(Documents, Web):
 
     corpus: Path | None = field(default=None, metadata={"short": "-c"})
     """A folder of documents, a JSONL file, or an index."""
-    query: str | None = field(default=None, metadata={"argument": True})
-    """The query; or --queries."""
-    queries: Path | None = None
-    """A file of queries, one a line: an id, a tab and the query; or JSONL with id and query."""
+    query: str = field(metadata={"argument": True})
+    """The query."""
     k: int = field(default=10, metadata={"short": "-k", "min": 1})
-    """The most passages of a query."""
-    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
-    """Queries in work at once."""
-    out: Path | None = field(default=None, metadata={"short": "-o"})
-    """Write a TREC run to this file. With --queries and without it, the run is printed."""
+    """The most passages."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ def questions_path() -> Path:
 
 
 def measured(model: str, method: str) -> dict[str, Any] | None:
-    """What `reground demo --all` found with a model and a method: right, of, date; None where it was not measured."""
+    """How many of the questions a model and a method had right: right, of, date; None where it was not measured."""
     lines = _packaged("measured.jsonl").read_text(encoding="utf-8").splitlines()
     found = [record for record in map(json.loads, lines) if (record["model"], record["method"]) == (model, method)]
     return found[-1] if found else None

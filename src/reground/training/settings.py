@@ -183,7 +183,7 @@ class PairSettings(Checked):
     """The smallest difference of their mean rewards. Equal means never make a pair."""
     held_out: float = field(default=0.2, metadata={"min": 0, **FILE})
     """The share of the questions whose pairs measure the critics and are not trained on."""
-    gold_documents: bool = False
+    gold_documents: bool = field(default=False, metadata=FILE)
     """Also put a gold passage above a sibling that is none, where the task knows the gold passages."""
     seed: int = 0
     """Draws the held-out questions."""
@@ -235,7 +235,7 @@ class ReaderLessons(Checked):
 class WarmUp(Checked):
     """Which rewritings a warm-up keeps."""
 
-    proof: Literal["answer", "passages", "either"] = "either"
+    proof: Literal["answer", "passages", "either"] = field(default="either", metadata=FILE)
     """What shows that a rewriting is good: answer (the final answer was right, as in the paper), passages (what was
     read holds the answer), or either."""
     copies: float = field(default=0.3, metadata=FILE)
@@ -252,7 +252,7 @@ class Optimising(Training):
     """Rounds of sampling and improving; 50 in the official configuration."""
     episodes: int = field(default=256, metadata={"min": 1})
     """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
-    replies: int = field(default=1, metadata={"min": 1})
+    replies: int = field(default=1, metadata={"min": 1, **FILE})
     """Replies to each question of an iteration. With more than 1, a reply's score counts by how far it is above the
     mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from. The
     replies to a question that all score the same are left out of the update."""
@@ -264,7 +264,7 @@ class Optimising(Training):
     """The learning rate at the beginning, which falls linearly to zero; 2e-6 in the official configuration."""
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
-    layers: int = field(default=0, metadata={"min": 0})
+    layers: int = field(default=0, metadata={"min": 0, **FILE})
     """The number of last layers to train, which takes less time; 0 trains all weights."""
     reply_tokens: int = field(default=50, metadata={"min": 1, **FILE})
     """The most tokens of a reply."""

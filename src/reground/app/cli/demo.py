@@ -1,9 +1,8 @@
-"""`reground demo`: a question from the model's memory and from the articles, side by side; or all of the 20."""
+"""`reground demo`: a question from the model's memory and from the articles, side by side."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Sequence
 
 import typer
@@ -14,32 +13,24 @@ from rich.text import Text
 
 from reground.app import catalogue
 from reground.app.cli.ask import is_model_named, other_model, other_models_offered
-from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
+from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json
 from reground.app.cli.display import head, plain, replayed, show_answer_text, show_read, show_steps, show_support
-from reground.app.cli.eval import Job, run_job, slug, tell_what_failed
 from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.cli.report import print_report
-from reground.app.documents import ANSWERING
-from reground.app.options import DEFAULT_MODEL, Ask, Compare, Demo
+from reground.app.options import DEFAULT_MODEL, Ask, Demo
 from reground.app.runs import Result
 from reground.app.session import answer
 from reground.core.answers import PHRASE
-from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError
-from reground.core.files import runs_dir
+from reground.core.errors import ConfigurationError
 from reground.demo import corpus_path, measured, questions_path
-from reground.evaluation.compare import cells_of
 from reground.evaluation.metrics.text import cover_exact_match
-from reground.evaluation.statistics import share_interval
 from reground.evaluation.task import Example
-from reground.evaluation.tasks import load_task
 from reground.evaluation.tasks.own import read_measured
 
 MEMORY = "direct"
 """The method that stands beside the chosen one: it retrieves nothing."""
 _SHOWN = "2"
 """The question asked by default. The default model has it right, as it has most."""
-_METRIC = "cover-EM"
 _RIGHT = "Right: the words of the expected answer stand in the short answer."
 _SETTINGS: dict[str, dict[str, object]] = {"grounded": {"max_rounds": 1}}
 """What keeps the demonstration of a method short."""
@@ -52,7 +43,7 @@ def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Qu
     The questions need two or three articles each. An answer is right when the words of the expected one stand in it.
     The same command resumes an interrupted run, and replays a finished one.
 
-    Example:  reground demo 7   ·   reground demo --all --method rat
+    Example:  reground demo 7   ·   reground demo --method rat
     """
     examples = read_measured(questions_path()).examples()
     quiet = quiet or as_json
@@ -61,10 +52,7 @@ def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Qu
     methods = [*dict.fromkeys((MEMORY, catalogue.method(options.method).name))]
     named = is_model_named(context)
     with other_models_offered(named=named):
-        if options.every:
-            _ask_all(options, methods, quiet=quiet, as_json=as_json)
-        else:
-            _ask_one(options, methods, examples, quiet=quiet, as_json=as_json)
+        _ask(options, methods, examples, quiet=quiet, as_json=as_json)
     if options.model == DEFAULT_MODEL and not quiet:
         better = (None if named else other_model()) or "a server of yours (reground models)"
         note(
@@ -102,7 +90,7 @@ def _number_of(question: str, examples: Sequence[Example]) -> int | None:
     return None
 
 
-def _ask_one(options: Demo, methods: Sequence[str], examples: Sequence[Example], *, quiet: bool, as_json: bool) -> None:
+def _ask(options: Demo, methods: Sequence[str], examples: Sequence[Example], *, quiet: bool, as_json: bool) -> None:
     """Ask each method a question. One of the demo's ends with a short answer, which is marked."""
     console, _ = consoles()
     question = (options.question or _SHOWN).strip()
@@ -145,7 +133,7 @@ def _ask_one(options: Demo, methods: Sequence[str], examples: Sequence[Example],
     if (figure := measured(options.model, methods[-1])) is not None:
         counts = f"{figure['right']} of {figure['of']} right ({figure['date']})"
         lines.append(f"Measured: {methods[-1]} with {options.model}: {counts}.")
-    for line in (*lines, "One question says little; to ask all 20: reground demo --all"):
+    for line in lines:
         console.print(Text(line, style="dim"))
 
 
@@ -170,41 +158,3 @@ def show_answer(console: Console, method: str, result: Result, golds: Sequence[s
 def _right(result: Result, golds: Sequence[str] | None) -> bool | None:
     """Whether the short answer holds the words of an expected one: cover-EM, as `eval` computes it."""
     return None if golds is None else cover_exact_match(PHRASE.extract(result.text), golds) == 1.0
-
-
-def _ask_all(options: Demo, methods: Sequence[str], *, quiet: bool, as_json: bool) -> None:
-    """All questions with each method, as `compare` runs and reports them: durable, with progress and the time left."""
-    if options.question is not None:
-        raise ConfigurationError("--all asks the 20 questions: leave out the question")
-    settings = ((method, key, value) for method in methods for key, value in _SETTINGS.get(method, {}).items())
-    measuring = Compare(
-        questions=questions_path(),
-        corpus=corpus_path(),
-        rerank=ANSWERING,
-        model=options.model,
-        model_options=options.model_options,
-        settings={f"{method}.{key}": value for method, key, value in settings},
-    )
-    names = filter(None, ("demo", methods[-1], options.model, options.model_options.base_url))
-    job = Job(measuring, cells_of(methods, [None]), runs_dir() / slug(*names), MEMORY, quiet)
-    if options.fresh:
-        shutil.rmtree(job.out, ignore_errors=True)
-    try:
-        result = asyncio.run(run_job([load_task(measuring.task, None)], job))
-    except ConfigurationError as error:
-        if "contains another run" in str(error):  # of another version, or on another server
-            raise ConfigurationError(f"{job.out} was begun with other settings: --fresh discards it") from error
-        raise
-    print_report([job.out], job.out, "json" if as_json else "text", baseline=MEMORY)
-    for run in () if as_json else result.runs.values():
-        scores = [record.scores.get(_METRIC) for record in run.records]
-        right = sum(score is not None and score.value == 1.0 for score in scores)
-        share = share_interval(right, len(scores))
-        interval = ""
-        if share.low is not None and share.high is not None:
-            interval = f"  (95 % interval {100 * share.low:.0f} to {100 * share.high:.0f} %)"
-        say(f"{run.config.method}: {right} of {len(scores)} right{interval}")
-    if not as_json:
-        say(_RIGHT)
-    if not tell_what_failed(result):
-        raise typer.Exit(EXIT_FAILED_QUESTIONS)

@@ -127,7 +127,7 @@ class AgentRank(AgentFolder, ModelName):
 
     model: str = DEFAULT_MODEL
     """provider/model of the judge; see `reground models`."""
-    style: Style = "rank"
+    style: Style = field(default="rank", metadata=FILE)
     """Show all samples of a step at once, in rotated order, or judge each by itself."""
     concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
     """Steps in work at once."""

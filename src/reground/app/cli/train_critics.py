@@ -179,7 +179,7 @@ def _gold(options: CriticsData) -> dict[str, frozenset[str]]:
     except (OSError, ValueError, KeyError):
         raise DataError("there are no questions here: collect trees first", path=file) from None
     if not (gold := gold_passages(task)):
-        raise ConfigurationError(f"{task.name} knows no gold passages: leave out --gold-documents")
+        raise ConfigurationError(f"{task.name} knows no gold passages: leave out gold_documents")
     return gold
 
 

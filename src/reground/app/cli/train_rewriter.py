@@ -71,8 +71,8 @@ class RewriterCollect(Searching, Cluster):
 
     limit: int = 400
     """The number of questions, drawn by the seed; 0 means all."""
-    passages_only: bool = False
-    """Do not answer the questions: the passages alone show whether a rewriting was good (--proof passages)."""
+    passages_only: bool = field(default=False, metadata=FILE)
+    """Do not answer the questions: the passages alone show whether a rewriting was good (proof = "passages")."""
 
 
 @train.stage(rewriter_app, "task", "corpus", "model", "limit", "passages_only", "settings", "out", "dry_run", "quiet")
@@ -86,7 +86,7 @@ def collect(options: RewriterCollect, config: ConfigFile = None) -> None:
     """
     task = load_training_task(options.task, options.data)
     if options.passages_only and options.ray is not None:
-        raise ConfigurationError("--passages-only asks one short call a question, here: leave out --ray")
+        raise ConfigurationError("passages_only asks one short call a question, here: leave out --ray")
     if options.dry_run:
         total = len(choose(task, train.settings_of(options, METHOD)))
         say(f"collect: {total} questions, at most {(1 if options.passages_only else 3) * total} calls")
@@ -123,14 +123,14 @@ class RewriterWarmup(RewriterFolder, WarmUp, Fitting, train.Base):
 
 @train.stage(
     rewriter_app,
-    *("base", "proof", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet"),
+    *("base", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet"),
 )
 def warmup(options: RewriterWarmup, config: ConfigFile = None) -> None:
     """Fine-tune a model on the rewritings that led to the answer, and on questions that need none.
 
     The result, OUT/warmup, is used with --rewriter hf/OUT/warmup. The same command resumes an interrupted fit.
 
-    Example:  reground train rewriter warmup --base smollm2 --proof passages
+    Example:  reground train rewriter warmup --base smollm2
     """
     require_training()
     out = options.out
@@ -152,7 +152,7 @@ class RewriterPpo(Optimising, Searching, train.Base):
     """The number of questions to learn from, drawn by the seed; 0 means all."""
     base: str = ""
     """The weights to begin with, as in hf/; those of the warm-up by default."""
-    validation: int = field(default=64, metadata={"min": 1})
+    validation: int = field(default=64, metadata={"min": 1, **FILE})
     """The number of training questions that are set aside to choose the best weights by."""
     reward: str = "retrieval"
     """What a rewriting earns: retrieval (hit and reciprocal rank, without a reader), paper (exact match, F1 and hit of
@@ -184,7 +184,7 @@ def ppo(options: RewriterPpo, config: ConfigFile = None) -> None:
     if len(useful) <= options.validation:
         raise DataError(
             f"{task.name} has {len(useful)} questions whose answers {options.reward} can reward, "
-            f"too few for --validation {options.validation}"
+            f"too few to set aside validation = {options.validation}"
         )
     known = learnt(options.out / "data" / "warmup.jsonl")
     parts = divided(useful, validation=options.validation, limit=options.limit or None, known=known)
@@ -279,20 +279,20 @@ class RewriterEval(Searching):
     """Models to measure, separated by commas: folders or anything that hf/ takes; the training's own by default."""
     prompted: bool = False
     """Measure --model as a prompted rewriter too."""
-    answered: int = field(default=0, metadata={"min": 0})
+    answered: int = field(default=0, metadata={"min": 0, **FILE})
     """The number of questions, the first ones, that --model also answers with what each rewriter finds."""
 
 
 @train.stage(
     rewriter_app,
-    *("task", "corpus", "models", "model", "prompted", "answered", "limit", "out", "dry_run", "quiet"),
+    *("task", "corpus", "models", "model", "prompted", "limit", "out", "dry_run", "quiet"),
     name="eval",
 )
 def evaluate(options: RewriterEval, config: ConfigFile = None) -> None:
     """Measure what rewriters find, against the question itself as the query; no reader is needed for that.
 
-    The rewriters are the training's own: warmup and model. --prompted adds --model as a prompted one, and --answered
-    has it answer some of the questions. The same command resumes an interrupted measuring.
+    The rewriters are the training's own: warmup and model. --prompted adds --model as a prompted one; the key
+    answered has it answer some of the questions. The same command resumes an interrupted measuring.
 
     Example:  reground train rewriter eval --task hotpotqa --out runs/rewriter
     """
@@ -316,13 +316,15 @@ def evaluate(options: RewriterEval, config: ConfigFile = None) -> None:
         parts += [f"#{each.markdown()}" for each in tables]
         consoles()[0].print(*(each.terminal() for each in tables), sep="\n")
     if not parts:
-        raise ConfigurationError(f"{task.name} has no metric of what is found: give --answered and a --model to answer")
+        raise ConfigurationError(
+            f"{task.name} has no metric of what is found: set answered and give a --model to answer"
+        )
     parts.append(f"#{measuring.rewritings_table(found).markdown()}")
     write_section(options.out, f"eval {slug(options.task)}", "\n\n".join(parts))
 
 
 async def _measured(options: RewriterEval, task: Task, count: int) -> list[list[measuring.Rewriter]]:
-    """What each rewriter finds, and with --answered what the reader makes of it. count: the questions."""
+    """What each rewriter finds, and with `answered` what the reader makes of it. count: the questions."""
     async with AsyncExitStack() as stack:
         method = await _pipeline(options, task, stack, reader=bool(options.answered or options.prompted))
         methods = {measuring.QUESTION: replace(method, mode="retrieve")}

@@ -19,7 +19,6 @@ from math import log2
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.files import replace_lines
 
 Run = Mapping[str, Mapping[str, float]]
 Qrels = Mapping[str, Mapping[str, int]]
@@ -124,24 +123,6 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
     return run
 
 
-def write_run(path: Path, run: Run, *, tag: str = "reground") -> None:
-    """Write a run in trec_eval's order, with exact scores.
-
-    Raises DataError for a name that is empty or has white space, and for a score that is not finite.
-    """
-    replace_lines(path, (line.encode() for line in run_lines(path, run, _name(path, tag))))
-
-
-def run_lines(path: Path, run: Run, tag: str) -> Iterator[str]:
-    """A run's lines, each with its end. path: for errors, which are DataError."""
-    for query, scores in run.items():
-        for rank, document in enumerate(ranked(scores), start=1):
-            score = scores[document]
-            if not math.isfinite(score):
-                raise DataError(f"the score of document {document} for query {query} is {score}", path=path)
-            yield f"{_name(path, query)} Q0 {_name(path, document)} {rank} {float(score)!r} {tag}\n"
-
-
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Read TREC qrels (`query 0 document relevance`) or BEIR's TSV (`query-id corpus-id score`, with a header).
 
@@ -175,9 +156,3 @@ def _rows(path: Path, *widths: int) -> Iterator[tuple[int, list[str]]]:
         raise DataError("not UTF-8 text", path=path, line=number + 1) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from error
-
-
-def _name(path: Path, name: str) -> str:
-    if not name or name.split() != [name]:
-        raise DataError(f"{name!r} cannot be in a TREC file: it is empty or has white space", path=path)
-    return name
