@@ -327,6 +327,73 @@ def test_links_keep_their_addresses() -> None:
     assert read("a.odt", office).text == "See here (https://a.example/leaks)."
 
 
+FIELD = '<w:r><w:fldChar w:fldCharType="{}">{}</w:fldChar></w:r>'
+
+
+def field(code: str, result: str, form: str = "") -> str:
+    shown = f"<w:r><w:t>{result}</w:t></w:r>" if result else ""
+    return (
+        f"{FIELD.format('begin', form)}<w:r><w:instrText>{code}</w:instrText></w:r>"
+        f"{FIELD.format('separate', '')}{shown}{FIELD.format('end', '')}"
+    )
+
+
+def test_fields_that_are_links_keep_their_addresses() -> None:
+    link = ' HYPERLINK "https://b.example/leaks" '
+    simple = f"<w:fldSimple w:instr='{link}'><w:r><w:t>form</w:t></w:r></w:fldSimple>"
+    inner = field("HYPERLINK \\l top", "up") + field(link, "https://b.example/leaks") + field("PAGE", "7")
+    body = f"<w:p>{field(link, 'here')} {simple}</w:p><w:p>{inner}</w:p><w:p>{FIELD.format('end', '')}</w:p>"
+    said = "here (https://b.example/leaks)form (https://b.example/leaks)\n\nuphttps://b.example/leaks7"
+    assert read("a.docx", files.docx(body)).text == said
+
+
+def test_what_is_ticked_and_chosen_in_fields_of_a_form_is_read() -> None:
+    boxes = ("<w:checkBox><w:checked/></w:checkBox>", '<w:checkBox><w:default w:val="0"/></w:checkBox>',
+             '<w:checkBox><w:default w:val="1"/><w:checked w:val="0"/></w:checkBox>')  # fmt: skip
+    entries = "".join(f'<w:listEntry w:val="{each}"/>' for each in ("Diesel", "Steam"))
+    choice = f'<w:ddList><w:result w:val="1"/>{entries}</w:ddList>'
+    said = "".join(field("FORM", "", f"<w:ffData>{each}</w:ffData>") for each in (*boxes, choice))
+    assert read("a.docx", files.docx(f"<w:p>{said}</w:p>")).text == "[x][ ][ ]Steam"
+
+
+def test_characters_of_fonts_of_signs_are_read_as_they_are_shown() -> None:
+    signs = (("Symbol", "F06D"), ("Symbol", "F0B3"), ("Wingdings", "F0FE"), ("Wingdings", "F041"), ("Webdings", "no"))
+    said = "".join(f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>' for font, code in signs)
+    own = '<w:r><w:rPr><w:rFonts w:ascii="Symbol"/></w:rPr><w:t>5 \uf057</w:t></w:r><w:r><w:t>\uf057</w:t></w:r>'
+    assert read("a.docx", files.docx(f"<w:p>{said}{own}</w:p>")).text == "μ≥☑5 Ω\uf057"
+
+
+def test_hidden_text_of_word_is_not_read() -> None:
+    run = "<w:r><w:rPr><w:vanish{}/></w:rPr><w:t>{}</w:t></w:r>"
+    said = run.format("", "No.") + run.format(' w:val="false"', "Yes.")
+    assert read("a.docx", files.docx(f"<w:p>{said}</w:p>")).text == "Yes."
+
+
+def test_what_is_said_of_pictures_is_read_and_names_of_files_are_not() -> None:
+    drawn = '<w:r><w:drawing><wp:docPr xmlns:wp="urn:wp" descr="{}"/></w:drawing></w:r>'
+    said = "".join(map(drawn.format, ("A red crane", "scan 7.jpeg", "")))
+    assert read("a.docx", files.docx(f"<w:p>{said}<w:r><w:t>.</w:t></w:r></w:p>")).text == "[picture: A red crane] ."
+    show = files.pptx([["Cranes"]], more='<p:pic><p:cNvPr descr="Two cranes"/></p:pic>')
+    assert read("a.pptx", show).text == "Slide 1\nCranes\n[picture: Two cranes]"
+
+
+def test_pages_in_a_word_document_are_read_and_other_files_named() -> None:
+    listed = files.relations(r1=("aFChunk", "p.html"), r2=("aFChunk", "q.mht"))
+    parts = {"word/p.html": "<p>The <b>quay</b></p>", "word/q.mht": "x", "word__rels__document_xml_rels": listed}
+    document = read("a.docx", files.docx("<w:altChunk/>", **parts))
+    assert (document.text, document.partly) == ("The quay", "embedded files in it were not read")
+    listed = files.relations(r1=("package", "../embeddings/b.xlsx"))
+    show = files.pptx([["Cranes"]], ppt__slides__rels__slide1_xml_rels=listed, **{"ppt/embeddings/b.xlsx": ""})
+    assert read("a.pptx", show).partly == "embedded files in it were not read"
+
+
+def test_text_in_a_frame_stands_apart_from_that_around_it() -> None:
+    box = "<draw:text-box><text:p>Crane</text:p></draw:text-box>"
+    frame = f"<draw:frame>{box}<svg:desc xmlns:svg='urn:s'>Red</svg:desc></draw:frame>"
+    office = files.open_document(f"<office:text><text:p>See{frame}It lifts.</text:p></office:text>")
+    assert read("a.odt", office).text == "See Crane Red It lifts."
+
+
 def test_headers_footers_and_comments_of_word_come_last() -> None:
     parts = {
         "word__h1_xml": files.word_part(files.paragraph("Mill Rules, 4th edition"), "hdr"),

@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections import deque
 from collections.abc import Iterator
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -134,7 +135,12 @@ class Archive:
 
 def local(element: Any) -> str:
     """The name of an element without its namespace."""
-    return str(element.tag).rpartition("}")[2]
+    return _local(element.tag)
+
+
+@lru_cache(1000)
+def _local(tag: Any) -> str:
+    return str(tag).rpartition("}")[2]
 
 
 def attribute(element: Any, name: str) -> str:

@@ -1,18 +1,19 @@
-"""The text of a paragraph of Office: raised and lowered characters, equations and links as plain text says them."""
+"""The text of a paragraph of Office: what is raised, equations, links and ticks as plain text says them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from reground.retrieval.reading.archive import attribute, local, named, setting
+from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
 from reground.retrieval.reading.formulas import grouped, lowered, raised, root_of
 
-_BREAKS = {"tab": "\t", "ptab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "ctrlPr", "sectPr"))
 """A second copy for old programs, text that was struck out, properties, and reading aids for Chinese characters."""
 _LONGEST_ADDRESS = 500
+HIDDEN = "hidden"
 
 
 class Piece(NamedTuple):
@@ -24,11 +25,12 @@ class Piece(NamedTuple):
 
 class Context(NamedTuple):
     """What a paragraph refers to. signs: of the styles that raise or lower. links, drawings: addresses and lines, by
-    id."""
+    id. fields: the codes of those fields of Word that have begun and not ended."""
 
     signs: Mapping[str, str] = {}
     links: Mapping[str, str] = {}
     drawings: Mapping[str, str] = {}
+    fields: list[str] | None = None
 
 
 _NONE = Context()
@@ -59,48 +61,123 @@ def paragraph(element: Any, context: Context = _NONE) -> str:
 def _pieces(element: Any, context: Context, sign: str) -> Iterator[Piece]:
     for each in element:
         name = local(each)
-        if name in _SKIPPED:
-            continue
-        if name == "t":
-            yield Piece(each.text or "", sign)
-        elif name in _BREAKS:
-            yield Piece(_BREAKS[name])
-        elif name == "oMath":
-            yield Piece(_term(each))
-        elif name in ("chart", "relIds"):
-            yield Piece("\n" + context.drawings.get(attribute(each, "id") or attribute(each, "dm"), ""))
-        else:
+        if name in _SAID:
+            yield Piece(_SAID[name](each, context), sign if name in ("t", "sym") else "")
+        elif name not in _SKIPPED:
+            own = run_sign(each, context) if name in ("r", "fld") else sign
+            if own == HIDDEN:
+                continue
             if name == "p":
                 yield Piece("\n")
-            yield from _pieces(each, context, run_sign(each, context) if name in ("r", "fld") else sign)
-            yield Piece(behind_link(_address(each, context), each))
+            yield from _pieces(each, context, own)
+            if address := _address(each, name, context):
+                yield Piece(behind_link(address, each))
 
 
-def _address(element: Any, context: Context) -> str:
+_FIRST_SYMBOL, _LAST_SYMBOL = "\uf020", "\uf0ff"
+_CODE = re.compile("[0-9A-Fa-f]{2,4}")
+_SYMBOLS = (
+    " !∀#∃%&∋()∗+,−./0123456789:;<=>?≅ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ[∴]⊥_‾αβχδεφγηιϕκλμνοπθρστυϖωξψζ{|}∼" + " " * 34 +
+    "ϒ′≤⁄∞ƒ♣♦♥♠↔←↑→↓°±″≥×∝∂•÷≠≡≈…  ↵ℵℑℜ℘⊗⊕∅∩∪⊃⊇⊄⊂⊆∈∉∠∇®©™∏√⋅¬∧∨⇔⇐⇑⇒⇓◊〈®©™∑          〉∫"
+)  # fmt: skip
+_SIGNS = {
+    "Symbol": dict(enumerate(_SYMBOLS, start=32)),
+    "Wingdings": dict(zip(b"(*lnox\xa7\xa8\xdf\xe0\xe8\xf0\xfb\xfc\xfd\xfe", "☎✉●■☐☒▪☐←→➔⇨✗✓☒☑", strict=True)),
+    "Wingdings 2": dict(zip(b"OPQRST\xa3", "✗✓☒☑☒☒☐", strict=True)),
+}
+"""What fonts of signs show for their characters; the rest are ornaments."""
+
+
+def symbol(char: str, font: str) -> str:
+    """What a character of a font of signs shows; itself where that is not known."""
+    is_known = font in _SIGNS and _FIRST_SYMBOL <= char <= _LAST_SYMBOL
+    return _SIGNS[font].get(ord(char) & 0xFF, "").strip() if is_known else char
+
+
+def _text(element: Any, context: Context) -> str:
+    text = element.text or ""
+    if not text or max(text) < _FIRST_SYMBOL:
+        return text
+    font = next((attribute(each, "ascii") for each in named(element.getparent(), "rFonts")), "")
+    return "".join(symbol(char, font) for char in text)
+
+
+def _sign(element: Any, context: Context) -> str:
+    code = attribute(element, "char")
+    return symbol(chr(int(code, 16)), attribute(element, "font")) if _CODE.fullmatch(code) else ""
+
+
+def picture(properties: Any, context: Context = _NONE) -> str:
+    """What is said of a picture to those who do not see it; "" where that is the name of a file."""
+    said = attribute(properties, "descr").strip()
+    return f" [picture: {said}] " if said and not _FILE_NAME.search(said) else ""
+
+
+_FILE_NAME = re.compile(r"\.\w{3,4}\Z")
+_LINK = re.compile(r"""HYPERLINK\s+["“]([^"”]{1,500})["”]""")
+
+
+def _instruction(element: Any, context: Context) -> str:
+    if context.fields:
+        context.fields[-1] += element.text or ""
+    return ""
+
+
+def _field(mark: Any, context: Context) -> str:
+    """What is chosen or ticked in a field of a form, where it begins, and the address of a link, where it ends."""
+    kind = attribute(mark, "fldCharType")
+    if context.fields is not None and kind == "begin":
+        context.fields.append("")
+        return _chosen(mark)
+    link = _LINK.search(context.fields.pop()) if context.fields and kind == "end" else None
+    return behind_link(link[1], mark.getparent().getparent(), 1) if link else ""
+
+
+def _chosen(field: Any) -> str:
+    for box in named(field, "checkBox"):
+        states = {local(each): attribute(each, "val") for each in box}
+        return "[ ]" if states.get("checked", states.get("default", "0")) in ("0", "false") else "[x]"
+    entries = [attribute(each, "val") for each in named(field, "listEntry")]
+    place = next((number_in(each, "val", 0) for each in named(field, "result")), 0)
+    return entries[place] if place < len(entries) else ""
+
+
+def _drawn(element: Any, context: Context) -> str:
+    return "\n" + context.drawings.get(attribute(element, "id") or attribute(element, "dm"), "")
+
+
+def _address(element: Any, name: str, context: Context) -> str:
     """The address of a link of Word, or of a run of PowerPoint."""
-    name = local(element)
+    if name == "fldSimple":
+        code = _LINK.search(attribute(element, "instr"))
+        return code[1] if code else ""
     if not context.links or name not in ("r", "hyperlink"):
         return ""
     link = element if name == "hyperlink" else next(named(element, "hlinkClick"), None)
     return "" if link is None else context.links.get(attribute(link, "id"), "")
 
 
-def behind_link(address: str, element: Any) -> str:
-    """What stands behind a link: its address in brackets, unless its text has it or it leads to no other place."""
+def behind_link(address: str, element: Any, besides: int = 0) -> str:
+    """What stands behind a link: its address in brackets, unless its text has it or it leads to no other place.
+    besides: how often the element holds it where nobody sees it."""
     address = address.removeprefix("mailto:")
-    is_said = (":" not in address and "@" not in address) or address.rstrip("/") in "".join(element.itertext())
-    return "" if is_said or len(address) > _LONGEST_ADDRESS else f" ({address})"
+    leads_nowhere = not address or len(address) > _LONGEST_ADDRESS or (":" not in address and "@" not in address)
+    is_said = leads_nowhere or "".join(element.itertext()).count(address.rstrip("/")) > besides
+    return "" if is_said else f" ({address})"
 
 
 def run_sign(run: Any, context: Context = _NONE) -> str:
-    """^ for a raised run of Word, PowerPoint or Excel, _ for a lowered one, else ""."""
-    properties = next((each for each in run if local(each) == "rPr"), None)
+    """^ for a raised run of Word, PowerPoint or Excel, _ for a lowered one, HIDDEN for an unseen one, else ""."""
+    properties = run[0] if len(run) and local(run[0]) == "rPr" else None
     if properties is None:
         return ""
-    shift = attribute(properties, "baseline").removesuffix("%") or "0"
+    shift = properties.get("baseline", "0").removesuffix("%")
     if shift.lstrip("-").strip("0.").isdecimal():
         return "_" if shift.startswith("-") else "^"
-    return sign_of(setting(properties, "vertAlign")) or context.signs.get(setting(properties, "rStyle"), "")
+    said = {local(each): attribute(each, "val") for each in properties}
+    if said.get("vanish", "0") not in ("0", "false"):
+        return HIDDEN
+    return sign_of(said.get("vertAlign", "")) or context.signs.get(said.get("rStyle", ""), "")
 
 
 def sign_of(said: str) -> str:
@@ -108,7 +185,7 @@ def sign_of(said: str) -> str:
     return {"superscript": "^", "subscript": "_"}.get(said, "")
 
 
-def _term(element: Any) -> str:
+def _term(element: Any, context: Context = _NONE) -> str:
     """An equation, or a part of one, in one line."""
     said = ""
     for each in element:
@@ -177,3 +254,10 @@ _TERMS = {
     "f": _fraction, "rad": _root, "nary": _sum, "d": _bracketed, "m": _matrix, "func": _function, "eqArr": _equations,
     **dict.fromkeys(("sSup", "sSub", "sSubSup", "sPre", "limLow", "limUpp"), _indexed),
 }  # fmt: skip
+_SAID: dict[str, Callable[[Any, Context], str]] = {
+    "t": _text, "sym": _sign, "oMath": _term, "docPr": picture, "instrText": _instruction, "fldChar": _field,
+    "chart": _drawn, "relIds": _drawn, "noBreakHyphen": lambda *_: "-",
+    **dict.fromkeys(("tab", "ptab"), lambda *_: "\t"),
+    **dict.fromkeys(("br", "cr"), lambda *_: "\n"),
+}  # fmt: skip
+"""What says something by itself, and how."""

@@ -33,7 +33,7 @@ from reground.retrieval.reading.archive import (
 )  # fmt: skip
 from reground.retrieval.reading.drawings import drawing, drawings
 from reground.retrieval.reading.formulas import formula
-from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, run_sign, sign_of
+from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, picture, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
 from reground.retrieval.reading.numbering import OpenNumbers, SlideNumbers, WordNumbers
 from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
@@ -76,6 +76,8 @@ class _Tables:
 
 _CONTROLS = ("sdt", "sdtContent", "customXml")  # what forms put around cells and rows
 _MARGINS = ("header", "footer", "comments")
+_PAGE_NAMES = (".htm", ".html", ".xhtml", ".txt")
+_EMBEDDED = "embedded files in it were not read"
 _HEADING = re.compile(r"heading ([1-6])")
 
 
@@ -113,18 +115,22 @@ def read_word(content: bytes, around: Circumstances) -> Read:
                 break
         for line in tables.end():
             text.add(line)
-    for line in _margins(archive, main, numbers, signs):
+    for line in _margins(archive, main, numbers, signs, text):
         text.add(line)
     return text.read(title or _title(archive.tree(related(archive, "", "core-properties", "docProps/core.xml"))))
 
 
-def _margins(archive: Archive, main: str, numbers: WordNumbers, signs: dict[str, str]) -> Iterable[str]:
-    """What stands in headers and footers, once, and the comments; not the numbers of pages."""
+def _margins(archive: Archive, main: str, numbers: WordNumbers, signs: dict[str, str], text: Text) -> Iterable[str]:
+    """What stands in headers and footers, once, the comments, and pages that were put in; not the numbers of pages."""
     lines = []
     for each in relations(archive, main):
+        if each.kind == "aFChunk" and each.target.lower().endswith(_PAGE_NAMES):
+            lines.append(plain(decode(archive.read(each.target), markup=True).text)[0])
+        elif each.kind == "aFChunk":
+            text.partly = text.partly or _EMBEDDED
         if each.kind not in _MARGINS:
             continue
-        context = Context(signs, _links(archive, each.target))
+        context = Context(signs, _links(archive, each.target), fields=[])
         for element in archive.elements(each.target, "p"):
             said = _said(element, numbers, context)
             author = next((attribute(outer, "author") for outer in element.iterancestors("{*}comment")), "")
@@ -142,9 +148,11 @@ def _links(archive: Archive, part: str) -> dict[str, str]:
 
 
 def _context(archive: Archive, part: str, text: Text) -> Context:
-    """The links and drawings of a part."""
+    """The links and drawings of a part. text: is told of files in it."""
+    if any(each.kind in ("package", "oleObject") for each in relations(archive, part)):
+        text.partly = text.partly or _EMBEDDED
     drawn = {each.id: "\n".join(drawing(archive, each, text)) for each in relations(archive, part)}
-    return Context({}, _links(archive, part), drawn)
+    return Context({}, _links(archive, part), drawn, [])
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
@@ -152,7 +160,7 @@ def read_slides(content: bytes, around: Circumstances) -> Read:
     archive = Archive(content, around.tick)
     main = related(archive, "", "officeDocument", "ppt/presentation.xml")
     parts = _listed(archive, main, ("slide",), "slides/slide{}.xml")
-    if not parts:
+    if not main:
         raise Unreadable("is damaged: it holds no slides")
     # A slide has a number in the attribute id and the part's name in another of the same local name.
     shown = (value for each in named(archive.tree(main), "sldId") for key, value in each.items() if key.endswith("}id"))
@@ -182,8 +190,10 @@ def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
     tables, lines = _Tables(text, "tbl"), list[str]()
     context = _context(archive, part, text)
     say = partial(_said, numbers=SlideNumbers(), context=context)
-    for each in archive.elements(part, "p", "tr"):
-        if local(each) == "tr":
+    for each in archive.elements(part, "p", "tr", "cNvPr"):
+        if local(each) == "cNvPr":
+            lines += [*tables.end(), picture(each).strip()]
+        elif local(each) == "tr":
             lines += tables.lines(each, partial(_cells, say=say))
         elif any(each.text and each.text.strip() and not inside(each, "fld") for each in named(each, "t")):
             lines += [*tables.end(), say(each)]
@@ -507,9 +517,10 @@ class _OpenText:
             yield Piece(f" ({self.text(element)})")
         else:
             own = "^" if name == "note-citation" else self._signs.get(attribute(element, "style-name"), "")
-            yield Piece(" " if name in ("tab", "line-break", "p", "h") else "")
+            gap = Piece(" " if name in ("tab", "line-break", "p", "h", "title", "desc") else "")
+            yield gap
             yield from self._pieces(element, own if name in ("span", "note-citation") and own else sign)
-            yield Piece(behind_link(attribute(element, "href"), element) if name == "a" else "")
+            yield Piece(behind_link(attribute(element, "href"), element)) if name == "a" else gap
 
 
 _LARGEST_CHAPTER = 32 << 20

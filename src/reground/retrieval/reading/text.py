@@ -11,6 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from io import StringIO
 from itertools import chain
 from typing import Any
@@ -33,27 +34,7 @@ def read_plain(content: bytes, around: Circumstances) -> Read:
     return Read("", *decode(content))
 
 
-def read_structured(content: bytes, around: Circumstances) -> Read:
-    """reStructuredText as it is, with its first underlined heading as title."""
-    return _titled(content, None)
-
-
-def read_asciidoc(content: bytes, around: Circumstances) -> Read:
-    """AsciiDoc as it is, with its title."""
-    return _titled(content, _ASCIIDOC)
-
-
-def read_org(content: bytes, around: Circumstances) -> Read:
-    """Org as it is, with its title or first heading."""
-    return _titled(content, _ORG)
-
-
-def read_tex(content: bytes, around: Circumstances) -> Read:
-    """TeX as it is, with its title or first heading."""
-    return _titled(content, _TEX)
-
-
-def _titled(content: bytes, mark: re.Pattern[str] | None) -> Read:
+def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str] | None = None) -> Read:
     """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines."""
     text, guessed = decode(content)
     above = before = ""
@@ -67,6 +48,11 @@ def _titled(content: bytes, mark: re.Pattern[str] | None) -> Read:
             return Read(match[1].strip() if match else before, text, guessed)
         above, before = before, line
     return Read("", text, guessed)
+
+
+read_asciidoc = partial(read_structured, mark=_ASCIIDOC)
+read_org = partial(read_structured, mark=_ORG)
+read_tex = partial(read_structured, mark=_TEX)
 
 
 def read_markup(content: bytes, around: Circumstances) -> Read:
