@@ -218,43 +218,6 @@ def test_a_limit_is_used_and_what_a_user_or_a_preset_sets_stays(server: Server, 
     assert settings["self_consistency@4k"]["n"] == 2
 
 
-def test_compare_tunes_on_training_questions_and_measures_the_best_size(server: Server, split: Path, capfd) -> None:
-    command = ["compare", "--methods", "direct,rag", "--budgets", "4k", "--tune", "3", "--out", "cmp"]
-    assert call(server, split, *command, task="hotpotqa") == 0, capfd.readouterr().err
-    (choice,) = json.loads(Path("cmp/tuning.json").read_text())["choices"]
-    assert choice["cell"]["method"] == "rag"
-    assert (choice["questions"], len(choice["trials"]) > 1) == (3, True)
-    best = choice["trials"][choice["chosen"]]
-    assert json.loads(Path("cmp/rag@4k/config.json").read_text())["settings"] == best["settings"]
-    tried = {json.loads(line)["example"] for line in Path("cmp/tuning/rag@4k/0/scores.jsonl").read_text().splitlines()}
-    measured = {json.loads(line)["example"] for line in Path("cmp/rag@4k/scores.jsonl").read_text().splitlines()}
-    assert tried < {f"train{i}" for i in range(4)}
-    assert measured == {f"dev{i}" for i in range(6)}
-    assert "on 3 other questions" in Path("cmp/report.md").read_text()
-    asked = len(server.asked)
-    assert call(server, split, *command, task="hotpotqa") == 0
-    assert len(server.asked) == asked
-
-
-def test_what_is_measured_is_not_tuned_on(server: Server, split: Path, capfd) -> None:
-    command = ["compare", "--methods", "direct,rag", "--budgets", "4k", "--tune", "2", "--out"]
-    assert call(server, split, *command, "cmp", "--limit", "2", task="hotpotqa_train") == 0, capfd.readouterr().err
-    tried, measured = (
-        {json.loads(line)["example"] for line in Path("cmp", folder, "scores.jsonl").read_text().splitlines()}
-        for folder in ("tuning/rag@4k/0", "rag@4k")
-    )
-    assert tried | measured == {f"train{i}" for i in range(4)}
-    assert len(tried) == len(measured) == 2
-    assert call(server, split, *command, "all", "--limit", "0", task="hotpotqa_train") == 2
-    assert "all questions of hotpotqa_train are used for something else" in " ".join(capfd.readouterr().err.split())
-
-
-def test_tuning_is_refused_where_there_is_nothing_to_tune_on(server: Server, data: Path, capfd) -> None:
-    assert call(server, data, "compare", "--methods", "direct,rag", "--tune", "3", "--out", "cmp") == 2
-    assert "bamboogle is for measuring" in " ".join(capfd.readouterr().err.split())
-    assert server.asked == []
-
-
 def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Path, capfd) -> None:
     dry = ["--methods", "direct,cot", "--budgets", "400", "--out", "cmp", "--dry-run", "--price", "1,2"]
     assert call(server, data, "compare", *dry) == 0
@@ -397,7 +360,7 @@ def test_model_settings_hold_no_key() -> None:
 
 
 def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_path: Path, monkeypatch) -> None:
-    from reground.app.benchmark import open_benches
+    from reground.app.benchmark import open_bench
     from tests.evaluation.fakes import SumTask
 
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
@@ -408,7 +371,7 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
     options = Benchmark(task="sums", model="vllm/x")
 
     async def titles(*methods: str) -> list[str] | None:
-        async with open_benches(options, methods, [task], tmp_path) as (bench,):
+        async with open_bench(options, methods, task, tmp_path) as bench:
             searched = bench.session.retrievers.get("sums")
             return searched and [each.text for each in await searched.retrieve("Danube", k=1)]
 

@@ -9,7 +9,7 @@ import pytest
 
 from reground.app.cli import run
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
-from reground.evaluation.compare import read_plan, read_tuning
+from reground.evaluation.compare import read_plan
 from reground.models.options import ModelOptions
 from reground.retrieval.documents import SourceFile, read_jsonl
 from reground.retrieval.storage import read_manifest
@@ -102,20 +102,11 @@ DEEP = "[" * 5_000
 
 
 def test_deep_nesting_in_files_that_are_read_back_is_refused_by_name(tmp_path: Path) -> None:
-    for name in ("compare.json", "tuning.json", "manifest.json", "corpus.jsonl"):
+    for name in ("compare.json", "manifest.json", "corpus.jsonl"):
         (tmp_path / name).write_text(DEEP)
-    for read in (read_plan, read_tuning):
-        with pytest.raises(DataError, match=r"\.json"):
-            read(tmp_path)
+    with pytest.raises(DataError, match=r"\.json"):
+        read_plan(tmp_path)
     with pytest.raises(IndexRefused, match=r"manifest\.json is not JSON"):
         read_manifest(tmp_path)
     with pytest.raises(DataError, match=r"line 1: .*nested too deeply"):
         list(read_jsonl(SourceFile(tmp_path / "corpus.jsonl", "corpus.jsonl", 5_000, 0)))
-
-
-def test_a_tuning_that_chose_what_was_not_tried_is_refused(tmp_path: Path) -> None:
-    trial = '{"settings": {}, "mean": 1, "tokens": 1, "failed": 0}'
-    choice = f'{{"cell": {{"method": "rag", "tokens": 1}}, "questions": 1, "trials": [{trial}], "chosen": 3}}'
-    (tmp_path / "tuning.json").write_text(f'{{"task": "t", "choices": [{choice}]}}')
-    with pytest.raises(DataError, match=r"tuning\.json.*not among those tried"):
-        read_tuning(tmp_path)

@@ -58,18 +58,6 @@ def test_the_estimated_end_weighs_runs_by_their_budgets() -> None:
     )
 
 
-def test_runs_that_will_not_be_made_are_no_work() -> None:
-    progress = unseen()
-    works = {size: Work(CELL, 10, expected=100 * size) for size in (1, 2, 4)}
-    progress.plan(works)
-    progress.on_run(1, run(10, 10, 20.0))
-    assert progress.seconds_left == pytest.approx(120.0)
-    progress.plan({size: works[size] for size in (1, 2)})
-    assert progress.seconds_left == pytest.approx(40.0)
-    progress.plan({1: works[1]})
-    assert progress.seconds_left == 0.0
-
-
 @pytest.mark.parametrize("width", [80, 160])
 @pytest.mark.parametrize("terminal", [True, False])
 def test_a_terminal_gets_one_moving_line_and_a_file_a_line_from_time_to_time(terminal: bool, width: int) -> None:

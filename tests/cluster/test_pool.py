@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.benchmark import open_benches
+from reground.app.benchmark import open_bench
 from reground.app.cluster.pool import MOST_LOSSES, Pool, share_of
 from reground.app.cluster.worker import Lost, Parcel, Place, Work, changed, identity_of, sendable
 from reground.core.budget import Budget
@@ -30,7 +30,7 @@ async def configured(given):
     """What the command builds."""
     async with AsyncExitStack() as opened:
         task = load_task(given.task)
-        (bench,) = await opened.enter_async_context(open_benches(given, [given.method], [task], Path()))
+        bench = await opened.enter_async_context(open_bench(given, [given.method], task, Path()))
         cell = Cell(method=given.method, tokens=None)
         base = EvalSettings(given.method, given.model, limit=None, concurrency=given.concurrency)
         yield task, cell, bench.configure(cell, base, given.budget)

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from reground import __version__
-from reground.app.benchmark import open_benches
+from reground.app.benchmark import open_bench
 from reground.app.cli.train_critics import CriticsCollect
 from reground.app.cluster.pool import Pool, placed
 from reground.app.cluster.worker import Spec
@@ -54,7 +54,7 @@ class Cluster:
         base = EvalSettings(METHOD, given.model, limit=None, concurrency=given.concurrency, seed=given.seed)
         searching = Searching(Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed))
         async with AsyncExitStack() as opened:
-            (bench,) = await opened.enter_async_context(open_benches(given, [METHOD], [task], out))
+            bench = await opened.enter_async_context(open_bench(given, [METHOD], task, out))
             pool = None
             if workers:
                 capacity = given.concurrency // workers
@@ -62,7 +62,7 @@ class Cluster:
                     Pool(self.start, given.task, workers=workers, capacity=capacity)
                 )
             configured = bench.configure(cell, base, given.budget)
-            ready = placed(configured, pool, given.task, cell, {}, searching)
+            ready = placed(configured, pool, given.task, cell, searching)
             assert isinstance(ready.method, CRPlanner)
             return await collect_trees(
                 task, ready.method, ready.settings, searching, out,

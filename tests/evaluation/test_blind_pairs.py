@@ -315,7 +315,7 @@ def test_people_and_models_vote_on_finished_runs(finished: MockOpenAI, capfd) ->
     model = ["--judges", "openai/judge", "--base-url", finished.url]
     paid = len(finished.received)
     for _ in range(2):
-        assert run(["judge", "--votes", "anna.json", "ben.json", "runs", *model]) == 0, capfd.readouterr().err
+        assert run(["judge", "--people", "anna.json", "ben.json", "runs", *model]) == 0, capfd.readouterr().err
     assert len(finished.received) == paid + 6, "the second time nothing is asked"
     report = Path("runs/pairs.md").read_text()
     assert re.search(r"\| people \| long \| \d+\.\d\d \| \d\.\d\d \| 4 \| 3 \| 1 \| 0 \| 0 \| 0\.750 \|", report)
@@ -339,12 +339,21 @@ def test_people_and_models_vote_on_finished_runs(finished: MockOpenAI, capfd) ->
 def test_a_wrong_file_of_votes_is_refused_in_a_line(content: str | None, why: str, finished, capfd) -> None:
     if content is not None:
         Path("votes.json").write_text(content)
-    assert run(["judge", "runs", "--votes", "votes.json"]) == 2
+    assert run(["judge", "runs", "--people", "votes.json"]) == 2
     err = capfd.readouterr().err
     assert why in " ".join(err.split()).replace("]:", "]")
     assert len(err.splitlines()) == 1
 
 
-def test_somebody_has_to_judge(finished, capfd) -> None:
-    assert run(["judge", "runs"]) == 2
-    assert "give --judges, or --page" in capfd.readouterr().err
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ([], "give --judges, or --page"),
+        (["--people", "ratings.jsonl"], "give --judges, or --page"),
+        (["--people", "ratings.jsonl", "--pairs"], "ratings.jsonl has ratings of single answers"),
+        (["--people", "votes.json", "--people", "ratings.jsonl"], "ratings.jsonl has ratings of single answers"),
+    ],
+)
+def test_somebody_has_to_judge_answers_or_pairs(given: list[str], why: str, finished, capfd) -> None:
+    assert run(["judge", "runs", *given]) == 2
+    assert why in " ".join(capfd.readouterr().err.split())

@@ -5,26 +5,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import pytest
 
-from reground.core.answers import PHRASE, Answer
-from reground.core.budget import Budget
-from reground.core.errors import CapabilityError, DataError
+from reground.core.answers import PHRASE
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.run import Run, solve
-from reground.evaluation.compare import CHOICES, Cell, Configured, Tuning, planned, read_tuning, tune
-from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
 from reground.methods.baselines import DOCUMENTS, RAG, Direct
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.evaluation.fakes import Chain, SumTask, adds
 from tests.methods.reviser import at_hand, lines_of
 
 SILENT = ScriptedModel([])
@@ -107,83 +101,3 @@ async def test_an_estimate_is_near_what_replies_of_usual_length_take(kind: type[
     method = kind(model=usual, retriever=usual, form=PHRASE)
     await solve(method, ASKED, run, id="q", name="any")
     assert cost(method) == pytest.approx(run.usage.tokens, rel=0.3)
-
-
-CELL = Cell(method="reader", tokens=400)
-
-
-@dataclass(frozen=True)
-class Reader(Chain):
-    """More than two passages confuse it."""
-
-    k: int = 3
-
-    def sizes(self) -> list[Reader]:
-        return [replace(self, k=k) for k in (1, 2, 4, 8)]
-
-    async def solve(self, question: str, run: Run, /) -> Answer:
-        answer = await super().solve(question + " passage" * self.k, run)
-        return answer if self.k <= 2 else Answer(text="Answer: confused")
-
-
-@dataclass(frozen=True)
-class Unable(Reader):
-    async def solve(self, question: str, run: Run, /) -> Answer:
-        raise CapabilityError("the model gives no log-probabilities")
-
-
-def candidates(method: Reader) -> dict[int, Configured]:
-    """The default and the other sizes, the smallest first."""
-    several = sizes(method)
-    return {
-        index: Configured(
-            several[index],
-            EvalSettings("reader", "scripted", method_settings={"k": several[index].k}, budget=Budget(tokens=500)),
-        )
-        for index in planned([cost(one) for one in several], CELL.tokens)
-    }
-
-
-async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: Path) -> None:
-    method = Reader(ScriptedModel(adds))
-    chosen = await tune(SumTask(6), {CELL: candidates(method)}, tmp_path, questions=4)
-    assert chosen == {CELL: 1}  # the first is the default
-    found = Tuning.model_validate_json((tmp_path / CHOICES).read_text())
-    (choice,) = found.choices
-    assert [(trial.settings["k"], trial.mean) for trial in choice.trials] == [(1, 1), (2, 1), (3, 0), (4, 0), (8, 0)]
-    assert choice.trials[0].tokens < choice.trials[1].tokens
-    assert (choice.questions, choice.chosen) == (4, 0)
-    assert choice.describe().startswith("reader@400 has k=1: the best of 5 sizes on 4 other questions (1.000, 1.000,")
-
-
-def test_sizes_beyond_the_limit_are_not_tried_but_the_smallest_and_the_methods_own() -> None:
-    costs = [30, 10, 20, 40]
-    assert planned(costs, 40) == planned(costs, None) == [1, 2, 0, 3]
-    assert planned(costs, 20) == [1, 2, 0]
-    assert planned(costs, 1) == [1, 0]
-    assert planned(costs[:1], 1) == []
-
-
-async def test_a_method_that_cannot_run_keeps_its_own_size(tmp_path: Path) -> None:
-    assert await tune(SumTask(6), {CELL: candidates(Unable(ScriptedModel([])))}, tmp_path, questions=2) == {CELL: 0}
-    assert read_tuning(tmp_path) is None
-
-
-async def test_tuning_goes_on_where_it_was_and_pays_nothing_twice(tmp_path: Path) -> None:
-    await tune(SumTask(6), {CELL: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=4)
-    silent = ScriptedModel([])
-    chosen = await tune(SumTask(6), {CELL: candidates(Reader(silent))}, tmp_path, questions=4)
-    assert chosen == {CELL: 1}
-    assert silent.calls == []
-
-
-async def test_choices_for_other_cells_are_kept_and_a_broken_file_is_named(tmp_path: Path) -> None:
-    other = Cell(method="reader", tokens=160)
-    for cell in (CELL, other):
-        await tune(SumTask(6), {cell: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=2)
-    tuning = read_tuning(tmp_path)
-    assert tuning is not None
-    assert [choice.cell for choice in tuning.choices] == [CELL, other]
-    (tmp_path / CHOICES).write_text("{")
-    with pytest.raises(DataError, match=r"tuning\.json"):
-        read_tuning(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -19,10 +19,10 @@ from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel
 from reground.core.programs import Sandbox
 from reground.core.run import Method
-from reground.evaluation.compare import Cell, Configured, planned
+from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.runner import EvalSettings
-from reground.evaluation.scaling import cost, scaled, sizes
+from reground.evaluation.scaling import scaled
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.longform import Judge, JudgedTask
 
@@ -30,14 +30,14 @@ RUNS_CODE = frozenset({"program", "pal"})
 """The forms of answers that are run."""
 
 
-def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) -> Setup:
-    """What measuring methods on tasks opens: the documents of the options, by default each task's own.
+def setup_of(options: Benchmark, methods: Sequence[str], task: Task) -> Setup:
+    """What measuring methods on a task opens: the documents of the options, by default the task's own.
 
     The user's own questions are searched as those who ask search them; a benchmark's as the options say.
     Raises ConfigurationError, DataError.
     """
     sources = {}
-    for task in tasks if any("retriever" in catalogue.method(name).fields for name in methods) else ():
+    if any("retriever" in catalogue.method(name).fields for name in methods):
         place = None if names_other(options) else options.corpus or getattr(task, "corpus", None)
         if place is not None or names_other(options):
             questions = tuple(each.question for each in task.examples()) if place is None else ()
@@ -54,21 +54,20 @@ def setup_of(options: Benchmark, methods: Sequence[str], tasks: Sequence[Task]) 
         model_options=options.model_options,
         budget=options.budget,
         sandbox=options.sandbox,
-        runs_code=any("sandbox" in catalogue.method(name).needs for name in methods)
-        or any(task.form.name in RUNS_CODE for task in tasks),
+        runs_code=any("sandbox" in catalogue.method(name).needs for name in methods) or task.form.name in RUNS_CODE,
     )
 
 
 @asynccontextmanager
-async def open_benches(
-    options: Benchmark, methods: Sequence[str], tasks: Sequence[Task], out: Path, opening: Opening | None = None
-) -> AsyncIterator[list[Bench]]:
-    """Open a bench for each task, all in one session. out: the folder of the run, for a judge's ratings.
+async def open_bench(
+    options: Benchmark, methods: Sequence[str], task: Task, out: Path, opening: Opening | None = None
+) -> AsyncIterator[Bench]:
+    """Open a session for a task. out: the folder of the run, for a judge's ratings.
 
     These have a journal of their own, beside the run's, which is made with the first of them.
     """
     async with AsyncExitStack() as opened:
-        session = await opened.enter_async_context(Session.open(setup_of(options, methods, tasks), opening))
+        session = await opened.enter_async_context(Session.open(setup_of(options, methods, task), opening))
         judge = session.judge
 
         @cache
@@ -76,18 +75,17 @@ async def open_benches(
             return opened.enter_context(closing(SqliteJournal(out / "judge.sqlite")))
 
         if judge is not None:
-            tasks = [JudgedTask(task=task, judge=Judge(model=judge), journal=journal) for task in tasks]
+            task = JudgedTask(task=task, judge=Judge(model=judge), journal=journal)
         spare_the_collector()
-        yield [Bench(task, session) for task in tasks]
+        yield Bench(task, session)
 
 
 @dataclass(frozen=True)
 class Bench:
-    """A task, and what its cells share. tuned: the index of the size that tuning chose."""
+    """A task, and what its cells share."""
 
     task: Task
     session: Session
-    tuned: Mapping[Cell, int] = field(default_factory=dict)
 
     @property
     def model(self) -> LanguageModel:
@@ -105,35 +103,18 @@ class Bench:
         return next(iter(self.session.models)), self.task.name
 
     def method(self, cell: Cell) -> Method:
-        """A cell's method, scaled up to its budget or in the size that tuning chose.
+        """A cell's method, scaled up to its budget. Settings of the preset and the user are the same in every size.
 
         Raises ConfigurationError if a required part is missing.
         """
-        built, keep = self._built(cell)
-        if cell in self.tuned:
-            return sizes(built, keep=keep)[self.tuned[cell]]
-        return scaled(built, cell.tokens, keep=keep)
-
-    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> dict[int, Configured]:
-        """The sizes of a cell's method that tuning tries, by their index."""
-        built, keep = self._built(cell)
-        several = [built] if cell.tokens is None else sizes(built, keep=keep)
-        costs = [cost(size) for size in several]
-        ready = {index: self._configured(cell, several[index], base, budget) for index in planned(costs, cell.tokens)}
-        return {index: replace(each, expected=costs[index]) for index, each in ready.items()}
-
-    def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
-        """A cell's method with the settings of its run; these record the value of every setting."""
-        return self._configured(cell, self.method(cell), base, budget)
-
-    def _built(self, cell: Cell) -> tuple[Method, set[str]]:
-        """The method unscaled, and the settings that are the same in every size: the preset's and the user's."""
         kind, shots = catalogue.method(cell.method), tuple(self.task.demonstrations())
         given = {"demonstrations": shots} if shots and "demonstrations" in kind.fields else {}
         built = self.session.method(cell.method, *self._place, self.task.form, given)
-        return built, {*kind.preset, *self.session.settings(cell.method, self._place[0])}
+        return scaled(built, cell.tokens, keep={*kind.preset, *self.session.settings(cell.method, self._place[0])})
 
-    def _configured(self, cell: Cell, method: Method, base: EvalSettings, budget: Budget) -> Configured:
+    def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
+        """A cell's method with the settings of its run; these record the value of every setting."""
+        method = self.method(cell)
         named = self.session.identity(cell.method, method, *self._place)
         limits = budget.model_copy(update={"tokens": cell.tokens})
         return Configured(method, replace(base, **named, budget=limits))

@@ -558,11 +558,6 @@ class Compare(Measuring, Baseline):
     preset's own."""
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
 
-    tune: int = field(default=0, metadata={"min": 0})
-    """Choose each method's size on this number of training questions; 0 takes the largest that is expected to fit."""
-    tune_task: str | None = field(default=None, metadata=_FILE)
-    """The training split to tune on; the task's own by default."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Baseline, Results):
@@ -586,16 +581,15 @@ class Judging(Data):
     """The models (provider/model) that rate the answers, separated by commas."""
     page: Path | None = field(default=None, metadata=_PAIRS)
     """Write a page to this file on which people compare two answers at a time, not knowing whose they are, and stop."""
-    votes: list[Path] = field(default_factory=list, metadata=_PAIRS)
-    """A file of votes that somebody saved on such a page. May be repeated; judges compare the pairs too."""
     pairs: bool = field(default=False, metadata=_PAIRS)
     """Let the judges compare two answers at a time, without people."""
     seed: int = field(default=0, metadata=_PAIRS)
     """Draws the order of the page's pairs, and which answer is A."""
     tasks: str = ""
     """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
-    people: Path | None = None
-    """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
+    people: list[Path] = field(default_factory=list)
+    """A file of votes that somebody saved on such a page (may be repeated; judges compare the pairs too); or a .jsonl
+    file of ratings: {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """The folder for judges.md or pairs.md and the judges' replies; the first folder by default."""
     concurrency: int = field(default=8, metadata={"min": 1})

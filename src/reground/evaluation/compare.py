@@ -1,20 +1,17 @@
 """Several methods at the same token budgets: one run folder for each method and budget, below one folder.
 
 "For fair evaluation, we report the best results achieved by all methods under the given maximum token limitation" (RaR,
-section 4.1). A method that fills the limit may do worse than with fewer tokens, so `tune` chooses each method's size on
-questions that are not measured.
+section 4.1).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Literal
-
-from pydantic import Field, JsonValue, model_validator
 
 from reground.core.errors import CapabilityError, ConfigurationError, SandboxUnavailable
 from reground.core.language import Value
@@ -43,15 +40,11 @@ class Cell(Value):
 
 @dataclass(frozen=True)
 class Configured:
-    """A cell's method, ready to run, and the run's settings for it. elsewhere: where it runs, if not here.
-
-    expected: the tokens of a question, by a dry run, where its size is one of several to try.
-    """
+    """A cell's method, ready to run, and the run's settings for it. elsewhere: where it runs, if not here."""
 
     method: Method
     settings: EvalSettings
     elsewhere: Elsewhere | None = None
-    expected: int = 0
 
 
 class Refusal(Value):
@@ -80,9 +73,7 @@ class CompareResult:
 
 
 CellObserver = Callable[[int, Progress], None]
-PLAN, FOLDER, CHOICES = "compare.json", "tuning", "tuning.json"
-OWN = 0
-"""The index of the method's own size among a cell's candidates; the limit ends it where it does not fit."""
+PLAN = "compare.json"
 
 
 def parse_budgets(text: str) -> list[int | None]:
@@ -151,20 +142,21 @@ async def compare(
     for index, (cell, ready) in enumerate(cells.items()):
         watch = None if observer is None else partial(observer, index)
         try:
-            result.runs[cell.label] = await _run(task, ready, folders[cell], sandbox, watch)
+            result.runs[cell.label] = await evaluate(
+                task,
+                ready.method,
+                ready.settings,
+                folders[cell],
+                sandbox=sandbox,
+                observer=watch,
+                elsewhere=ready.elsewhere,
+            )
         except (CapabilityError, SandboxUnavailable) as error:
             if baseline is None:
                 raise
             result.refused.append(Refusal(cell=cell, why=str(error)))
             _write_plan(out, task, [*cells], baseline, result.refused)
     return result
-
-
-async def _run(
-    task: Task, ready: Configured, out: Path, sandbox: Sandbox | None, observer: Callable[[Progress], None] | None
-) -> RunResult:
-    method, settings, elsewhere = ready.method, ready.settings, ready.elsewhere
-    return await evaluate(task, method, settings, out, sandbox=sandbox, observer=observer, elsewhere=elsewhere)
 
 
 def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:
@@ -181,101 +173,3 @@ def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, ref
         refused=(*(each for each in before.refused if each.cell not in cells), *refused),
     )
     write_stored(out / PLAN, plan)
-
-
-class Trial(Value):
-    """One configuration's score on the tuning questions. tokens: the mean per question."""
-
-    settings: dict[str, JsonValue]
-    mean: float | None
-    tokens: float
-    failed: int
-
-
-class Choice(Value):
-    """All trials of one cell. chosen: the index of the trial to measure."""
-
-    cell: Cell
-    questions: int
-    trials: tuple[Trial, ...]
-    chosen: int = Field(ge=0)
-
-    @model_validator(mode="after")
-    def _chosen_was_tried(self) -> Choice:
-        if self.chosen >= len(self.trials):
-            raise ValueError("the trial that was chosen is not among those tried")
-        return self
-
-    def describe(self) -> str:
-        """One line with the chosen size, the number of sizes, and their scores."""
-        best, first = self.trials[self.chosen].settings, self.trials[0].settings
-        varied = [key for key in first if any(trial.settings.get(key) != first[key] for trial in self.trials)]
-        size = ", ".join(f"{key}={best[key]}" for key in varied)
-        scores = ", ".join("-" if trial.mean is None else f"{trial.mean:.3f}" for trial in self.trials)
-        return (
-            f"{self.cell.label} has {size}: the best of {len(self.trials)} sizes on {self.questions} other questions "
-            f"({scores})."
-        )
-
-
-class Tuning(Value):
-    """tuning.json: the choices and their trials."""
-
-    task: str
-    choices: tuple[Choice, ...]
-
-
-def planned(costs: Sequence[int], limit: int | None) -> list[int]:
-    """Which of a method's sizes to try, smallest first: those that are expected to stay under the limit, and always the
-    smallest and the method's own. A method without other sizes is not tried.
-
-    costs: the tokens of a question in each size, the method's own first.
-    """
-    order = sorted(range(len(costs)), key=lambda index: costs[index])
-    fit = [index for index in order if index in (OWN, order[0]) or limit is None or costs[index] <= limit]
-    return fit if len(costs) > 1 else []
-
-
-async def tune(
-    task: Task,
-    candidates: Mapping[Cell, Mapping[int, Configured]],
-    out: Path,
-    *,
-    questions: int,
-    sandbox: Sandbox | None = None,
-    observer: Callable[[Cell, int, Progress], None] | None = None,
-) -> dict[Cell, int]:
-    """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
-
-    Candidates: the sizes to try of each cell's method, by their index. The best has the highest mean of the primary
-    metric, and among equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written
-    to tuning.json.
-    """
-    best = dict.fromkeys(candidates, OWN)
-    choices: list[Choice] = []
-    for cell, several in candidates.items():
-        trials = []
-        try:
-            for index, ready in several.items():
-                ready = replace(ready, settings=replace(ready.settings, ids="", limit=questions, repeats=1))
-                watch = None if observer is None else partial(observer, cell, index)
-                run = await _run(task, ready, out / FOLDER / cell.label / str(index), sandbox, watch)
-                mean, tokens = run.summary.metrics[run.summary.primary].bound, run.summary.cost.tokens
-                trial = Trial(settings=run.config.settings, mean=mean, tokens=tokens, failed=run.summary.failed)
-                trials.append(trial)
-        except (CapabilityError, SandboxUnavailable):
-            continue  # the comparison refuses the cell with the reason
-        if trials:
-            chosen = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
-            best[cell] = list(several)[chosen]
-            choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=chosen))
-    if choices:
-        before = read_tuning(out)
-        kept = [] if before is None else [each for each in before.choices if each.cell not in candidates]
-        write_stored(out / CHOICES, Tuning(task=task.name, choices=(*kept, *choices)))
-    return best
-
-
-def read_tuning(out: Path) -> Tuning | None:
-    """The choices for the comparison in a folder, if it was tuned. Raises DataError if tuning.json is broken."""
-    return read_stored(out / CHOICES, Tuning)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.evaluation.compare import Plan, budget_label, read_plan, read_tuning
+from reground.evaluation.compare import Plan, budget_label, read_plan
 from reground.evaluation.results import (
     MetricSummary,
     Record,
@@ -158,7 +158,6 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     """
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
-    tunings = [tuning for path in paths if (tuning := read_tuning(path)) is not None]
     methods = {row.config.method for row in rows}
     if baseline is not None and baseline not in methods:
         baseline = baseline.replace("-", "_")
@@ -173,10 +172,7 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     for task in dict.fromkeys(row.config.task for row in rows):
         planned = [plan for plan in plans if plan.task == task]
         for part, several in _by_metric([row for row in rows if row.config.task == task]):
-            report = _report(task, several, baseline, planned, by)
-            labels = {label(row.config) for row in report.rows}
-            report.notes += [c.describe() for tuning in tunings for c in tuning.choices if c.cell.label in labels]
-            reports.append(replace(report, part=part))
+            reports.append(replace(_report(task, several, baseline, planned, by), part=part))
     return reports
 
 

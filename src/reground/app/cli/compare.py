@@ -43,14 +43,14 @@ BUDGETS = "1k,2k,4k"
 
 
 @flattened(
-    *("task", "questions", "corpus", "methods", "model", "budgets", "tune", "baseline", "settings"),
+    *("task", "questions", "corpus", "methods", "model", "budgets", "baseline", "settings"),
     *("limit", "repeats", "seed", "out", "dry_run"),
 )
 def compare(options: Compare, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Compare methods at the same token budgets, each scaled up to them, and write report.md with a plot.
 
     A method runs with its own settings or in its largest size that is expected to fit, and the budget ends what does
-    not. With --tune N it runs in the size that did best on N questions of a training split, which may use less.
+    not.
 
     A setting applies to every method that has it (--set max_tokens=2048), or to a single one: --set rar.k=3. The same
     command resumes an interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some
@@ -69,7 +69,7 @@ def compare(options: Compare, quiet: Quiet = False, config: ConfigFile = None) -
         raise ConfigurationError("--methods names the methods, the baseline among them")
     out = options.out or Path("runs") / slug("compare", options.task, options.model)
     cells = cells_of(names, parse_budgets(options.budgets or BUDGETS))
-    return go(Job(options, cells, out, baseline, quiet, options.tune, options.tune_task))
+    return go(Job(options, cells, out, baseline, quiet))
 
 
 def try_claims(options: Compare, preset: str, *, quiet: bool) -> None:
@@ -103,7 +103,7 @@ def try_claims(options: Compare, preset: str, *, quiet: bool) -> None:
     for claim, task, job in ready:
         note(f"{claim.name}: {'; '.join(claim.sources)}")
         try:
-            result = asyncio.run(run_job([task], job))
+            result = asyncio.run(run_job(task, job))
         except RegroundError as error:
             note(f"{claim.name} was not tried: {error}")
             whole = False

@@ -1,11 +1,11 @@
-"""`reground eval`: one method on a benchmark; and how `compare` and `demo` run theirs: costs, tuning, progress."""
+"""`reground eval`: one method on a benchmark; and how `compare` runs its own: costs and progress."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -13,27 +13,26 @@ from typing import cast
 import typer
 from rich.table import Table
 
-from reground.app.benchmark import Bench, open_benches, setup_of
+from reground.app.benchmark import Bench, open_bench, setup_of
 from reground.app.catalogue import method
 from reground.app.cli.console import consoles, human_time, human_tokens, note
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cli.report import print_report
-from reground.app.cluster.pool import Pool, opened_pool, placed
+from reground.app.cluster.pool import opened_pool, placed
 from reground.app.options import Compare, Evaluate, Measuring, field_names
 from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.evidence import Retriever
 from reground.core.language import Usage
 from reground.core.programs import Sandbox
-from reground.evaluation.compare import Cell, CellObserver, CompareResult, cells_of, compare, tune
-from reground.evaluation.questions import SUFFIX, Questions, without
+from reground.evaluation.compare import Cell, CompareResult, cells_of, compare
+from reground.evaluation.questions import Questions
 from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, choose
-from reground.evaluation.runner import Progress as RunProgress
 from reground.evaluation.scaling import Estimate, estimate, total, usual
 from reground.evaluation.task import Example, Task
-from reground.evaluation.tasks import load_task, load_training_task, task_names
+from reground.evaluation.tasks import load_task
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 
@@ -45,15 +44,13 @@ CONFIRM_USD = 1.0
 
 @dataclass(frozen=True)
 class Job:
-    """An evaluation to run. baseline: None if a single method is evaluated. tune: training questions to tune on."""
+    """An evaluation to run. baseline: None if a single method is evaluated."""
 
     options: Measuring
     cells: list[Cell]
     out: Path
     baseline: str | None = None
     quiet: bool = False
-    tune: int = 0
-    tune_task: str | None = None
 
     @property
     def methods(self) -> list[str]:
@@ -68,12 +65,6 @@ class Job:
         if options.limit is None:
             values["limit"] = None if options.ids or options.questions is not None else DEFAULT_LIMIT
         return EvalSettings(self.methods[0], options.model, **{**values, "limit": values["limit"] or None})
-
-    @property
-    def training_task(self) -> str:
-        """The split to tune on: the named one, else the task's own."""
-        own = self.options.task + SUFFIX
-        return self.tune_task or (own if own in task_names() else self.options.task)
 
 
 @flattened(
@@ -109,15 +100,12 @@ def go(job: Job) -> None:
     """Estimate, ask, run and report. Raises typer.Exit if questions failed or a cell was not run."""
     options = job.options
     task = load_task(options.task, options.data)
-    tasks = [task]
-    if job.tune:  # the questions to be measured are left out
-        tasks.append(without(load_training_task(job.training_task, options.data), choose(task, job.base)))
-    setup_of(options, job.methods, tasks)  # refuses what is wrong before the cost is estimated and asked for
+    setup_of(options, job.methods, task)  # refuses what is wrong before the cost is estimated and asked for
     costs = estimates(task, job)
     if options.dry_run:
         return consoles()[0].print(estimate_table(costs))
     confirm(costs, sure=options.yes)
-    result = asyncio.run(run_job(tasks, job))
+    result = asyncio.run(run_job(task, job))
     for notice in (notice for run in result.runs.values() for notice in run.notices):
         note(f"note: {notice}")
     if result.runs:
@@ -127,61 +115,23 @@ def go(job: Job) -> None:
     return None
 
 
-async def run_job(tasks: Sequence[Task], job: Job, observer: CellObserver | None = None) -> CompareResult:
-    """Open what a job needs and run its cells.
-
-    tasks: its own, and the one to tune on if it tunes. observer: is told the progress beside the user.
-    """
+async def run_job(task: Task, job: Job) -> CompareResult:
+    """Open what a job needs and run its cells."""
     options = job.options
     async with AsyncExitStack() as stack:
-        context = partial(open_benches, options, job.methods, tasks, job.out)
-        bench, *tuning = await stack.enter_async_context(opened(context, quiet=job.quiet))
+        context = partial(open_bench, options, job.methods, task, job.out)
+        bench = await stack.enter_async_context(opened(context, quiet=job.quiet))
         pool = await stack.enter_async_context(opened_pool(options, job.methods, note))
-        for other in tuning:
-            bench = replace(bench, tuned=await _tune(other, job, pool))
         ready = {
-            cell: placed(bench.configure(cell, job.base, options.budget), pool, options.task, cell, bench.tuned)
+            cell: placed(bench.configure(cell, job.base, options.budget), pool, options.task, cell)
             for cell in job.cells
         }
         runs = len(choose(bench.task, job.base)) * job.base.repeats
         with Progress(shown=not job.quiet) as progress:
-
-            def on_run(index: int, now: RunProgress) -> None:
-                progress.on_run(index, now)
-                if observer is not None:
-                    observer(index, now)
-
             progress.plan(dict(enumerate(Work(cell, runs) for cell in ready)))
             return await compare(
-                bench.task, ready, job.out, baseline=job.baseline, sandbox=bench.sandbox, observer=on_run
+                bench.task, ready, job.out, baseline=job.baseline, sandbox=bench.sandbox, observer=progress.on_run
             )
-
-
-async def _tune(bench: Bench, job: Job, pool: Pool | None) -> dict[Cell, int]:
-    """Find the size of each method that does best on the tuning questions, and show progress."""
-    candidates = {
-        cell: {
-            index: placed(each, pool, job.training_task, cell, {cell: index})
-            for index, each in bench.candidates(cell, job.base, job.options.budget).items()
-        }
-        for cell in job.cells
-    }
-    questions = min(job.tune, len(bench.task.examples()))
-    works = {
-        (cell, index): Work(cell, questions, each.expected)
-        for cell, several in candidates.items()
-        for index, each in several.items()
-    }
-    with Progress(shown=not job.quiet) as progress:
-        progress.plan(works)
-        return await tune(
-            bench.task,
-            candidates,
-            job.out,
-            questions=job.tune,
-            sandbox=bench.sandbox,
-            observer=lambda cell, index, now: progress.on_run((cell, index), now),
-        )
 
 
 def tell_what_failed(result: CompareResult) -> bool:
@@ -225,7 +175,7 @@ def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usa
     retrievers: dict[str, Retriever] = {task.name: ScriptedRetriever([])}
     rewriter = model if job.options.rewriter else None
     try:
-        setup = setup_of(job.options, job.methods, [task])
+        setup = setup_of(job.options, job.methods, task)
         session = Session(setup, models, retrievers, rewriter=rewriter, sandbox=sandbox)
         return usual(Bench(task, session).method(cell), lengths[len(lengths) // 2])
     except RegroundError:

@@ -35,7 +35,7 @@ from reground.evaluation.tasks.longform import Judge, read_labels
 Outcome = TypeVar("Outcome")
 
 
-@flattened("folders", "judges", "page", "votes", "pairs", "people", "data", "out", "dry_run", "quiet")
+@flattened("folders", "judges", "page", "pairs", "people", "data", "out", "dry_run", "quiet")
 def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Rate the answers of runs by several judges, and compare them with each other, the task's metric and people.
 
@@ -43,12 +43,15 @@ def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> 
     and Pearson's and Spearman's correlations with p. The runs stay as they are. The same command resumes.
 
     For people, --page writes a page of blind pairs: two answers to a question, and nobody is told whose they are. It
-    saves votes as a file. --votes rates the runs by them with TrueSkill; judges compare the same pairs.
+    saves votes as a file. --people rates the runs by them with TrueSkill; judges compare the same pairs.
 
     Example:  reground judge runs/agent runs/rag --judges openai/large,openai/small --people labels.jsonl
     """
-    votes = [path for path in options.folders if path.is_file()] if options.votes else []  # --votes one.json two.json
-    found = find_runs([folder for folder in options.folders if folder not in votes])
+    # --people one.json two.json
+    more = [path for path in options.folders if path.is_file()] if options.people else []
+    found = find_runs([folder for folder in options.folders if folder not in more])
+    people = [*options.people, *more]
+    ratings = [path for path in people if path.suffix == ".jsonl"]
     runs = {run.path.name: run for run in found}
     if len(runs) < len(found):
         raise ConfigurationError("two of these run folders have the same name: rename one")
@@ -56,21 +59,26 @@ def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> 
     answers = [answer for name, run in runs.items() for answer in answers_of(run, name, tasks[run.config.task])]
     if not answers:
         raise DataError("these runs have no answers to rate", path=options.folders[0])
-    if options.page is not None or options.votes or options.pairs:
-        _compare(options, [*options.votes, *votes], [*runs], answers, quiet=quiet)
+    by_pairs = options.page is not None or options.pairs or bool(people and not ratings)
+    if ratings and (by_pairs or len(people) > 1):
+        raise ConfigurationError(f"{ratings[0]} has ratings of single answers, which are compared alone: without pairs")
+    if by_pairs:
+        _compare(options, people, [*runs], answers, quiet=quiet)
     elif options.judges:
-        _rate(options, runs, answers, quiet=quiet)
+        _rate(options, runs, answers, ratings, quiet=quiet)
     else:
         raise ConfigurationError("nobody judges: give --judges, or --page for people to compare answers")
 
 
-def _rate(options: Judging, runs: dict[str, RunFolder], answers: Sequence[Answer], *, quiet: bool) -> None:
-    """Have the judges rate each answer by itself."""
+def _rate(
+    options: Judging, runs: dict[str, RunFolder], answers: Sequence[Answer], ratings: Sequence[Path], *, quiet: bool
+) -> None:
+    """Have the judges rate each answer by itself. ratings: files of people's."""
     texts = len({answer.judged for answer in answers})
     if options.dry_run:
         judges = len(listed(options.judges))
         return say(f"{len(answers)} answers; each of {judges} judges rates {texts} that differ")
-    people = [] if options.people is None else [by_people(answers, read_labels(options.people))]
+    people = [by_people(answers, read_labels(path)) for path in ratings]
 
     async def one(model: LanguageModel, journal: Journal, on_item: Callable[[int], None]) -> Rater:
         return await rate(answers, Judge(model=model), journal, concurrency=options.concurrency, on_text=on_item)

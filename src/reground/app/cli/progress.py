@@ -51,19 +51,15 @@ _WIDE = 110
 
 @dataclass(frozen=True)
 class Work:
-    """A cell of an evaluation and its number of runs (questions x repeats).
-
-    expected: the tokens of a run, the cell's limit by default. The time of a run is taken to grow with them.
-    """
+    """A cell of an evaluation and its number of runs (questions x repeats)."""
 
     cell: Cell
     runs: int
-    expected: int | None = None
 
     @property
     def weight(self) -> float:
-        """The weight of one run in the estimated end."""
-        return float(self.expected or self.cell.tokens or 1)
+        """The weight of one run in the estimated end: its time is taken to grow with the limit of tokens."""
+        return float(self.cell.tokens or 1)
 
 
 class Progress:

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import typer
 
-from reground.app.benchmark import Bench, corpus_of, open_benches
+from reground.app.benchmark import Bench, corpus_of, open_bench
 from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.cli.progress import Progress, Work, opened
@@ -138,13 +138,13 @@ async def opened_bench(
     options: those of a stage and of a benchmark.
     """
     async with AsyncExitStack() as stack:
-        context = partial(open_benches, options, methods, [task], options.out)
-        (bench,) = await stack.enter_async_context(opened(context, quiet=options.quiet))
+        context = partial(open_bench, options, methods, task, options.out)
+        bench = await stack.enter_async_context(opened(context, quiet=options.quiet))
         pool = await stack.enter_async_context(opened_pool(options, methods, note))
 
         def configured(cell: Cell, base: EvalSettings, searching: Any = None) -> Any:
             ready = bench.configure(cell, base, options.budget)
-            return placed(ready, pool, options.task, cell, bench.tuned, searching)
+            return placed(ready, pool, options.task, cell, searching)
 
         yield bench, configured
 

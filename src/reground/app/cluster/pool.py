@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import math
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -61,15 +61,15 @@ def placed(
     pool: Pool | None,
     task: str,
     cell: Cell,
-    tuned: Mapping[Cell, int],
     searching: Searching | None = None,
 ) -> Configured:
-    """A configured method at the workers, if there are any. task: its name. tuned: the sizes that are not the cells'
-    own. searching: how its choices are searched, where the workers are to grow trees.
+    """A configured method at the workers, if there are any. task: its name.
+
+    searching: how its choices are searched, where the workers are to grow trees.
     """
     if pool is None:
         return ready
-    place = Place(task, cell, identity_of(ready.settings), tuned.get(cell), searching)
+    place = Place(task, cell, identity_of(ready.settings), searching)
     return replace(ready, elsewhere=partial(pool.solve, place))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reground import __version__
-from reground.app.benchmark import Bench, open_benches
+from reground.app.benchmark import Bench, open_bench
 from reground.app.options import Benchmark, Measuring
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError, RegroundError
@@ -53,7 +53,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Place:
-    """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned.
+    """A method to run: that of a cell, for a task.
 
     identity: what the command takes the method to be. searching: how the choices of the method, a planner, are
     searched; its answer is then the tree.
@@ -62,7 +62,6 @@ class Place:
     task: str
     cell: Cell
     identity: Mapping[str, object] = field(compare=False)
-    size: int | None = None
     searching: Searching | None = None
 
 
@@ -205,8 +204,7 @@ class Worker:
 
         bench = await self._bench(place.task)
         if place not in self._methods:
-            sized = bench if place.size is None else replace(bench, tuned={place.cell: place.size})
-            ready = sized.configure(place.cell, EvalSettings(place.cell.method, self._spec.order.model), Budget())
+            ready = bench.configure(place.cell, EvalSettings(place.cell.method, self._spec.order.model), Budget())
             for name, own in identity_of(ready.settings).items():
                 if own != (wanted := place.identity[name]):
                     why = f"its {name} would be {own!r}, and here {wanted!r}"
@@ -226,9 +224,8 @@ class Worker:
             order = self._spec.order
             if isinstance(order, Measuring):
                 order = changed(order, judge=None)
-            opening = open_benches(order, self._spec.methods, [load_task(task, order.data)], self._spec.folder)
-            (bench,) = await self._opened.enter_async_context(opening)
-            return bench
+            opening = open_bench(order, self._spec.methods, load_task(task, order.data), self._spec.folder)
+            return await self._opened.enter_async_context(opening)
 
         if task not in self._benches:
             self._benches[task] = asyncio.create_task(opened())
