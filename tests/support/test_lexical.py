@@ -75,6 +75,51 @@ def test_a_negation_in_the_language_of_the_documents_speaks_against_it(
     assert best(denied, check=check)[0] < 0.5
 
 
+QUAY = made(
+    "The quay of Alderby was built by Hanna Voss in 1902. It was repaired by Jon Aker in 1950, and is no longer used "
+    "by ferries. It was not painted.",
+    "Quay of Alderby",
+)
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        "Hanna Voss built the quay of Alderby in 1902.",
+        "The quay of Alderby was repaired in 1950.",
+        "The quay was built by Hanna Voss in 1902 and repaired by Jon Aker in 1950.",
+        "Ferries no longer use the quay.",
+        "It was never painted.",
+    ],
+)
+def test_words_of_one_sentence_or_of_two_of_a_page_support_it_whatever_is_denied_beside_them(right: str) -> None:
+    assert QUAY.together(claim := Claim(right, right), QUAY.scores(claim))[0] > 0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "The quay of Alderby was built by Jon Aker in 1902.",
+        "The quay of Alderby was built by Hanna Voss in 1950.",
+        "Jon Aker built the quay of Alderby in 1902.",
+        "Alderby was built by Hanna Voss for the Moon Company in 1902.",
+        "Brinkholm was built by Hanna Voss in 1902.",
+        "The quay was not built by Hanna Voss in 1902.",
+        "The quay is used by ferries.",
+        "It was painted.",
+    ],
+)
+def test_a_name_or_a_number_of_another_sentence_and_what_is_denied_do_not(wrong: str) -> None:
+    assert QUAY.together(claim := Claim(wrong, wrong), QUAY.scores(claim))[0] < 0.5
+
+
+def test_a_negation_in_a_name_denies_nothing() -> None:
+    check = made('"Never Look Back" is a film of 1971 by Ada Kern.', "Never Look Back")
+    assert best("Ada Kern made a film in 1971.", check=check)[0] > 0.5
+    assert best('"Never Look Back" is a film by Ada Kern.', check=check)[0] > 0.5
+    assert best('"Never Look Back" is not a film by Ada Kern.', check=check)[0] < 0.5
+
+
 def test_what_a_passage_says_of_something_else_supports_nothing() -> None:
     text = "The Vltava is the longest river, at about 430 kilometres. It flows into the Elbe."
     check = made(text, "Vltava")

@@ -142,9 +142,13 @@ _NOT = {
 """What denies, in the languages where it is a word of its own. In others English words are looked for."""
 _NUMBER = 3.0  # what a number counts; a word counts 1
 _ELSEWHERE = 0.3  # what a word counts that stands in the passage, but in another sentence
-_NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.7, 0.6, 0.4
+_NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.6, 0.5, 0.4
 """What is left of the score for a number or a name that the passage lacks, or that only another sentence of it has, and
 for a negation on one side only."""
+_VERBS = frozenset({"is", "was", "are", "were", "has", "had"})
+_DENIED, _CLAUSE = 3, 80
+"""The words that a negation denies, and the most characters among which they are."""
+_STOP = re.compile(r"[.,;:!?()。，、；：]")
 _OTHER_KEY = 0.4
 """What is left for a row or an entry that is not the one that the claim, or its question, names."""
 _SCALE = 2.5
@@ -186,13 +190,14 @@ class Lexical:
         self._own = [self._terms(each.sentence) | self._terms(each.subject) for each in sentences]
         self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
         self._not = re.compile(_NOT.get(code, _ENGLISH_NOT), re.IGNORECASE)
-        self._negated = [
-            not each.cells and self._denies(each.sentence) for each in sentences
-        ]  # "oil: no" denies nothing
+        # "oil: no" denies nothing
+        self._denied = [[] if each.cells else self._denies(each.sentence) for each in sentences]
+        small = {word for each in sentences for word in _WORD.findall(each.sentence) if word.islower()}
+        self._small = {*self._analyzer.analyze(self._segment(" ".join(small)))}
+        self._holding = Counter(term for terms in self._titled for term in terms)
         self._keys = [self._key(each) for each in sentences]
         self._cells = [[(self._cell(name), self._cell(value)) for name, value in each.cells] for each in sentences]
         self._keyed = Counter(term for terms in self._keys for term in terms)
-        self._holding = Counter(term for terms in self._titled for term in terms)
         whole: dict[int, set[str]] = {}
         for each, terms in zip(sentences, self._titled, strict=True):
             whole.setdefault(each.place, set()).update(terms)
@@ -201,15 +206,15 @@ class Lexical:
     def scores(self, claim: Claim) -> list[float]:
         """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
         words, question = self._words(claim.statement), self._words(claim.question)
-        negated = self._denies(claim.statement)
+        denied = self._denies(claim.statement)
         places = range(len(self.sentences))
-        scores = [0.0 if claim.alone else self._states((place,), words, negated) for place in places]
+        scores = [0.0 if claim.alone else self._states((place,), words, denied) for place in places]
         new = words.without(question)
         if claim.alone or (claim.question and 0 < 2 * len(new.weights) <= len(words.weights)):
             new = words if claim.alone else new
             for place in places:
                 at_most = 1.0 if new.weights.keys() & self._titled[place] else _LEAST
-                scores[place] = max(min(scores[place], at_most), self._answers(place, new, question, negated))
+                scores[place] = max(min(scores[place], at_most), self._answers(place, new, question, denied))
         return [score * left for score, left in zip(scores, self._left(words, question), strict=True)]
 
     def _left(self, words: _Words, question: _Words) -> list[float]:
@@ -247,29 +252,46 @@ class Lexical:
         best: tuple[float, tuple[int, ...]] = scores[ranked[0]], (ranked[0],)
         if claim.alone or best[0] >= 1.0:
             return best
-        words, negated = self._words(claim.statement), self._denies(claim.statement)
+        words, denied = self._words(claim.statement), self._denies(claim.statement)
         left: list[float] = []
         for first in ranked[:_FIRST]:
             for second in ranked:
-                added = (self._titled[second] - self._titled[first]) & words.weights.keys()
-                if len(added) < _ADDED or not added - words.names - words.numbers or not self._linked(first, second):
+                if not self._adds(first, second, words) or not self._adds(second, first, words):
+                    continue
+                if not self._linked(first, second):
                     continue
                 left = left or self._left(words, self._words(claim.question))  # most claims have no such pair
-                score = self._states((first, second), words, negated) * min(left[first], left[second])
+                score = self._states((first, second), words, denied) * min(left[first], left[second])
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
         return best
 
-    def _denies(self, text: str) -> bool:
-        return self._not.search(text) is not None
+    def _adds(self, first: int, second: int, claim: _Words) -> bool:
+        """Whether the second sentence says words of a claim that the first does not, and not only names or numbers."""
+        added = (self._titled[second] - self._titled[first]) & claim.weights.keys()
+        return len(added) >= _ADDED and bool(added - claim.names - claim.numbers)
+
+    def _denies(self, text: str) -> list[set[str]]:
+        """For each negation the terms that it stands before, or else behind. There is none in "Never Say Never"."""
+        denied = []
+        for match in self._not.finditer(text):
+            before, after = text[: match.start()], text[match.end() : match.end() + _CLAUSE]
+            if match[0][0].isupper() and after.lstrip()[:1].isupper():
+                continue
+            near = self._analyzer.analyze(self._plain(_STOP.split(after)[0]))[:_DENIED]
+            near = near or self._analyzer.analyze(self._plain(_STOP.split(before[-_CLAUSE:])[-1]))[-_DENIED:]
+            denied.append(set(near))
+        return list(filter(None, denied))
 
     def _linked(self, first: int, second: int) -> bool:
-        """Whether one of two sentences of different pages names the title of the other's."""
+        """Whether two sentences are of one page, or one names the title of the other's."""
+        if self.sentences[first].passage.page_id == self.sentences[second].passage.page_id:
+            return True
         pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
         apart = self._titles[first] != self._titles[second]
         return apart and any(title and title <= own for title, own in pairs)
 
-    def _states(self, places: tuple[int, ...], claim: _Words, negated: bool) -> float:
+    def _states(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> float:
         """How far sentences say all of a claim.
 
         What they share has to say more than a single word can: a name, a number, or `_ENOUGH` words.
@@ -279,22 +301,28 @@ class Lexical:
         shared = claim.weights.keys() & here
         enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or shared & (claim.names | claim.numbers)
         share = self._share(claim.weights, here, passages)
-        return self._against(places, claim, negated, here, passages) * (share if enough else min(share, _LEAST))
+        return self._against(places, claim, denied, here, passages) * (share if enough else min(share, _LEAST))
 
-    def _answers(self, place: int, new: _Words, question: _Words, negated: bool) -> float:
+    def _answers(self, place: int, new: _Words, question: _Words, denied: Sequence[Set[str]]) -> float:
         """How far a sentence says what is new in a claim, among words of the question."""
         own, here, passage = self._own[place], self._titled[place], self._whole[place]
         about = (self._share(question.weights, own) + self._share(question.weights, here)) / 2
         fits = min(1.0, max(_LEAST, _SCALE * about)) if question.weights else 1.0
-        return self._against((place,), new, negated, here, passage) * self._share(new.weights, here) * fits
+        return self._against((place,), new, denied, here, passage) * self._share(new.weights, here) * fits
 
     def _against(
-        self, places: tuple[int, ...], claim: _Words, negated: bool, here: Set[str], passages: Set[str]
+        self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]], here: Set[str], passages: Set[str]
     ) -> float:
         left = 1.0
         for terms, lacking, apart in ((claim.numbers, _NO_NUMBER, _OTHER_NUMBER), (claim.names, _NO_NAME, _OTHER_NAME)):
             left *= lacking if terms - passages else apart if terms - here else 1.0
-        return left * (_NEGATED if negated != any(self._negated[place] for place in places) else 1.0)
+        there = [terms for place in places for terms in self._denied[place]]
+        lacks = any(not any(terms & others for others in there) for terms in denied)
+        opposes = any(
+            2 * len(terms & claim.weights.keys()) > len(terms) and not any(terms & others for others in denied)
+            for terms in there
+        )
+        return left * (_NEGATED if lacks or opposes else 1.0)
 
     def _share(self, weights: Mapping[str, float], here: Set[str], elsewhere: Set[str] = frozenset()) -> float:
         """The share of the terms, by weight and rarity, that are here; those elsewhere count in part."""
@@ -311,9 +339,13 @@ class Lexical:
         return math.log1p(len(self.sentences) / (0.5 + max(1, self._holding[term])))
 
     def _words(self, text: str) -> _Words:
-        """The terms of a text. The first word's capital makes no name."""
+        """The terms of a text. The first word's capital makes no name, unless nothing that is compared writes it small.
+
+        A capital behind it, or a verb, makes it a name too: "Ada Lovelace", and "Ada was born".
+        """
         words, before = _Words({}, set(), set(), set()), ""
-        for word in _WORD.findall(self._plain(text)):
+        found = _WORD.findall(self._plain(text))
+        for word, behind in zip(found, [*found[1:], ""], strict=False):
             is_first, follows_name, before = not before, before[:1].isupper(), word
             is_code = _CODE_NAME.fullmatch(word) is not None
             terms = {word.casefold()} if is_code or _CODE_NUMBER.fullmatch(word) else {*self._analyzer.analyze(word)}
@@ -325,6 +357,10 @@ class Lexical:
                 words.code.update(terms)
             elif any(map(str.isdigit, word)):
                 words.numbers.update(terms)
+            if word.islower() and self._not.fullmatch(word):
+                continue
+            if is_first and terms.isdisjoint(self._small):
+                is_first = behind[:1].islower() and behind not in _VERBS and terms.isdisjoint(self._holding.keys())
             if is_code or (word[0].isupper() and not is_first):
                 words.names.update(terms - words.numbers)
             words.weights.update({term: _NUMBER if term in words.numbers else 1.0 for term in terms})
