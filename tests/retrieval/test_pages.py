@@ -59,6 +59,35 @@ def test_what_is_left_out_of_a_page_is_named() -> None:
 @pytest.mark.parametrize(
     ("html", "text"),
     [
+        ('<a href="https://q.example/leaks">here</a>.', "here (https://q.example/leaks)."),
+        ('<a href="mailto:bo@q.example?subject=x">us</a> <a href="tel:+4712">', "us (bo@q.example)"),
+        ('<a href="https://q.example/a">A</a> <a href="https://q.example/a">B</a>', "A (https://q.example/a) B"),
+        (
+            '<a href="https://q.example/">https://q.example</a> <a href="/in">in</a><a href="#x">x</a>',
+            "https://q.example inx",
+        ),
+        ('<h2>One <a href="https://q.example/e">edit</a></h2>', "## One edit"),
+        (
+            '<a href="https://q.example/s"><code>str</code></a> <pre><a href="https://q.example/t">t',
+            "str\n\n```\nt\n```",
+        ),
+        ('<label>Ship <input value="Nordlys"></label><input type="hidden" value="no">', "Ship Nordlys"),
+        ('<input type="checkbox" checked> Crew <input type="RADIO"> Guest', "[x] Crew [ ] Guest"),
+        ("<select><option>Oil<option selected>Steam</select><textarea>At\n9</textarea>", "Oil\n[x] Steam\nAt 9"),
+        ('<input type="password" value="no"><input placeholder="Your name"><input>', "Your name"),
+        (
+            '<img alt="A red crane"><img alt="scan.jpeg"><img alt=""><a href="b"><img alt="no"></a>',
+            "[picture: A red crane]",
+        ),
+    ],
+)
+def test_links_fields_and_pictures_say_what_they_hold(html: str, text: str) -> None:
+    assert read("a.html", f"<main>{html}</main>").text == text
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
         ("2 x 10<sup>9</sup> fish", "2 x 10^9 fish"),
         ("10<sup>&minus;3</sup> m", "10^−3 m"),
         ("x<sup>n+1</sup>", "x^(n+1)"),

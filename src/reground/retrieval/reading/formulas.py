@@ -1,10 +1,12 @@
-"""Numbers raised and lowered, fractions and roots, written so that they stay apart: 10^6, x_(i+1), 1/12, √16."""
+"""Numbers raised and lowered, fractions, roots and pictures, written so that they stay apart: 10^6, x_(i+1), √16."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+_LONGEST_PICTURE = 500
 _LONGEST = 20  # characters of an exponent; a longer text is a remark
 _DEEPEST = 50  # levels of a formula that are read as one
 _INDEX = str.maketrans("0123456789n", "⁰¹²³⁴⁵⁶⁷⁸⁹ⁿ")
@@ -32,6 +34,15 @@ def lowered(text: str, base: str) -> str:
         return text
     is_plain = text.isalnum() and not (base.isdigit() and text[0].isdigit())
     return text if is_plain or not base.isalnum() else f"_{grouped(text)}"
+
+
+_FILE_NAME = re.compile(r"\.\w{3,4}\Z")
+
+
+def pictured(said: str) -> str:
+    """What is said of a picture to those who do not see it; "" where that is the name of a file."""
+    said = " ".join(said.split())[:_LONGEST_PICTURE]
+    return f"[picture: {said}]" if said and not _FILE_NAME.search(said) else ""
 
 
 def grouped(text: str) -> str:

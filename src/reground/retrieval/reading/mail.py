@@ -144,7 +144,7 @@ def _read(message: Message) -> Read:
             texts += [] if said in texts else [said]  # beside the text and, again, attached
         elif kind in _BODIES and part.get_content_disposition() != "attachment":
             said, guess = decoded(part)
-            said, missing = plain(said) if kind == "text/html" else (said, "")
+            said, missing = plain(said, links=True) if kind == "text/html" else (said, "")
             texts.append(said)
             guessed, partly = guessed or guess, partly or missing
         elif len(attached) < _ATTACHED:

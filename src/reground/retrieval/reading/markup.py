@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
-from reground.retrieval.reading.formulas import grouped, lowered, raised, root_of
+from reground.retrieval.reading.formulas import grouped, lowered, pictured, raised, root_of
 
 _SKIPPED = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "ctrlPr", "sectPr"))
 """A second copy for old programs, text that was struck out, properties, and reading aids for Chinese characters."""
@@ -108,12 +108,11 @@ def _sign(element: Any, context: Context) -> str:
 
 
 def picture(properties: Any, context: Context = _NONE) -> str:
-    """What is said of a picture to those who do not see it; "" where that is the name of a file."""
-    said = attribute(properties, "descr").strip()
-    return f" [picture: {said}] " if said and not _FILE_NAME.search(said) else ""
+    """What is said of a picture or a shape."""
+    said = pictured(attribute(properties, "descr"))
+    return f" {said} " if said else ""
 
 
-_FILE_NAME = re.compile(r"\.\w{3,4}\Z")
 _LINK = re.compile(r"""HYPERLINK\s+["“]([^"”]{1,500})["”]""")
 
 

@@ -552,7 +552,7 @@ def read_epub(content: bytes, around: Circumstances) -> Read:
         page = b"" if chapter in locked else archive.read(chapter)
         if len(page) > _LARGEST_CHAPTER:
             raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")
-        words, missing = plain(decode(page, markup=True).text)
+        words, missing = plain(decode(page, markup=True).text, links=True)
         text.partly = text.partly or missing
         if not text.add(words):
             break

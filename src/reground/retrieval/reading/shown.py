@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from reground.retrieval.reading.formulas import formula, lowered, noted, raised
+from reground.retrieval.reading.formulas import formula, lowered, noted, pictured, raised
 from reground.retrieval.reading.numbering import numeral
 from reground.retrieval.reading.result import MOST_COLUMNS, MOST_TEXT, ONLY_FIRST, PLAIN, Heading, Table, Text, Tick
 
@@ -55,15 +55,15 @@ def outline(root: Any, tick: Tick = PLAIN.tick) -> tuple[str, list[Heading], str
 def _main_part(root: Any, tick: Tick) -> tuple[Walk, int]:
     """The main part of a page, and the number of words beside it that may be worth a notice."""
     for kind in ("main", "article"):
-        chosen = Walk(tick=tick).over(_outermost(root, kind))
+        chosen = Walk(tick=tick, links=True).over(_outermost(root, kind))
         beside = Walk((*_NAVIGATION, "link", kind), tick).over([root]).words if chosen.text else 0
         if chosen.text and (kind == "main" or beside <= chosen.words):
             return chosen, beside if beside > _FEW else 0
-    everything = body = Walk(_NAVIGATION, tick).over([root])
+    everything = body = Walk(_NAVIGATION, tick, links=True).over([root])
     if any(True for _ in _outermost(root, "aside")):
-        body = Walk((*_NAVIGATION, "aside"), tick).over([root])
+        body = Walk((*_NAVIGATION, "aside"), tick, links=True).over([root])
     if not body.text:
-        everything = body = Walk(tick=tick).over([root])
+        everything = body = Walk(tick=tick, links=True).over([root])
     return body, everything.words - body.words
 
 
@@ -103,6 +103,8 @@ def visible(root: Any) -> str:
 _GAPS = ("", " ", "\n", "\n\n")
 
 
+_ADDRESS = re.compile(r"(?:https?|ftp|tel):[^\s<>]{3,200}+|[^\s<>@/:]{1,64}+@[^\s<>@/]{3,200}+")
+_NAMES = _HEADINGS | {"code", "tt", "kbd", "samp", "pre", "img"}
 _TRIED = 5  # texts or elements that are looked at
 _WIDEST = 100  # columns that one cell goes over
 _LONGEST_NUMBER = 9
@@ -236,9 +238,11 @@ class Walk:
     """Goes through elements once, and writes what a browser shows of them.
 
     without: parts of the page that are passed over, except for the header, footer or aside of a section or article.
+    links: whether addresses outside of the page stand behind their links, once each.
     """
 
-    def __init__(self, without: Container[str] = (), tick: Tick = PLAIN.tick) -> None:
+    def __init__(self, without: Container[str] = (), tick: Tick = PLAIN.tick, *, links: bool = False) -> None:
+        self._addresses: set[str] | None = set() if links else None
         self.headings: list[Heading] = []
         self._partly = ""
         self._without = without
@@ -294,6 +298,7 @@ class Walk:
             return False
         if self._code is None:
             self._begin(element, _KINDS.get(tag, ""))
+            self._say(_shown_by(element, tag))
         self._say(element.text)
         return True
 
@@ -301,6 +306,8 @@ class Walk:
         tag = _name(element)
         if element is not self._passed and (self._code is None or self._code[0] is element):
             self._end(element, _KINDS.get(tag, ""))
+        if tag == "a" and self._addresses is not None and self._code is None:
+            self._add_address(element, self._addresses)
         self._apart(tag)
         if element is not self._root:
             self._say(element.tail)
@@ -402,6 +409,15 @@ class Walk:
             fence = "~~~" if "```" in code else "```"
             flow.put(f"{fence}\n{code}\n{fence}")
 
+    def _add_address(self, link: Any, known: set[str]) -> None:
+        """Put an address behind its link, unless the link is a name in code or a part of a heading."""
+        address = (link.get("href") or "").strip().removeprefix("mailto:").partition("?subject=")[0]
+        is_outside = _ADDRESS.fullmatch(address) and address not in known
+        if is_outside and not any(_name(each) in _NAMES for each in (*islice(link.iterancestors(), _TRIED), *link)):
+            known.add(address)
+            text = "".join(islice(link.itertext(), _LONGEST_HEADING))
+            self._say(f" ({address})" if text.strip() and address.rstrip("/") not in text else "")
+
     def _apart(self, tag: str) -> None:
         """Set what follows apart from what was, as far as an element of this name does."""
         is_inner = tag in ("ul", "ol") and self._lists
@@ -423,6 +439,20 @@ class Walk:
 def _name(element: Any) -> str:
     """The name of an element without the space that it is in, as in o:p."""
     return str(element.tag).rpartition(":")[2]
+
+
+def _shown_by(element: Any, tag: str) -> str:
+    """What an element shows that holds no text: a field of a form, a choice that was made, a picture but in a link."""
+    kind = (element.get("type") or "").lower()
+    if tag == "option":
+        return "" if element.get("selected") is None else "[x] "
+    if tag == "img" and element.getparent() is not None and element.getparent().tag != "a":
+        return f" {pictured(element.get('alt') or '')} "
+    if tag != "input" or kind in ("hidden", "password", "image"):
+        return ""
+    if kind in ("checkbox", "radio"):
+        return " [ ] " if element.get("checked") is None else " [x] "
+    return f" {element.get('value') or element.get('placeholder') or ''} "
 
 
 def _is_sign(element: Any, tag: str) -> bool:

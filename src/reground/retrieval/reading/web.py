@@ -148,8 +148,9 @@ class _Counter:
         """The parser asks for it."""
 
 
-def plain(source: str) -> tuple[str, str]:
-    """The text that a browser shows of a page or of a piece of one, and what of it was not read."""
+def plain(source: str, *, links: bool = False) -> tuple[str, str]:
+    """The text that a browser shows of a page or of a piece of one, with the addresses of `links` or without, and what
+    of it was not read."""
     root, _, partly = _page(source)
-    walk = Walk().over([] if root is None else [root])
+    walk = Walk(links=links).over([] if root is None else [root])
     return walk.text, partly or walk.partly
