@@ -272,13 +272,13 @@ class Lexical:
         return len(added) >= _ADDED and bool(added - claim.names - claim.numbers)
 
     def _denies(self, text: str) -> list[set[str]]:
-        """For each negation the terms that it stands before, or else behind. There is none in "Never Say Never"."""
+        """For each negation the terms that it stands before, or else behind. "Never Say Never" and a value None have none."""
         denied = []
         for match in self._not.finditer(text):
             before, after = text[: match.start()], text[match.end() : match.end() + _CLAUSE]
-            if match[0][0].isupper() and after.lstrip()[:1].isupper():
-                continue
             near = self._analyzer.analyze(self._plain(_STOP.split(after)[0]))[:_DENIED]
+            if match[0][0].isupper() and (not near or after.lstrip()[:1].isupper()):
+                continue
             near = near or self._analyzer.analyze(self._plain(_STOP.split(before[-_CLAUSE:])[-1]))[-_DENIED:]
             denied.append(set(near))
         return list(filter(None, denied))
