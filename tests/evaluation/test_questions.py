@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.evaluation.questions import SHARE, SUBSETS, for_training, is_training, number_of, part, select, without
+from reground.evaluation.questions import SHARE, SUBSETS, for_training, is_training, number_of, part, select
 from reground.evaluation.runner import EvalSettings, choose, configuration
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task, task_names
@@ -188,15 +188,3 @@ def test_the_real_splits_of_a_dataset_share_no_question(training: str, measured:
     wordings = [{" ".join(e.question.casefold().split()) for e in examples} for examples in parts]
     assert not wordings[0] & wordings[1]
     assert not {e.id for e in parts[0]} & {e.id for e in parts[1]}
-
-
-def test_a_task_without_some_questions_is_otherwise_the_same() -> None:
-    task = SumTask(4)
-    taken = [Example(id="other", question="What is  1 + 1"), Example(id="none", question="what is 9 + 9")]
-    rest = without(task, taken)
-    assert [each.id for each in rest.examples()] == ["q0", "q2", "q3"]
-    assert (rest.name, rest.form, rest.primary) == (task.name, task.form, task.primary)
-    assert not hasattr(rest, "hidden")
-    assert without(task, taken[1:]) is task
-    with pytest.raises(ConfigurationError, match="all questions of sums are used for something else"):
-        without(rest, task.examples())

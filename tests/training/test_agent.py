@@ -1,4 +1,4 @@
-"""From trajectories to what the agent is fine-tuned on, the ranking of samples, and the choice among a fit's passes."""
+"""From trajectories to what the agent is fine-tuned on, and the ranking of samples."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ from reground.training.agent import (
     Sample,
     Turn,
     grown,
-    keep,
     mixture,
     rank,
     rankable,
@@ -49,7 +48,6 @@ from reground.training.agent import (
     stated_of,
     turns_of,
 )
-from reground.training.sft import epoch_place
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
 SAMPLES = {
@@ -277,18 +275,3 @@ async def test_exemplars_rotate_with_the_question() -> None:
         assert len(messages) == 4
         shown.add(messages[1].content)
     assert len(shown) > 4
-
-
-@pytest.mark.parametrize("gone", [(), ("small",), ("small-epoch2",), ("small-epoch1", "small-epoch2")])
-def test_the_model_of_a_pass_is_kept_and_the_others_go_wherever_that_was_interrupted(
-    gone: tuple[str, ...], tmp_path: Path
-) -> None:
-    place = tmp_path / "small"
-    for folder, text in [(place, "last"), *((epoch_place(place, n), f"pass {n}") for n in (1, 2, 3))]:
-        if folder.name not in gone:
-            folder.mkdir()
-            (folder / "weights").write_text(text)
-    for _ in range(2):
-        keep(place, 2)
-        assert (place / "weights").read_text() == ("last" if "small-epoch2" in gone else "pass 2")
-        assert [path.name for path in tmp_path.iterdir()] == ["small"]

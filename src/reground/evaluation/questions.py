@@ -12,10 +12,9 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from reground.core.errors import ConfigurationError
-from reground.evaluation.task import Example, Task
+from reground.evaluation.task import Example
 
 MEASURED = "questions"
 """The scheme of a file of one's own questions with answers: `questions:FILE`."""
@@ -125,43 +124,10 @@ def is_training(task: str) -> bool:
 
 def for_training(question: str) -> bool:
     """Whether the hash puts a question into the training part, ignoring case and white space."""
-    digest = hashlib.sha256(_wording(question).encode()).digest()
+    digest = hashlib.sha256(" ".join(question.casefold().split()).encode()).digest()
     return int.from_bytes(digest[:8], "big") % SHARE == 0
 
 
 def part(examples: Iterable[Example], *, training: bool) -> list[Example]:
     """The training part of some questions, or the part that measures."""
     return [example for example in examples if for_training(example.question) is training]
-
-
-def without(task: Task, taken: Iterable[Example]) -> Task:
-    """The task without some questions, of whichever task they are; the task itself if it has none of them.
-
-    Raises ConfigurationError where none is left.
-    """
-    wordings = {_wording(each.question) for each in taken}
-    examples = task.examples()
-    left = [each for each in examples if _wording(each.question) not in wordings]
-    if examples and not left:
-        raise ConfigurationError(f"all questions of {task.name} are used for something else: lower a limit")
-    return task if len(left) == len(examples) else cast("Task", _Part(task, left))
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Some questions of a task, and all else of it."""
-
-    task: Task
-    left: Sequence[Example]
-
-    def examples(self) -> Sequence[Example]:
-        return self.left
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.task, name)
-
-
-def _wording(question: str) -> str:
-    return " ".join(question.casefold().split())

@@ -9,12 +9,11 @@ lowest perplexity, and stays as it is. Small judges prefer a place in the list, 
 The stages share a folder: grown/, ranking.json, data/mixture.jsonl and the fitted models. In the loop of
 self-improvement and distillation, the prompted agent grows the trajectories of the first generation. Every generation
 fits all bases, each from its own weights again, on the steps of its trajectories; the first base's model grows the next
-generation, and the others are its students. Gold answers are used to measure, never to choose a step.
+generation, and the others are its students. Gold answers score the trajectories; they never choose a step.
 
     OUT/gen1/grown, ranking.json, data/mixture.jsonl, data/unranked.jsonl    the first generation
     OUT/gen1/NAME, NAME-unranked                                             its models
     OUT/gen2/...                                                             the second
-    OUT/runs/...                                                             the runs that measure
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,15 +40,13 @@ from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate, ChooseStep, GenerateStep, NoteStep, Trajectory
 from reground.critics.prompted import NEUTRAL, read_verdict
-from reground.evaluation.report import NOTHING, Table, interval, number
-from reground.evaluation.results import MetricSummary, Summary, write_text
-from reground.evaluation.runner import EARLIER, is_refusal
+from reground.evaluation.results import write_text
+from reground.evaluation.runner import is_refusal
 from reground.methods.search_agent import FINISH, UNFORMED, actions
 from reground.methods.search_agent.actions import Action
 from reground.methods.search_agent.steps import STEPS, Prompts, Step
 from reground.methods.shared.prompts import render
 from reground.training.rows import Demonstration, scored
-from reground.training.sft import epoch_place, epochs_of
 
 BY_NAME = {step.name: step for step in STEPS}
 _COPIED, _LEAST_WORDS = 0.9, 4
@@ -474,89 +470,3 @@ def read_ranking_file(out: Path) -> Ranking:
 
 UNRANKED = "unranked"
 """The control: as many steps as the ranked mixture, each with a sample drawn by chance."""
-
-Split = Literal["validation", "test"]
-
-
-@dataclass(frozen=True)
-class Agent:
-    """An agent that is measured. model: provider/model. data: what it learnt from. size: its base's short name.
-
-    generation: 0 is untrained. shots: exemplars in its prompt; None, for the prompted agent, leaves all.
-    """
-
-    model: str
-    data: str = "prompted"
-    size: str = "teacher"
-    generation: int = 0
-    shots: int | None = None
-
-
-@dataclass(frozen=True)
-class Measured:
-    """An agent's results. usable: the share of its steps with a usable sample. epoch: the pass that was kept.
-
-    trajectories, rows: what it was trained on; None for one that was not.
-    """
-
-    agent: Agent
-    split: Split
-    summary: Summary
-    usable: float
-    trajectories: int | None = None
-    rows: int | None = None
-    epoch: int | None = None
-
-    @property
-    def metric(self) -> MetricSummary:
-        """The primary metric."""
-        return self.summary.metrics[self.summary.primary]
-
-
-def size_of(base: str) -> str:
-    """The short name of a base."""
-    return Path(base).name
-
-
-def keep(place: Path, epoch: int) -> None:
-    """Put the model of a pass in the fit's place, and remove those of the others. Goes on where it was interrupted."""
-    if (best := epoch_place(place, epoch)).is_dir():
-        shutil.rmtree(place, ignore_errors=True)
-        best.rename(place)
-    for other in epochs_of(place):
-        shutil.rmtree(other)
-
-
-def tables(results: Sequence[Measured]) -> str:
-    """A table for each split, as Markdown: an agent a line, with what it was trained on and what it scores."""
-    parts = []
-    for split in dict.fromkeys(each.split for each in results):
-        here = [each for each in results if each.split == split]
-        metric = here[0].summary.primary
-        headers = ["model", "trajectories", "steps", "passes", metric, "before the checks", "usable steps"]
-        chosen = "; each fit's best pass, chosen on these questions" if split == "validation" else ""
-        table = Table(f"{metric} on the {split} questions", headers, [_line(each) for each in here], words=1)
-        parts += [
-            f"#{table.markdown()}",
-            f"{here[0].summary.questions} questions{chosen}. Mean, with the standard deviation over repeats or else "
-            "the 95 % interval.",
-        ]
-    return "\n\n".join(parts)
-
-
-def _line(measured: Measured) -> list[str]:
-    counts = (measured.trajectories, measured.rows, measured.epoch)
-    return [
-        f"{measured.agent.size}, {measured.agent.data}",
-        *(NOTHING if count is None else str(count) for count in counts),
-        _mean(measured.metric),
-        _mean(measured.summary.metrics.get(EARLIER + measured.summary.primary)),
-        f"{measured.usable:.0%}",
-    ]
-
-
-def _mean(metric: MetricSummary | None) -> str:
-    if metric is None or metric.mean is None:
-        return NOTHING
-    spread = f"({interval(metric.low, metric.high)})" if metric.std is None else f"± {number(metric.std)}"
-    return f"{number(metric.mean)} {spread}"

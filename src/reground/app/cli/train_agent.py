@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
-import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -20,19 +18,16 @@ from reground.app.cli.progress import opened_model
 from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName
 from reground.core.errors import ConfigurationError
 from reground.evaluation.compare import Cell
-from reground.evaluation.questions import without
-from reground.evaluation.results import Summary, read_run, write_text
+from reground.evaluation.results import Summary, read_run
 from reground.evaluation.runner import choose
 from reground.evaluation.task import Example, Task
-from reground.evaluation.tasks import load_task, load_training_task
+from reground.evaluation.tasks import load_training_task
 from reground.models.options import ModelOptions
 from reground.training import agent as steps
-from reground.training.agent import GROWN, MIXTURE, RANKING, UNRANKED, Agent, By, Measured, Split, Style, usable
+from reground.training.agent import GROWN, MIXTURE, RANKING, UNRANKED, By, Style, usable
 from reground.training.fitting import begin
-from reground.training.report import write_section
 from reground.training.rows import Demonstration, read_rows, record_questions, write_demonstrations
 from reground.training.settings import FILE, AgentLessons, Fitting
-from reground.training.sft import epochs_of
 
 METHOD = "search_agent"
 
@@ -90,16 +85,14 @@ def questions_of(options: AgentGrow, task: Task) -> list[Example]:
 
 
 def grown_by(options: AgentGrow, task: Task, out: Path) -> Summary:
-    """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
+    """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions.
+
+    Questions that failed before are tried once more.
+    """
     rotated = replace(options, settings={"exemplars": "rotated", **options.settings})
     record_questions(out, task.name, questions_of(options, task))
-    return answered_by(rotated, task, out / GROWN)
-
-
-def answered_by(options: AgentGrow, task: Task, run: Path) -> Summary:
-    """Let the agent answer the task's questions, in the run folder `run`; those that failed before, once more."""
     cell = Cell(method=METHOD, tokens=options.budget.tokens)
-    (summary,) = asyncio.run(train.run_cells(options, task, {run: cell}))
+    (summary,) = asyncio.run(train.run_cells(rotated, task, {out / GROWN: cell}))
     return summary
 
 
@@ -240,22 +233,8 @@ class AgentLoop(AgentGrow, Fitting):
     """provider/model of the judge of the samples; --model by default."""
     style: Style = field(default="rank", metadata=FILE)
     """Show all samples of a step at once, in rotated order, or judge each by itself."""
-    judge: str | None = field(default=None, metadata=FILE)
-    """provider/model that rates long answers, as in `eval`."""
-    validation: str | None = "bamboogle"
-    """A benchmark that chooses among the passes of each fit and is measured; none keeps the last pass."""
-    validation_limit: int = field(default=40, metadata={"min": 1, **FILE})
-    """Its questions, drawn by the seed."""
-    test_task: str | None = field(default=None, metadata=FILE)
-    """A benchmark that chooses nothing and is measured at the end of each fit."""
-    test_limit: int = field(default=100, metadata={"min": 1, **FILE})
-    """Its questions, drawn by the seed."""
-    measure_repeats: int = field(default=1, metadata={"min": 1, **FILE})
-    """Trajectories of each measured question; with more than one, standard deviations are reported."""
     no_control: bool = field(default=False, metadata=FILE)
     """Do not fit the last base also on as many steps whose sample is drawn by chance."""
-    no_untrained: bool = field(default=False, metadata=FILE)
-    """Do not measure the bases before training, without an example in the prompt and with one."""
     threads: int | None = field(default=None, metadata=FILE)
     """Processor threads; those of the model, --threads, by default."""
     seed: int = 0
@@ -264,20 +243,19 @@ class AgentLoop(AgentGrow, Fitting):
 
 @train.stage(
     agent_app,
-    *("task", "corpus", "model", "generations", "repeats", "by", "validation", "limit", "out", "dry_run", "quiet"),
+    *("task", "corpus", "model", "generations", "repeats", "by", "limit", "out", "dry_run", "quiet"),
 )
 def loop(options: AgentLoop, config: ConfigFile = None) -> None:
-    """Run all stages for several generations, measure every agent, and write the tables: OUT/report.md.
+    """Run all stages for several generations.
 
     The prompted model grows the first generation. Every base is fitted on each generation's steps, from its own
-    weights again; the first base's model grows the next generation. A configuration file can hold the whole plan. The
-    same command resumes. Exit code 3: some questions failed; the same command tries them again.
+    weights again; the first base's model grows the next generation. `reground eval` measures them. A configuration file
+    can hold the whole plan. The same command resumes. Exit code 3: some questions failed; the same command tries them
+    again.
 
     Example:  reground train agent loop --task hotpotqa_train --config loop.toml
     """
     failed = run_loop(options)
-    if not options.dry_run:
-        say(f"written: {options.out / 'report.md'}")
     end_if_failed(failed, "the same command tries those again on which nothing was built yet")
 
 
@@ -293,7 +271,7 @@ def run_loop(options: AgentLoop) -> int:
     """
     plan = Loop(options)
     if not options.dry_run:
-        plan.tasks = tasks_of(options)
+        plan.task = load_training_task(options.task, options.data)
         settings = {each.name: str(getattr(options, each.name)) for each in dataclasses.fields(options)}
         fixed = {name: settings[name] for name in sorted(settings.keys() - _MAY_CHANGE)}
         begin(options.out / "fit" / "loop", fixed, instead="give another --out")
@@ -301,79 +279,45 @@ def run_loop(options: AgentLoop) -> int:
     return plan.failed
 
 
-def tasks_of(options: AgentLoop) -> dict[str, Task]:
-    """The task of each kind of questions. None is drawn for two kinds, also where several name one benchmark.
-
-    Those to train on are drawn first and then those to test on, so that they are the ones of other commands too.
-    """
-    tasks = {"train": load_training_task(options.task, options.data)}
-    drawn = questions_of(options, tasks["train"])
-    for split, name, limit in (
-        ("test", options.test_task, options.test_limit),
-        ("validation", options.validation, options.validation_limit),
-    ):
-        if name is not None:
-            tasks[split] = without(load_task(name, options.data), drawn)
-            drawn += questions_of(replace(options, limit=limit), tasks[split])
-    return tasks
-
-
 @dataclass
 class Loop:
-    """The stages. passes: the pass that was chosen of each fitted agent."""
+    """The stages. task: the questions to train on; a dry run needs none."""
 
     options: AgentLoop
-    tasks: dict[str, Task] = field(default_factory=dict)
-    measured: list[Measured] = field(default_factory=list)
+    task: Task | None = None
     failed: int = 0
-    passes: dict[Agent, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        options = self.options
-        self.bases = [name.strip() for name in options.bases.split(",")]
-        named: tuple[tuple[Split, str | None], ...] = (("validation", options.validation), ("test", options.test_task))
-        self.splits = [split for split, name in named if name is not None]
+        self.bases = [name.strip() for name in self.options.bases.split(",")]
         if not all(self.bases):
             raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
-        if len(set(map(steps.size_of, self.bases))) < len(self.bases):
+        if len({Path(base).name for base in self.bases}) < len(self.bases):
             raise ConfigurationError(f"two bases have the same name: {', '.join(self.bases)}")
-        if not self.splits:
-            raise ConfigurationError("nothing would be measured: give --validation, or test_task in reground.toml")
 
     def run(self) -> None:
         """All stages, in order."""
-        options, grower = self.options, Agent(self.options.model)
-        self.measure(grower, *self.splits)
-        for base in () if options.no_untrained else self.bases:
-            for shots, data in ((0, "untrained"), (1, "untrained, one example")):
-                self.measure(Agent(f"hf/{base}", data, steps.size_of(base), shots=shots), *self.splits)
-        for generation in range(1, options.generations + 1):
-            grower = self._generation(generation, grower)
+        model = self.options.model
+        for number in range(1, self.options.generations + 1):
+            model = self._generation(number, model)
 
-    def _generation(self, number: int, grower: Agent) -> Agent:
-        """Grow, fit and measure once. Returns the agent that grows the next generation."""
-        options, folder = self.options, self.options.out / f"gen{number}"
-        self.grow(folder, grower, options.repeats if number > 1 else 1)
-        if options.by == "ranking":
+    def _generation(self, number: int, model: str) -> str:
+        """Grow and fit once. Returns the model that grows the next generation."""
+        folder = self.options.out / f"gen{number}"
+        self.grow(folder, self.growing(number, model, folder))
+        if self.options.by == "ranking":
             self.rank(folder)
-        self.mix(folder, MIXTURE, options.by)
-        learners = [(base, MIXTURE, steps.size_of(base)) for base in self.bases]
-        if not options.no_control:
+        self.mix(folder, MIXTURE, self.options.by)
+        names = [Path(base).name for base in self.bases]
+        for base, name in zip(self.bases, names, strict=True):
+            self.fit(folder, MIXTURE, base, name)
+        if not self.options.no_control:
             self.mix(folder, UNRANKED, "chance", like=MIXTURE)
-            learners.append((self.bases[-1], UNRANKED, f"{steps.size_of(self.bases[-1])}-{UNRANKED}"))
-        agents = []
-        for base, rows, name in learners:
-            self.fit(folder, rows, base, name)
-            data = f"generation {number}" + (f", {UNRANKED}" if rows == UNRANKED else "")
-            agents.append(Agent(f"hf/{folder / name}", data, steps.size_of(base), number, 0))
-            if "validation" in self.splits:
-                self.choose(folder / name, agents[-1])
-            self.measure(agents[-1], *(split for split in self.splits if split == "test"))
-        return agents[0]
+            self.fit(folder, UNRANKED, self.bases[-1], f"{names[-1]}-{UNRANKED}")
+        return f"hf/{folder / names[0]}"
 
-    def grow(self, folder: Path, agent: Agent, repeats: int) -> None:
-        """Collect trajectories, `repeats` a question."""
-        if not self._begins(f"{folder.name}: grow with {agent.model}, {repeats} a question"):
+    def grow(self, folder: Path, options: AgentLoop) -> None:
+        """Collect trajectories with the options of a generation."""
+        if not self._begins(f"{folder.name}: grow with {options.model}, {options.repeats} a question"):
             return
         run = folder / GROWN
         before = _ended(run)
@@ -381,7 +325,8 @@ class Loop:
         if before is not None and (begun or not before.failed):
             summary = before
         else:
-            summary = grown_by(self.using(agent, run, repeats), self.tasks["train"], folder)
+            assert self.task is not None
+            summary = grown_by(options, self.task, folder)
             if before is None or summary.failed < before.failed:  # else trying them again changes nothing
                 end_if_failed(summary.failed)
         self.failed += summary.failed
@@ -401,78 +346,17 @@ class Loop:
     def fit(self, folder: Path, rows: str, base: str, name: str) -> None:
         """Fine-tune a base on a mixture; the result is folder/name."""
         if self._begins(f"{folder.name}: fit {base} on {rows} as {name}") and not (folder / name).is_dir():
-            train.fit_rows(
-                self.options,
-                _rows(folder, rows),
-                out=folder,
-                name=name,
-                base=base,
-                cut=False,
-                keep_epochs="validation" in self.splits,
-            )
+            train.fit_rows(self.options, _rows(folder, rows), out=folder, name=name, base=base, cut=False)
 
-    def choose(self, place: Path, agent: Agent) -> None:
-        """Measure a fit's model after each pass over the data, and keep the best of them in its place."""
-        if not self._begins(f"{place.parent.name}: choose the pass of {place.name} on the validation questions"):
-            return
-        record = place.with_name(f"{place.name}.json")
-        if not record.exists():
-            scores = []
-            for number, each in enumerate(epochs_of(place), start=1):
-                own = replace(agent, model=f"hf/{each}", data=f"{agent.data}, epoch{number}")
-                mean = self.results_of(own, "validation").metric.mean
-                scores.append(float("-inf") if mean is None else mean)  # no score counts as the worst
-            choice = {"epoch": scores.index(max(scores)) + 1, "scores": scores}  # the earliest of equals
-            write_text(record, json.dumps(choice, indent=1) + "\n")
-        epoch = int(json.loads(record.read_text(encoding="utf-8"))["epoch"])
-        steps.keep(place, epoch)
-        self.passes[agent] = epoch
-        self._report(self.results_of(agent, "validation", epoch), f"pass {epoch}; ")
+    def growing(self, number: int, model: str, folder: Path) -> AgentLoop:
+        """The options of a generation's growing. From the second one on, the agent has learnt to do without exemplars.
 
-    def measure(self, agent: Agent, *splits: Split) -> None:
-        """Measure an agent."""
-        for split in splits:
-            if self._begins(f"measure {agent.size} ({agent.data}) on the {split} questions"):
-                self._report(self.results_of(agent, split))
-
-    def results_of(self, agent: Agent, split: Split, epoch: int | None = None) -> Measured:
-        """The results of a run, made if need be.
-
-        epoch: the pass that was kept because of these results, so failed questions are not tried again.
+        The first has one trajectory of each question.
         """
-        data = agent.data if epoch is None else f"{agent.data}, epoch{epoch}"
-        run = self.options.out / "runs" / re.sub(r"[^\w.-]+", "-", f"{split} {agent.size} {data}")
-        summary = _ended(run)
-        if summary is None or (summary.failed and epoch is None):
-            summary = answered_by(self.measuring(agent, split, run), self.tasks[split], run)
-        results = Measured(agent, split, summary, usable(run).share, epoch=self.passes.get(agent))
-        if not agent.generation:
-            return results
-        folder = self.options.out / f"gen{agent.generation}"
-        grown = _ended(folder / GROWN)
-        rows = _rows(folder, UNRANKED if UNRANKED in agent.data else MIXTURE)
-        return replace(results, trajectories=grown.runs - grown.failed if grown else 0, rows=len(rows))
-
-    def using(self, agent: Agent, out: Path, repeats: int) -> AgentLoop:
-        """The options with another agent."""
-        own = {} if agent.shots is None else {"shots": agent.shots}
-        judge = None if out.name == GROWN else self.options.judge
-        return replace(
-            self.options,
-            model=agent.model,
-            model_options=self._model_options(agent.shots is None),
-            out=out,
-            repeats=repeats,
-            judge=judge,
-            settings={**self.options.settings, **own},
-        )
-
-    def measuring(self, agent: Agent, split: Split, run: Path) -> AgentLoop:
-        """The options of a measurement. Workers elsewhere open the task by its name, so it is that of the split."""
-        options = self.using(agent, run, self.options.measure_repeats)
-        test = (options.test_task, options.test_limit)
-        name, limit = (options.validation, options.validation_limit) if split == "validation" else test
-        return replace(options, task=str(name), limit=limit)
+        own = replace(self.options, model=model, out=folder, model_options=self._model_options(number == 1))
+        if number == 1:
+            return replace(own, repeats=1)
+        return replace(own, settings={**own.settings, "shots": 0})
 
     def ranking(self, folder: Path) -> AgentRank:
         """The options of a ranking."""
@@ -496,15 +380,6 @@ class Loop:
         """Say what a stage does. Returns whether to do it."""
         say(text)
         return not self.options.dry_run
-
-    def _report(self, results: Measured, prefix: str = "") -> None:
-        """Add a measurement to the tables and the page."""
-        self.measured.append(results)
-        self.failed += results.summary.failed
-        write_section(self.options.out, "loop", steps.tables(self.measured))
-        mean = results.metric.mean
-        score = "no score" if mean is None else f"{results.summary.primary} {mean:.3f}"
-        say(f"  {prefix}{score}; {results.usable:.0%} of the steps usable; {results.summary.failed} failed")
 
 
 def _rows(folder: Path, name: str) -> list[Demonstration]:
