@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from reground.core.errors import AuthenticationError, ConfigurationError, DataError, RetrievalError
+from reground.core.errors import AuthenticationError, ConfigurationError, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.retrieval.judges import critic
-from reground.retrieval.rerank import Linked, Reranked, Weights, read_weights, rerank
+from reground.retrieval.rerank import Linked, Reranked, Weights, rerank
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.critics.test_trained import Reranking
 
@@ -99,7 +99,7 @@ async def test_pages_and_closing_are_those_of_the_retriever_below() -> None:
         ("critic", "needs what to rerank with: critic:FOLDER"),
         ("critic:absent", "no trained critic in absent"),
         ("cross-encoder:./absent", "there is no folder ./absent"),
-        ("links:absent", "there is no absent with weights"),
+        ("links:absent", "no reranker is called 'links:absent'; did you mean links?"),
         ("llama-server:ftp://host", "must look like llama-server:http"),
         ("llama-server:localhost:80", "must look like llama-server:http"),
         ("llama-server:http://me:secret@host", "holds a user, a password or a key"),
@@ -306,16 +306,3 @@ async def test_a_long_document_is_followed_by_its_beginning() -> None:
     await rerank(inner, "links").retrieve("wool", k=1)
     assert inner.queries[0] == "wool"
     assert len(inner.queries[1]) == 2000
-
-
-def test_weights_come_from_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "links.json").write_text(json.dumps({"format": 1, "weights": {"linked": 9.0}, "questions": 3}))
-    assert read_weights(tmp_path).linked == 9.0
-    inner = ScriptedRetriever([FILM])
-    assert (
-        rerank(inner, f"links:{tmp_path}").name != rerank(inner, "links").name != rerank(inner, "links", depth=9).name
-    )
-    for broken in ('{"format": 2}', '{"weights": {"linked": "much"}}', "no json"):
-        (tmp_path / "links.json").write_text(broken)
-        with pytest.raises(DataError, match=r"links\.json: "):
-            read_weights(tmp_path)

@@ -168,7 +168,7 @@ class Searching(Language):
     not reranked in evaluations."""
     rerank: str | None = field(default=None, metadata=_RERANK)
     """Put what a search finds into a better order: links (titles that the question or the best documents name),
-    links:FOLDER, critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
+    critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
     rerank_depth: int | None = field(default=None, metadata={"min": 1, **_FILE, **_RERANK})
     """The number of first passages that are reranked; 30 by default for links, 20 for the others."""
     rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_FILE, **_RERANK})

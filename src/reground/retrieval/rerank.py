@@ -2,7 +2,7 @@
 
 `critic:FOLDER`, `cross-encoder:NAME` and `llama-server:URL` read question and passage together (`judges.py`).
 
-`links` and `links:FOLDER` go by titles: a question of several steps names one document, and that one names the next.
+`links` goes by titles: a question of several steps names one document, and that one names the next.
 The two best documents of the first search are searched with in turn, which finds documents that share no word with the
 question. All that was found is then ordered by a weighted sum of a few features: the score and the rank of the first
 search, whether the passage's title stands in the question, and whether it stands in one of the two best documents.
@@ -15,22 +15,17 @@ import asyncio
 import math
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-
-from pydantic import ValidationError
 
 from reground.core.concurrency import gather
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
-    DataError,
     ModelError,
     RetrievalError,
     did_you_mean,
 )
 from reground.core.evidence import Found, Pages, Passage, Retriever
-from reground.core.files import expanded
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.trajectory import comparable
@@ -54,8 +49,7 @@ def rerank(
     """
     kind, place = known(spec)
     if kind == "links":
-        weights = read_weights(Path(place)) if place else Weights()
-        return Linked(retriever, weights, depth=LINKS_DEPTH if depth is None else depth)
+        return Linked(retriever, Weights(), depth=LINKS_DEPTH if depth is None else depth)
     from reground.retrieval import judges
 
     if kind == "critic":
@@ -70,10 +64,10 @@ def rerank(
 def known(spec: str) -> tuple[str, str]:
     """The kind of a reranker, and what to rerank with. Raises ConfigurationError for an unknown kind."""
     kind, _, place = spec.partition(":")
-    if kind != "links" and kind not in _EXAMPLES:
+    if spec != "links" and kind not in _EXAMPLES:
         write = "Write links, critic:FOLDER, cross-encoder:NAME or llama-server:URL"
         near = did_you_mean(kind, [*_EXAMPLES, "links"], write)
-        raise ConfigurationError(f"no reranker is called {kind!r}; {near}")
+        raise ConfigurationError(f"no reranker is called {spec!r}; {near}")
     if kind in _EXAMPLES and not place:
         raise ConfigurationError(f"the reranker {kind} needs what to rerank with: {_EXAMPLES[kind]}")
     return kind, place
@@ -144,8 +138,6 @@ class Reranked(_Above):
         return [head[place].model_copy(update={"score": score}) for place, score in ranked]
 
 
-FILE = "links.json"
-
 _LEADS = 2  # documents that are searched with
 _LEAD = 2000  # characters of each that are the query: what follows says less of the document, and servers limit queries
 _FOLLOWED = 20  # passages that each of them adds
@@ -153,35 +145,12 @@ _RANK = 10  # softens the rank: the feature is 1 at first place and 0.5 at the e
 
 
 class Weights(Value):
-    """What a feature counts. The defaults were fitted to the training questions of HotpotQA."""
+    """What a feature counts. The defaults were fitted to training questions of HotpotQA and PopQA."""
 
     score: Number = 2.49
     rank: Number = 2.14
     named: Number = 1.77
     linked: Number = 3.19
-
-
-class WeightsFile(Value):
-    """links.json. questions: how many questions the weights were fitted to."""
-
-    format: Literal[1] = 1
-    weights: Weights
-    questions: int = 0
-
-
-def read_weights(place: Path) -> Weights:
-    """The weights in a folder's links.json. Raises ConfigurationError if there is none, DataError if it is broken."""
-    place = expanded(str(place))
-    file = place / FILE if place.is_dir() else place
-    try:
-        return WeightsFile.model_validate_json(file.read_bytes()).weights
-    except FileNotFoundError:
-        raise ConfigurationError(f"there is no {file} with weights of links") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(": ".join([*map(str, first["loc"]), first["msg"]]), path=file) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error}", path=file) from None
 
 
 class Linked(_Above):
