@@ -62,6 +62,24 @@ def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
     assert pdf_pages(content).texts == ["distribution by Non-Maintainers"]
 
 
+@pytest.mark.parametrize(
+    ("halves", "elsewhere", "said"),
+    [
+        (("a well-", "known fact"), "It is well known", "a well-known fact"),
+        (("a lee-", "side wall"), "the lee-side", "a lee-side wall"),
+        (("the under-", "standing of"), "they stand under it; understanding", "the understanding of"),
+        (("the wind-", "ward side"), "the wind is strong; north-) Tj 0 -14 Td (ern, northern", "the windward side"),
+        (("a wind-", "powered pump"), "the wind is strong", "a wind-powered pump"),
+        (("an-", "other day"), "an eel and other fish", "another day"),
+        (("an officer-in-", "charge is"), "in full charge", "an officer-in-charge is"),
+        (("en h\\371-", "\\371vel"), "", "en h\xf8\xf8vel"),
+    ],
+)
+def test_a_compound_keeps_its_hyphen_at_the_end_of_a_line(halves: tuple[str, str], elsewhere: str, said: str) -> None:
+    content = pdf([") Tj 0 -14 Td (".join(halves), elsewhere or "."])
+    assert pdf_pages(content).texts[0] == said
+
+
 def test_the_dots_of_a_table_of_contents_are_few() -> None:
     assert pdf_pages(pdf(["1.1 Rivers . . . . . . . . . . 12", "1.2 Lakes......... 13", "And so on ..."])).texts == [
         "1.1 Rivers … 12", "1.2 Lakes … 13", "And so on ...",
@@ -325,3 +343,26 @@ def test_notes_of_a_pdf_are_read_and_attached_files_named() -> None:
     assert read(written(writer)).text.endswith("Note: Check the depth.")
     writer.add_attachment("depths.csv", b"a,b")
     assert read(written(writer)).partly == "attached files were not read: depths.csv"
+
+
+@pytest.mark.parametrize("is_dynamic", [True, False])
+def test_a_form_in_xml_is_read_with_what_was_filled_in(is_dynamic: bool) -> None:
+    template = """<template xmlns="http://www.xfa.org/schema/xfa-template/3.3/"><subform>
+        <draw><value><text>Berth request</text></value></draw>
+        <field name="ship"><caption><value><text>Name of ship</text></value></caption></field>
+        <field name="n"><caption><value><exData><p>Length <b>in m</b></p></exData></value></caption></field>
+        <field name="n"/><field name="port"><value><text>Vik</text></value></field><field name="empty"/>
+        </subform></template>"""
+    datasets = """<xfa:datasets xmlns:xfa="http://www.xfa.org/schema/xfa-data/1.0/"><xfa:data><form>
+        <ship>Nordlys &amp; IV</ship><n>112</n><n>18</n></form></xfa:data></xfa:datasets>"""
+    writer = form("Please wait ...")
+    packets = [("template", template), ("datasets", datasets)]
+    listed = [part for name, xml in packets for part in (said(name), writer._add_object(stream(xml.encode())))]
+    acro = writer._root_object["/AcroForm"]
+    assert isinstance(acro, generic.DictionaryObject)
+    acro[generic.NameObject("/XFA")] = generic.ArrayObject(listed)
+    if is_dynamic:
+        writer._root_object[generic.NameObject("/NeedsRendering")] = generic.BooleanObject(True)
+    assert read(written(writer)).text.split("\n")[1:] == [
+        "Berth request", "Name of ship: Nordlys & IV", "Length in m: 112", "n: 18", "port: Vik",
+    ]  # fmt: skip

@@ -28,7 +28,10 @@ _MEMORY = 2 << 30  # bytes that the process may ask for
 _SECONDS = 600  # seconds that the processor may work for it
 _PR_SET_PDEATHSIG = 1
 _PASSWORD = 4  # PDFium's number of the error that a password is missing
-_DIVIDED = re.compile("\ufffe(?=[a-z])")  # what PDFium puts for the hyphen that divides a word at a line's end
+_DIVIDED = re.compile(r"(-?)([^\W\d_]{0,50}+)\ufffe([^\W\d_]{0,50}+)")
+"""A word that a line's end divides: PDFium puts a sign of its own for the hyphen there."""
+_WHOLE = re.compile(r"(?<![\w\ufffe-])[^\W\d_]++(?:-[^\W\d_]++)*+(?![\ufffe-])")
+_SHORTEST = 3  # letters of the first half of a compound
 
 _LEADERS = re.compile(r"(?: ?\.){5,}")  # the dots of a table of contents, which would fill passages
 
@@ -63,7 +66,7 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
         try:
             page = document[number]
             letters_of = page.get_textpage()
-            content = _DIVIDED.sub("", letters_of.get_text_range().replace("\r\n", "\n")).replace("\ufffe", "-")
+            content = letters_of.get_text_range().replace("\r\n", "\n")
             added = list(_added(page, letters_of, attached))
             letters_of.close()
             texts.append("\n".join([_LEADERS.sub(" …", content), *added]))
@@ -81,14 +84,76 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     if texts and unread == len(texts):
         raise PdfiumError("none of its pages can be loaded")
     title = document.get_metadata_value("Title")
+    entries = _entries(document)
     return {
         "title": title,
-        "texts": texts,
+        "texts": _united([*texts[:-1], "\n".join([*texts[-1:], *entries])] if entries else texts),
         "pictures": pictures,
         "unread": unread,
         "is_cut": letters < 0,
         "attached": attached,
     }
+
+
+def _united(texts: list[str]) -> list[str]:
+    """The texts without what divides words at the ends of lines. A compound keeps its hyphen: one that stands so
+    elsewhere, or whose halves do, and of a text that divides no words also one whose first half does."""
+    divided = [match for text in texts for match in _DIVIDED.finditer(text)]
+    forms = {form for match in divided for form in _forms(match)}
+    words = (match.group().lower() for text in texts if forms for match in _WHOLE.finditer(text))
+    known = forms.intersection(words)
+    divides = any(_forms(match)[0] in known for match in divided)
+
+    def united(match: re.Match[str]) -> str:
+        joined, compound, left, right = _forms(match)
+        least = 2 if match[1] else _SHORTEST if right in known else _SHORTEST + 1
+        is_compound = left in known and (right in known or not divides) and len(left) >= least
+        is_word = left and match[3][:1].islower() and (joined in known or not (compound in known or is_compound))
+        return f"{match[1]}{match[2]}{'' if is_word else '-'}{match[3]}"
+
+    return [_DIVIDED.sub(united, text) for text in texts]
+
+
+def _forms(match: re.Match[str]) -> tuple[str, str, str, str]:
+    left, right = match[2].lower(), match[3].lower()
+    return left + right, f"{left}-{right}", left, right
+
+
+def _entries(document: PdfDocument) -> list[str]:
+    """The lines of a form in XML (XFA), of which a page may only say that another program shows it: what stands on it,
+    and what its fields hold."""
+    if pdfium.FPDF_GetFormType(document.raw) not in (pdfium.FORMTYPE_XFA_FULL, pdfium.FORMTYPE_XFA_FOREGROUND):
+        return []
+    from lxml import etree
+
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, recover=True, remove_comments=True)
+    packets = {}
+    for number in range(min(pdfium.FPDF_GetXFAPacketCount(document.raw), _MOST_ADDED)):
+        size = ctypes.c_ulong()
+        name = ctypes.create_string_buffer(_LONGEST_LABEL)
+        pdfium.FPDF_GetXFAPacketName(document.raw, number, name, _LONGEST_LABEL)
+        pdfium.FPDF_GetXFAPacketContent(document.raw, number, None, 0, size)
+        content = ctypes.create_string_buffer(size.value + 1)
+        pdfium.FPDF_GetXFAPacketContent(document.raw, number, content, size.value, size)
+        packets[name.value] = etree.fromstring(content.raw[: size.value] or b"<a/>", parser)
+    values: dict[str, list[str]] = {}
+    for each in packets.get(b"datasets", etree.Element("a")).iter("{*}*"):
+        if not len(each) and each.text:
+            values.setdefault(etree.QName(each).localname, []).append(each.text)
+    parts = packets.get(b"template", etree.Element("a")).iter("{*}draw", "{*}field")
+    return [line for each in parts if (line := _entry(each, values.get(each.get("name", ""), [])))]
+
+
+def _entry(part: Any, values: list[str]) -> str:
+    """A text of a form, or a field behind its caption. values: of the fields of its name, the first of which it has."""
+    caption, own = (_inner_text(part.find(path)) for path in ("{*}caption/{*}value", "{*}value"))
+    value = " ".join(values.pop(0).split()) if values else own
+    name = part.get("name", "") if value and part.tag.endswith("}field") else ""
+    return ": ".join(filter(None, (caption or name, value)))
+
+
+def _inner_text(element: Any) -> str:
+    return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
 _MOST_ADDED = 1000  # fields and notes of one page, and attached files, that are read
