@@ -256,7 +256,8 @@ SEA = Passage(id="sea", title="AB", text="The night is long at sea. Rome is far.
         ("rank", {"film": 1.0, "sea": 10 / 11, "rome": 10 / 12, "ada": 10 / 13}),
         ("named", {"film": 1.0, "sea": 0.0, "rome": 0.0, "ada": 0.0}),  # a title of two letters says nothing
         # found by searching with the text of the film; Rome stands in two other passages, Ada Moss in one
-        ("linked", {"film": 0.0, "sea": 0.0, "rome": 1 / (1 + math.log(2)), "ada": 1.0}),
+        # and half of it, because the film has every word of the question
+        ("linked", {"film": 0.0, "sea": 0.0, "rome": 0.5 / (1 + math.log(2)), "ada": 0.5}),
     ],
 )
 async def test_features_are_those_worked_out_by_hand(feature: str, values: dict[str, float]) -> None:
@@ -266,10 +267,14 @@ async def test_features_are_those_worked_out_by_hand(feature: str, values: dict[
     assert {passage.id: passage.score for passage in found} == pytest.approx(values)
 
 
-async def test_a_document_that_another_one_names_comes_with_it() -> None:
-    search = rerank(ScriptedRetriever([SEA, ROME, FILM, ADA]), "links", depth=3)
+@pytest.mark.parametrize("numbered", [False, True])
+async def test_a_document_that_another_one_names_comes_with_it(numbered: bool) -> None:
+    """Of a set of data, documents are often called by numbers."""
+    ids = {each.id: str(n) if numbered else each.id for n, each in enumerate([SEA, ROME, FILM, ADA])}
+    named = [each.model_copy(update={"id": ids[each.id]}) for each in (SEA, ROME, FILM, ADA)]
+    search = rerank(ScriptedRetriever(named), "links", depth=3)
     found = await search.retrieve("Where was the director of The Long Night born?", k=4)
-    assert {passage.id for passage in found[:2]} == {"film", "ada"}
+    assert {passage.id for passage in found[:2]} == {ids["film"], ids["ada"]}
     assert isinstance(search, Pages)
     assert [passage.score for passage in found] == sorted((p.score for p in found), reverse=True)
     assert (await search.retrieve("", k=2))[0].score == 0.0
@@ -279,7 +284,7 @@ async def test_passages_of_a_document_are_not_linked_to_its_own_title() -> None:
     log = [Passage(id=f"log.md#{n}", title="Change log", text=f"Part {n}: tar, oar, sail.") for n in range(1, 9)]
     log[0] = log[0].model_copy(update={"text": "# Change log\n\nWhich part of a ship is the keel?"})
     answer = Passage(id="log.md#9", title="Change log", text="The keel of the ship is of oak, the best wood.")
-    guide = Passage(id="guide.md", title="Guide", text="The change log tells which keel is of oak.")
+    guide = Passage(id="guide.md", title="Guide", text="The Change log tells which keel is of oak.")
     search = rerank(ScriptedRetriever([*log, answer, guide]), "links", depth=10)
     found = await search.retrieve("Is the keel of the ship of oak wood?", k=10)
     assert found[0].id == "log.md#9"
@@ -287,6 +292,40 @@ async def test_passages_of_a_document_are_not_linked_to_its_own_title() -> None:
     linked = {passage.id: passage.score for passage in await alone.retrieve("keel of oak", k=10)}
     assert linked["log.md#9"] == linked["log.md#2"] > 0, "the guide names their document"
     assert linked["guide.md"] == 0
+
+
+@pytest.mark.parametrize("title", ["Sails", "sails"])
+@pytest.mark.parametrize("query", ["Which sails are of hemp cloth?", "Which cloth is hoisted of hemp, not linen?"])
+async def test_pieces_of_a_long_document_are_not_raised_by_its_title(title: str, query: str) -> None:
+    best = Passage(id="cloth.md", title="Cloth", text="Of hemp is the cloth of which sails are made, not linen. Sails!")
+    pieces = [Passage(id=f"s.md#{n}", title=title, text=f"Way {n} of which it is hoisted.") for n in range(1, 7)]
+    found = await rerank(ScriptedRetriever([*pieces, best]), "links").retrieve(query, k=7)
+    assert found[0].id == "cloth.md"
+
+
+@pytest.mark.parametrize(
+    ("query", "linked"), [("Who built the Lark?", 0.5), ("Where was the builder of the Lark born?", 1)]
+)
+async def test_a_document_that_has_no_other_word_of_the_question_is_linked_half(query: str, linked: float) -> None:
+    lark = Passage(id="lark", title="Lark", text="The Lark is a ship that Ivo Brandt built, a builder at Hull.")
+    ivo = Passage(id="ivo", title="Ivo Brandt", text="He was born at Goole.")
+    search = Linked(ScriptedRetriever([lark, ivo]), Weights(score=0, rank=0, named=0, linked=1), depth=2)
+    assert (await search.retrieve(query, k=1))[0] == ivo.model_copy(update={"score": linked})
+
+
+@pytest.mark.parametrize(("title", "said"), [("rope", "rope"), ("Rope", "the rope"), ("Ropes", "ROPES")])
+async def test_a_word_that_is_the_title_of_another_document_is_no_link(title: str, said: str) -> None:
+    lead = Passage(id="mast", title="Mast", text=f"A mast is held by {said} and by wedges of ash.")
+    other = Passage(id="other", title=title, text="It is twisted of hemp.")
+    search = Linked(ScriptedRetriever([lead, other]), Weights(score=0, rank=0, named=0, linked=1), depth=2)
+    assert not any(passage.score for passage in await search.retrieve("What is a mast held by?", k=2))
+
+
+async def test_a_title_in_a_script_without_capitals_is_a_link() -> None:
+    lead = Passage(id="film", title="长夜", text="长夜 是 莫雪兰 导演 的 电影")
+    director = Passage(id="director", title="莫雪兰", text="生于 1901 年")
+    search = Linked(ScriptedRetriever([lead, director]), Weights(score=0, rank=0, named=0, linked=1), depth=2)
+    assert (await search.retrieve("长夜 导演", k=2))[0].id == "director"
 
 
 async def test_copies_that_two_searches_find_come_once() -> None:

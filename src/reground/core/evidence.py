@@ -30,7 +30,7 @@ class Passage(Value):
     def page_id(self) -> str:
         """The id of the page or document of which it is a piece, ID#NUMBER; its own, where it is the whole."""
         page, _, number = self.id.rpartition("#")
-        return page if number.isdecimal() else self.id
+        return page if page and number.isdecimal() else self.id
 
 
 class Skipped(Value):

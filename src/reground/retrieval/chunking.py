@@ -285,14 +285,14 @@ _RUN_OF_LETTERS = re.compile(r"\w+")
 _BRACKETS = re.compile(r"\([^()]*\)\Z")
 
 
-def normal(text: str) -> str:
-    """Words in lower case between single spaces, so that a title is found only as whole words."""
-    return f" {' '.join(_RUN_OF_LETTERS.findall(text.lower()))} "
+def normal(text: str, *, cased: bool = False) -> str:
+    """Words, in lower case unless `cased`, between single spaces, so that a title is found only as whole words."""
+    return f" {' '.join(_RUN_OF_LETTERS.findall(text if cased else text.lower()))} "
 
 
-def normal_title(passage: Passage) -> str:
+def normal_title(passage: Passage, *, cased: bool = False) -> str:
     """The title as it would stand in a text: without what a bracket adds, as in "Mercury (planet)"; "" if too short."""
-    title = normal(_BRACKETS.sub("", html.unescape(passage.title).strip()))
+    title = normal(_BRACKETS.sub("", html.unescape(passage.title).strip()), cased=cased)
     return title if len(title.strip()) >= _SHORTEST else ""
 
 
