@@ -264,6 +264,12 @@ def test_ask_links_the_place_and_names_the_heading(tmp_path: Path) -> None:
     assert "guide.md:7, Danube" in re.sub(r"\x1b\[[\d;]*m", "", LINK.sub("", text))
 
 
+def test_ask_names_the_row_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "rivers.csv").write_text("river,length\nThe Seine,775 km\nThe Danube,2850 km\n")
+    assert "rivers.csv, row 3" in printed(tmp_path, EVIL, is_terminal=False, corpus=tmp_path / "docs")
+
+
 ACTING = "a\x1b[2Jb\x9b31mc\u202ed\u2066e\x07f\x7fg\rh"
 LEFT = "a[2Jb31mcdefgh"
 

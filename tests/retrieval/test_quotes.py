@@ -10,8 +10,9 @@ import reground
 from reground.core.answers import Answer, Citation, Sentence
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.quotes import Places, located
+from reground.retrieval.reading.result import MOST_ROWS, Table, Text
 from tests.retrieval.corpora import write
-from tests.retrieval.files import pdf
+from tests.retrieval.files import docx, epub, notebook, open_document, paragraph, pdf, pptx, table, xlsx
 
 TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross it. It is\n2850 km long.\n"
 
@@ -125,3 +126,75 @@ quick.</p><h3><a name="linux"></a>Linux</h3><script>h = "It is easy."</script>Ye
 def test_a_place_in_html_has_the_nearest_id(quote: str, heading: str, fragment: str | None, tmp_path: Path) -> None:
     found = at(quote, "page.html", write(tmp_path, {"page.html": PAGE}))
     assert (found.line, found.heading, found.fragment) == (None, heading, fragment)
+
+
+SHEETS = xlsx(
+    {
+        "Rivers": '<row r="2"><c t="str"><v>river</v></c><c t="str"><v>km</v></c></row>'
+        '<row r="9"><c t="str"><v>Danube</v></c><c><v>2850</v></c></row>',
+        "Lakes": '<row><c t="str"><v>Lake Neusiedl</v></c></row>',
+    }
+)
+ROW = "<table:table-row{}>{}</table:table-row>"
+CELL = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+CALC = open_document(
+    '<office:spreadsheet><table:table table:name="Rivers">'
+    + ROW.format("", CELL.format("river") + CELL.format("km"))
+    + ROW.format(' table:number-rows-repeated="6"', "<table:table-cell/>")
+    + ROW.format("", CELL.format("Danube") + CELL.format("2850"))
+    + "</table:table></office:spreadsheet>"
+)
+LETTER = docx(
+    paragraph("Dear reader,") + paragraph("it is long.") + paragraph("Guide", "berschrift1")
+    + paragraph("It is easy.") + table(("river", "km"), ("Danube", "2850"))
+)  # fmt: skip
+TALK = open_document(
+    "<office:presentation>"
+    + "".join(f"<draw:page><text:p>{said}</text:p></draw:page>" for said in ("It is short.", "It is long."))
+    + "</office:presentation>"
+)
+BOOK = epub({"a": "<h1>The Storm</h1><p>It was night.</p>", "b": f"<p>{'On and on. ' * 9}It is long.</p>"})
+CELLS = notebook(("markdown", "# Rivers"), ("code", "length = 2850"), ("markdown", "It is long."))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "quote", "place", "heading"),
+    [
+        ("a.pptx", pptx([["It is short."], ["Title", "It is long."]]), "It is long.", "slide 2", ""),
+        ("a.odp", TALK, "It is long.", "slide 2", ""),
+        ("a.xlsx", SHEETS, "river: Danube; km: 2850", "Rivers, row 9", ""),
+        ("a.xlsx", SHEETS, "river | km", "Rivers, row 2", ""),
+        ("a.xlsx", SHEETS, "Lake Neusiedl", "Lakes, row 1", ""),
+        ("a.ods", CALC, "river: Danube; km: 2850", "Rivers, row 8", ""),
+        ("a.csv", "river,km\n\nSeine,775\nDanube,2850\n", "river: Danube; km: 2850", "row 4", ""),
+        ("a.tsv", 'river\tsaid\nSeine\t"It\nis."\nDanube\tlong\n', "river: Danube; said: long", "row 3", ""),
+        ("a.docx", LETTER, "it is long.", "paragraph 2", ""),
+        ("a.docx", LETTER, "It is easy.", "", "Guide"),
+        ("a.docx", LETTER, "river: Danube; km: 2850", "table 1, row 2", "Guide"),
+        ("a.epub", BOOK, "It was night.", "part 1", "The Storm"),
+        ("a.epub", BOOK, "It is long.", "part 2", "The Storm"),
+        ("a.ipynb", CELLS, "length = 2850", "cell 2", "Rivers"),
+        ("a.ipynb", CELLS, "It is long.", "cell 3", "Rivers"),
+        ("a.json", '{"long": "It is long."}', "long: It is long.", "", ""),
+        ("a.rst", "=====\nGuide\n=====\n\nUse\n---\n\nIt is fun.\n\nMore\n----\n\nIt is long.\n", "It is long.", "",
+         "Guide > More"),
+        ("a.adoc", "= Guide\n\n== Use\n\nIt is fun.\n\n=== More\n\nIt is long.\n", "It is long.", "",
+         "Guide > Use > More"),
+        ("a.org", "* Guide\n*bold* text\n** Use\nIt is long.\n", "It is long.", "", "Guide > Use"),
+    ],
+)  # fmt: skip
+def test_a_quote_of_a_file_without_pages_has_a_place(
+    name: str, content: str | bytes, quote: str, place: str, heading: str, tmp_path: Path
+) -> None:
+    found = at(quote, name, write(tmp_path, {name: content}))
+    assert (found.place, found.heading, found.page) == (place, heading, None)
+
+
+def test_of_too_many_places_the_last_are_not_told() -> None:
+    text = Text()
+    Table(text).extend((number, ["a"]) for number in range(MOST_ROWS))
+    text.add("The end.")
+    Table(text).extend([(1, ["b"])])
+    places = text.read().places
+    assert len(places) == MOST_ROWS + 1
+    assert places[-1][1] == ""

@@ -317,8 +317,8 @@ class Citation(Value):
 
     marker: its number, in square brackets in the text. line, page: where its quote begins in the file, from 1, if that
     is known. heading: the headings that the quote stands under, outermost first, with > between them. fragment: the id
-    of the nearest heading of an HTML page that has one, for a link. fetched: when a page of the web was fetched, as ISO
-    8601 in UTC.
+    of the nearest heading of an HTML page that has one, for a link. place: where the quote is in a file without lines
+    and pages, such as "slide 3" or "Sheet1, row 14". fetched: when a page of the web was fetched, as ISO 8601 in UTC.
     """
 
     marker: int
@@ -330,6 +330,7 @@ class Citation(Value):
     page: int | None = None
     heading: Text = ""
     fragment: Text | None = None
+    place: Annotated[Text, LATER] = ""
     fetched: Annotated[Text | None, LATER] = None
 
     @classmethod

@@ -286,18 +286,24 @@ def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[
 
 def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -> Document:
     """The one document in a file that holds no more. Raises Unreadable, ImportError, MemoryError or OSError."""
-    module, function = file.format.reader.split(".")
+    read = read_as(file.format, content, around)
+    if not read.text.strip():
+        raise Unreadable("holds no text", kind="empty")
+    path = PurePosixPath(file.name)
+    title = _titled(read) or (path.name if file.format.is_code else path.stem)
+    return Document(file.name, title, read.text, file.name, file.name, read.guessed, read.partly)
+
+
+def read_as(format_: Format, content: bytes, around: Circumstances = PLAIN) -> Read:
+    """What a file of this format holds. Raises as `read_file` does."""
+    module, function = format_.reader.split(".")
     try:
         read: Read = getattr(import_module(f"reground.retrieval.reading.{module}"), function)(content, around)
     except (Unreadable, *PASSING):
         raise
     except Exception as error:
         raise Unreadable.of(error) from None
-    if not read.text.strip():
-        raise Unreadable("holds no text", kind="empty")
-    path = PurePosixPath(file.name)
-    title = _titled(read) or (path.name if file.format.is_code else path.stem)
-    return Document(file.name, title, read.text, file.name, file.name, read.guessed, read.partly)
+    return read
 
 
 def _titled(read: Read) -> str:

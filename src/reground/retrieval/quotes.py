@@ -1,38 +1,50 @@
-"""Finds where in a file a quote begins, so that a reader can open it there: a line, a page or a heading."""
+"""Finds where in a file a quote begins, so that a reader can open it there: a line, a heading, a page, a row."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
 from reground.core.answers import Answer, Citation
-from reground.retrieval.documents import format_of, known_as
+from reground.retrieval.documents import format_of, known_as, read_as
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.pdf import pdf_pages
 from reground.retrieval.reading.result import Heading
 from reground.retrieval.reading.shown import outline
-from reground.retrieval.reading.text import front_matter, headings
+from reground.retrieval.reading.text import front_matter, headings, marked, underlined
 from reground.retrieval.reading.web import parsed
 
 _LARGEST = 8 << 20  # bytes of a file that is searched for a quote
 _WORDS = 12  # words of the quote that are looked for
 _PAGES = 200  # pages of a PDF that are read again to find a quote
+_LARGEST_PACKED = 2 << 20  # bytes of a zip archive that is read again, up to a second for each million
+_PROSE = (".docx", ".docm", ".dotx", ".odt", ".epub", ".ipynb")
+_SECTIONS: Mapping[str, Callable[[str, int], Iterable[Heading]]] = {
+    "text.read_markdown": headings,
+    "text.read_structured": underlined,
+    "text.read_asciidoc": partial(marked, mark="="),
+    "text.read_org": partial(marked, mark="*"),
+}
+"""What finds the headings of texts with lines."""
 
 
 class Places(NamedTuple):
     """The text of a file, and the places in it.
 
     begins: where the part begins that passages hold. has_lines: whether its lines are those of the file. marks: fields
-    of `Citation` and the character from which on they hold, one after the other.
+    of `Citation` and the character from which on they hold. is_prose: whether its blocks are paragraphs, which are
+    counted where no heading stands over them.
     """
 
     text: str = ""
     begins: int = 0
     has_lines: bool = False
     marks: tuple[tuple[int, Mapping[str, object]], ...] = ()
+    is_prose: bool = False
 
     def of(self, quote: str) -> dict[str, object]:
         """The fields of a citation that say where a quote is, whatever its white space; none if it is not there."""
@@ -40,13 +52,19 @@ class Places(NamedTuple):
         match = re.compile(r"\s+".join(words)).search(self.text, self.begins) if words else None
         if match is None:
             return {}
-        line = {"line": self.text.count("\n", 0, match.start()) + 1} if self.has_lines else {}
-        return {**line, **next((fields for at, fields in reversed(self.marks) if at <= match.start()), {})}
+        start = match.start()
+        found: dict[str, object] = {"line": self.text.count("\n", 0, start) + 1} if self.has_lines else {}
+        for at, fields in self.marks:
+            found |= fields if at <= start else {}
+        if self.is_prose and not (found.get("place") or found.get("heading")):
+            paragraphs = self.text.count("\n\n", 0, start) + 1
+            found["place"] = f"paragraph {paragraphs}"
+        return found
 
 
 def located(answer: Answer, corpus: Path) -> Answer:
-    """The answer with the line of each quote in its file, the page of a PDF or the heading of an HTML page, where the
-    file still holds the quote.
+    """The answer with the place of each quote in its file: its line, page, heading, slide, row or cell, where the file
+    still holds the quote.
 
     corpus: the folder, or the one file, that the passages came from.
     """
@@ -89,13 +107,19 @@ def _places(file: Path | None) -> Places:
             page = parsed(decode(content, markup=True).text)
             text, found, _ = ("", [], "") if page is None else outline(page)
             return Places(text, marks=_marks(found))
-        if reader == "text.read_markdown":
+        if reader in _SECTIONS:
             text = decode(content).text
-            _, begins = front_matter(text)
-            return Places(text, begins, True, _marks(headings(text, begins)))
+            begins = front_matter(text)[1] if reader == "text.read_markdown" else 0
+            return Places(text, begins, True, _marks(_SECTIONS[reader](text, begins)))
         if format_ is not None and format_.has_lines:
             return Places(decode(content).text, has_lines=True)
-    except (OSError, ValueError, ImportError, Unreadable):
+        if format_ is not None and (len(content) <= _LARGEST_PACKED or content[:2] != b"PK"):
+            read = read_as(format_, content)
+            places = tuple((at, {"place": place}) for at, place in read.places)
+            if not file.name.lower().endswith(_PROSE):
+                return Places(read.text, marks=places)
+            return Places(read.text, marks=places + _marks(headings(read.text)), is_prose=True)
+    except (OSError, ValueError, ImportError, MemoryError, Unreadable):
         pass
     return Places()
 

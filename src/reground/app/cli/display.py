@@ -200,7 +200,8 @@ def show_support(console: Console, result: Result) -> None:
 
 def _source(console: Console, citation: Citation, result: Result, markers: Sequence[int]) -> None:
     """Print the markers of a file's passages, its title and its place, which opens where the terminal knows links."""
-    place = f":{citation.line}" if citation.line else f", page {citation.page}" if citation.page else ""
+    place = f", page {citation.page}" if citation.page else f", {citation.place}" if citation.place else ""
+    place = f":{citation.line}" if citation.line else place
     place = f"#{citation.fragment}" if citation.fragment else place
     first, _, deeper = citation.heading.partition(" > ")
     heading = deeper if first == citation.title else citation.heading  # most files begin with their title

@@ -92,6 +92,7 @@ class Cited(_Text):
     marker: int = Field(description="its number in the answer, as in [1]")
     line: int | None = None
     page: int | None = None
+    place: str = Field(default="", description="the slide, row, cell or part of the file that it is in")
     quote: str = Field(description="the sentence that supports the answer")
 
 
@@ -192,6 +193,7 @@ class Tools:
                 id=short(quote.passage_id),
                 line=quote.line,
                 page=quote.page,
+                place=neutralise(quote.place)[:_TITLE],
                 quote=neutralise(quote.quote)[:_QUOTE],
                 title=quote.title,
                 url=quote.url,

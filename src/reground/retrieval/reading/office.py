@@ -36,7 +36,7 @@ from reground.retrieval.reading.formulas import formula
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, picture, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
 from reground.retrieval.reading.numbering import OpenNumbers, SlideNumbers, WordNumbers
-from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Read, Table, Text
+from reground.retrieval.reading.result import MOST_COLUMNS, Circumstances, Placed, Read, Table, Text
 from reground.retrieval.reading.web import plain
 
 
@@ -54,6 +54,7 @@ class _Tables:
         self._element: Any = None
         self._table = Table(text)
         self._above: list[str] = []
+        self._tables = self._next = 0
 
     def lines(self, row: Any, cells_of: Callable[[Any, list[str]], list[str]]) -> list[str]:
         """The lines that are certain with a row, whose cells are made with those above; the first of a sheet stands
@@ -61,13 +62,15 @@ class _Tables:
         element = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
         lines = list[str]()
         if element is not self._element:
-            lines = self._table.end()
-            is_sheet = element is not None and inside(element, "spreadsheet")
+            lines += self._table.end()
+            self._tables += 1
+            sheet = attribute(element, "name") if element is not None and inside(element, "spreadsheet") else ""
             self._element = element
-            self._table = Table(self._text, f"# {attribute(element, 'name')}\n\n" if is_sheet else "")
-            self._above = []
+            self._table = Table(self._text, f"# {sheet}\n\n" if sheet else "", sheet or f"table {self._tables}")
+            self._above, self._next = [], 1
         self._above = cells_of(row, self._above)
-        return lines + self._table.lines(self._above)
+        number, self._next = self._next, self._next + max(1, number_in(row, "number-rows-repeated"))
+        return lines + self._table.lines(self._above, number)
 
     def end(self) -> list[str]:
         """The lines of a table's last rows, before whatever is no row."""
@@ -171,7 +174,7 @@ def read_slides(content: bytes, around: Circumstances) -> Read:
         title = title or (lines[0] if lines else "")
         notes = _slide_lines(archive, related(archive, slide, "notesSlide"), text)
         block = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
-        if (lines or notes) and not text.add("\n".join(block)):
+        if (lines or notes) and not text.add(Placed("\n".join(block), f"slide {number}")):
             break
     return text.read(title)
 
@@ -273,7 +276,7 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
     values = _Values(text, strings, _formats(styles), datetime(1904, 1, 1) if is_1904 else None)
     for name, part in sheets:
         rows = values.rows(archive.elements(part, "row"), _merged(archive, part))
-        Table(text, f"# {name}\n\n").extend(rows)
+        Table(text, f"# {name}\n\n", name).extend(rows)
         for line in drawings(archive, part, text):
             text.add(line)
     return text.read()
@@ -323,8 +326,10 @@ class _Values:
     formats: list[str]
     epoch: datetime | None
 
-    def rows(self, elements: Iterable[Any], merged: dict[int, list[tuple[int, int, int]]]) -> Iterator[list[str]]:
-        """The values of rows. What stands over several of them holds for all."""
+    def rows(
+        self, elements: Iterable[Any], merged: dict[int, list[tuple[int, int, int]]]
+    ) -> Iterator[tuple[int, list[str]]]:
+        """The numbers and the values of rows. What stands over several of them holds for all."""
         held: dict[int, tuple[int, str]] = {}  # until which row, and what, by the column
         number = 0
         for element in elements:
@@ -341,7 +346,7 @@ class _Values:
             for first, bottom, _ in merged.get(number, ()):
                 if bottom > number and first < len(cells) and cells[first]:
                     held[first] = (bottom, cells[first])
-            yield cells
+            yield number, cells
 
     def row(self, element: Any) -> list[str]:
         """The values of a row's cells, at their columns' places."""
@@ -405,18 +410,18 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
     for style in named(archive.tree("styles.xml"), *_STYLES):
         words.learn(style)
     for element in archive.elements(_CONTENT, *_STYLES, "p", "h", "table-row", "page", "tracked-changes"):
-        name, block = local(element), ""
+        name, block, place = local(element), "", ""
         if name in _STYLES:
             words.learn(element)
         if name == "page":
             slides += 1
             lines = [line for each in _unremarked(element) if (line := words.line(each))]
-            block = "\n".join([f"Slide {slides}", *lines]) if lines else ""
+            block, place = "\n".join([f"Slide {slides}", *lines]) if lines else "", f"slide {slides}"
         elif name in ("p", "h"):
             level = min(number_in(element, "outline-level", 1), 6) if name == "h" else 0
             block = f"{'#' * level} {words.line(element)}"
         is_row = name == "table-row"
-        blocks = tables.lines(element, cells_of) if is_row else [*tables.end(), block]
+        blocks = tables.lines(element, cells_of) if is_row else [*tables.end(), Placed(block, place)]
         if not all(map(text.add, blocks)):
             break
     for block in tables.end():
@@ -432,7 +437,7 @@ def _add_objects(archive: Archive, text: Text, cells_of: Callable[[Any, list[str
         tree = None if rows else archive.tree(part)
         said = formula(tree) if tree is not None and local(tree) == "math" else ""
         text.partly = text.partly or ("" if rows or said else _NO_CHART)
-        Table(text).extend(rows)
+        Table(text, name="chart").extend(enumerate(rows, start=1))
         text.add(said)
 
 
@@ -548,13 +553,13 @@ def read_epub(content: bytes, around: Circumstances) -> Read:
     references = named(archive.tree("META-INF/encryption.xml"), "CipherReference")
     locked = {posixpath.normpath(unquote(attribute(each, "URI"))) for each in references}  # fonts often are
     text = Text()
-    for chapter in chapters:
+    for number, chapter in enumerate(chapters, start=1):
         page = b"" if chapter in locked else archive.read(chapter)
         if len(page) > _LARGEST_CHAPTER:
             raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")
         words, missing = plain(decode(page, markup=True).text, links=True)
         text.partly = text.partly or missing
-        if not text.add(words):
+        if not text.add(Placed(words, f"part {number}")):
             break
     read = text.read(_title(book))
     if locked.intersection(chapters) and not read.text:

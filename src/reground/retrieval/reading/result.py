@@ -50,12 +50,28 @@ class Heading(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What is in a file. guessed: its encoding where that was a guess. partly: what of it was not read, and why."""
+    """What is in a file. guessed: its encoding where that was a guess. partly: what of it was not read, and why.
+
+    places: from which character on the text is of which place, such as "slide 3", where that is known.
+    """
 
     title: str
     text: str
     guessed: str = ""
     partly: str = ""
+    places: Sequence[tuple[int, str]] = ()
+
+
+class Placed(str):
+    """A block of text that knows its place in the file, such as "row 3"."""
+
+    place: str
+
+    def __new__(cls, block: str, place: str) -> Placed:
+        """The block at a place."""
+        placed = super().__new__(cls, block)
+        placed.place = place
+        return placed
 
 
 class Text:
@@ -68,13 +84,16 @@ class Text:
         self._text = StringIO()
         self._room = MOST_TEXT
         self._is_cut = False
+        self._places: list[tuple[int, str]] = []
         self.partly = ""
 
     def add(self, block: str, *, goes_on: bool = False) -> bool:
         """Add a block if it holds anything, and of one that does not fit its beginning. False where there is no room
         for more. goes_on: whether it is the next line of the block before."""
-        block = block.strip()
+        place, block = block.place if isinstance(block, Placed) else "", block.strip()
         if block and not self._is_cut:
+            if place != (self._places[-1][1] if self._places else "") and len(self._places) <= MOST_ROWS:
+                self._places.append((MOST_TEXT - self._room, place if len(self._places) < MOST_ROWS else ""))
             mark = "" if self._room == MOST_TEXT else "\n" if goes_on else "\n\n"
             self._is_cut = len(mark) + len(block) > self._room
             self.partly = ONLY_FIRST if self._is_cut else self.partly
@@ -84,11 +103,11 @@ class Text:
     def read(self, title: str = "", guessed: str = "") -> Read:
         """What a reader gives back. Half a surrogate pair, which JSON may escape, becomes a question mark."""
         title, text = (each.encode("utf-8", "replace").decode() for each in (title, self._text.getvalue()))
-        return Read(title, text, guessed, self.partly)
+        return Read(title, text, guessed, self.partly, self._places)
 
 
 MOST_ROWS = 200_000
-"""Rows that are read of one table."""
+"""Rows that are read of one table, and places that are kept of one file."""
 MOST_COLUMNS = 500
 _LONGEST_NAME = 100  # characters of a column's name; a longer text is none, as in a table that only serves the layout
 MOST_CELL = 20_000
@@ -99,28 +118,34 @@ class Table:
     """Turns the rows of one table into blocks of a text. Of its first rows one is taken for the columns' names, if it
     is wider than all before it, or two, where the first names groups of columns.
 
-    heading: stands before the first row that holds anything.
+    heading: stands before the first row that holds anything. name: what the place of a row begins with.
     """
 
-    def __init__(self, text: Text, heading: str = "") -> None:
+    def __init__(self, text: Text, heading: str = "", name: str = "") -> None:
         self._text = text
         self._heading = heading
+        self._name = f"{name}, " if name else ""
         self._names: Sequence[str] = ()
         self._first: list[list[str]] | None = []  # rows that wait until it is known which of them holds the names
+        self._waiting: list[int] = []  # their numbers
         self._held = 0
         self._count = 0
 
-    def extend(self, rows: Iterable[Sequence[str]]) -> None:
-        """Add rows until there is no room."""
-        for row in rows:
-            if not all(map(self._text.add, self.lines(row))) or self._count > MOST_ROWS:
+    def extend(self, rows: Iterable[tuple[int, Sequence[str]]]) -> None:
+        """Add rows, each behind its number, until there is no room."""
+        for number, row in rows:
+            if not all(map(self._text.add, self.lines(row, number))) or self._count > MOST_ROWS:
                 break
         for line in self.end():
             self._text.add(line)
 
-    def lines(self, row: Sequence[str]) -> list[str]:
-        """The lines that are certain with the next row; none for one that holds nothing or is too far behind."""
+    def lines(self, row: Sequence[str], number: int | None = None) -> list[str]:
+        """The lines that are certain with the next row; none for one that holds nothing or is too far behind.
+
+        number: of the row; the next one by default.
+        """
         self._count += 1
+        number = self._count if number is None else number
         if self._count > MOST_ROWS or len(row) > MOST_COLUMNS or any(len(cell) > MOST_CELL for cell in row):
             most = f"{MOST_ROWS:,} rows, {MOST_COLUMNS} columns and {MOST_CELL:,} characters a cell"
             self._text.partly = self._text.partly or f"only {most} were read"
@@ -128,8 +153,9 @@ class Table:
         if not any(cells) or self._count > MOST_ROWS:
             return []
         if self._first is None:
-            return [self._line(cells)]
+            return [self._line(cells, number)]
         self._first.append(cells)
+        self._waiting.append(number)
         self._held += sum(map(len, cells))
         is_certain = sum(_width(each) > 1 for each in self._first[-_LOOKED_AT:]) == _LOOKED_AT
         return self.end() if is_certain or self._held > _MOST_HELD else []
@@ -138,20 +164,20 @@ class Table:
         """The lines of the rows that wait."""
         rows, self._first = self._first or [], None
         at, count, names = _head(rows)
-        lines = [self._line(cells) for cells in rows[:at]]
+        lines: list[str] = list(map(self._line, rows[:at], self._waiting))
         if names:
-            lines.append(self._begun(" | ".join(filter(None, names))))
+            lines.append(self._begun(" | ".join(filter(None, names)), self._waiting[at]))
             self._names = names
-        return lines + [self._line(cells) for cells in rows[at + count :]]
+        return [*lines, *map(self._line, rows[at + count :], self._waiting[at + count :])]
 
-    def _line(self, cells: Sequence[str]) -> str:
+    def _line(self, cells: Sequence[str], number: int) -> Placed:
         names = self._names
         labelled = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
-        return self._begun("; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled))
+        return self._begun("; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled), number)
 
-    def _begun(self, line: str) -> str:
+    def _begun(self, line: str, number: int) -> Placed:
         heading, self._heading = self._heading, ""
-        return heading + line
+        return Placed(heading + line, f"{self._name}row {number}")
 
 
 _LOOKED_AT = 12  # rows of several cells by which it is told whether one above them holds names

@@ -13,15 +13,16 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from io import StringIO
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import Circumstances, Heading, Read, Table, Text
+from reground.retrieval.reading.result import Circumstances, Heading, Placed, Read, Table, Text
 
 _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
 _TITLE_WITHIN = 10_000  # characters
 _LEAST_RULE = 3
+_DEEPEST_HEADING = 9
 _RULE = re.compile(r"([=\-~^\"'`#*+:.<>_])\1{2,200}+")
 _ASCIIDOC = re.compile(r"=[ \t]([^\n]{1,300})")
 _ORG = re.compile(r"(?:#\+title:|\*[ \t])[ \t]{0,9}([^\n]{1,300})", re.IGNORECASE)
@@ -37,17 +38,34 @@ def read_plain(content: bytes, around: Circumstances) -> Read:
 def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str] | None = None) -> Read:
     """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines."""
     text, guessed = decode(content)
-    above = before = ""
-    for start, line in _lines(text):
-        if start > _TITLE_WITHIN:
-            break
+    beginning = text[:_TITLE_WITHIN]
+    found = ((start, match[1]) for start, line in _lines(beginning) if mark and (match := mark.match(line.strip())))
+    titles = [*islice(found, 1), *((each.at, each.text) for each in islice(underlined(beginning), 1))]
+    return Read(min(titles, default=(0, ""))[1].strip(), text, guessed)
+
+
+def underlined(text: str, begins: int = 0) -> Iterator[Heading]:
+    """The headings of reStructuredText. The level of a rule is told by which came before it; one above and below the
+    text is another than one below."""
+    rules: list[str] = []
+    above, before = "", (begins, "")
+    for start, line in _lines(text, begins):
         line = line.strip()
-        match = mark.match(line) if mark else None
-        is_underlined = before[:1].isalnum() and _RULE.fullmatch(line) and len(line) >= min(len(before), _LEAST_RULE)
-        if match or (is_underlined and above in ("", line)):
-            return Read(match[1].strip() if match else before, text, guessed)
-        above, before = before, line
-    return Read("", text, guessed)
+        is_rule = before[1][:1].isalnum() and _RULE.fullmatch(line) and len(line) >= min(len(before[1]), _LEAST_RULE)
+        if is_rule and above in ("", line):
+            rule = line[:1] + above[:1]
+            rules += [] if rule in rules else [rule]
+            yield Heading(before[0], rules.index(rule) + 1, before[1])
+        above, before = before[1], (start, line)
+
+
+def marked(text: str, begins: int = 0, *, mark: str) -> Iterator[Heading]:
+    """The headings of AsciiDoc (=) and Org (*), whose levels are the number of marks."""
+    for start, line in _lines(text, begins):
+        words = line.lstrip(mark)
+        level = len(line) - len(words)
+        if 0 < level <= _DEEPEST_HEADING and words[:1] in (" ", "\t") and words.strip():
+            yield Heading(start, level, words.strip())
 
 
 read_asciidoc = partial(read_structured, mark=_ASCIIDOC)
@@ -149,7 +167,7 @@ def read_delimited(content: bytes, around: Circumstances) -> Read:
     source, guessed = decode(content)
     text = Text()
     try:
-        Table(text).extend(_table_rows(source, around))
+        Table(text).extend(enumerate(_table_rows(source, around), start=1))
     except csv.Error:
         return Read("", source, guessed)
     return text.read("", guessed)
@@ -218,10 +236,11 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     except (ValueError, RecursionError):
         raise Unreadable("is damaged: it is not a notebook") from None
     cells, title = Text(), ""
-    for kind, source in _cells(notebook):
+    for number, (kind, source) in enumerate(_cells(notebook), start=1):
         if kind in ("markdown", "raw"):
             title = title or front_matter(source)[0] or _first(headings(source))
-        if not cells.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
+        block = f"```\n{source}\n```" if kind == "code" and source.strip() else source
+        if not cells.add(Placed(block, f"cell {number}")):
             break
     return cells.read(title, guessed)
 

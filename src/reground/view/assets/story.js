@@ -78,7 +78,7 @@ function sentence(each) {
 }
 
 function where(citation) {
-  const place = citation.line ? `line ${citation.line}` : citation.page ? `page ${citation.page}` : "";
+  const place = citation.line ? `line ${citation.line}` : citation.page ? `page ${citation.page}` : citation.place;
   return el("span", { class: "where" }, `[${citation.marker}] `,
     el("b", { dir: "auto" }, citation.title || citation.passage_id), " ",
     address(citation.url || citation.passage_id), place && `, ${place}`,
