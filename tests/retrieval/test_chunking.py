@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -116,6 +117,26 @@ def test_a_piece_begins_with_a_whole_row_of_names_and_values(gap: str, overlap: 
     pieces = parts(gap.join(rows), 100, overlap)
     assert all(piece.startswith("name: Ship") for piece in pieces if words < 60)
     assert sum(not piece.startswith("name: Ship") for piece in pieces) <= 30 * (words == 60)
+
+
+@pytest.mark.parametrize("overlap", [0, 10, 40])
+def test_a_piece_inside_of_a_long_row_says_whose_and_which_column_it_is(overlap: int) -> None:
+    words = " ".join(f"w{n}" for n in range(150))
+    row = f"ship: Nordlys; built: 1931; repairs: {words}; crew: 12; log: calm; rain at 9; {words}; port: Vik"
+    first, *rest = parts(f"Some words.\n\n{row}\n\nship: Vega; built: 1940; port: Bodo", 60, overlap)
+    inside = [piece for piece in rest if "Vega" not in piece]
+    assert len(inside) > 6
+    for piece in inside:
+        assert piece.startswith("ship: Nordlys; ")
+        assert piece[15:].startswith(("built: ", "repairs: ", "crew: ", "log: ", "port: "))
+        assert count_tokens(piece) <= 60
+    assert any(piece.startswith("ship: Vega") for piece in rest) or "Vik\n\nship: Vega" in rest[-1]
+    assert re.findall(r"w\d+", " ".join([first, *rest]))[:150:149] == ["w0", "w149"]
+
+
+def test_a_long_line_that_is_no_row_has_nothing_above_it() -> None:
+    line = "Note: " + "it rained; " * 99
+    assert all(not piece.startswith("Note: it rained; Note") for piece in parts(line, 40)[1:])
 
 
 @pytest.mark.parametrize("cell", ["9.5", "Gate of the quay"])

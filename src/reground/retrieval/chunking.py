@@ -33,6 +33,9 @@ _TABLE = rf"^(?:(?P<head>{TABLE_HEAD})(?:\n[^\n|]*+\|[^\n]*+)++|\|[^\n]*+(?:\n\|
 _NAMED_ROW = r"^[^\n:;|]{1,60}: [^\n;]*+(?:;[^\n;]*+)*?; [^\n:;]{1,60}: [^\n]*+"
 _ROW = rf"{_NAMED_ROW}|^[^\n;]{{1,60}}+(?:; [^\n;]{{0,60}}+){{2,}}+$"
 _WHOLE = re.compile(f"{_FENCED}|(?P<rows>{_TABLE}|{_ROW})", re.MULTILINE)
+_FIRST_CELL = re.compile(r"[^\n:;]{1,60}: [^\n;]{1,200}; ")
+_NAME = re.compile(r"[^\n:;]{1,60}: ")
+_LONGEST_CELL, _TRIED = 30_000, 50  # characters and semicolons behind which the name of a column is looked for
 _LONGEST_MARK = 7
 _STEP = 1_000_000  # characters that are searched at once for what stays whole, for Ctrl-C waits for a search
 _SENTENCE_END = frozenset(".!?;:。！？；：…")
@@ -42,16 +45,18 @@ _INSIDE_WORD, _WORD, _LINE, _SENTENCE, _INDENTED, _PARAGRAPH_BREAK = range(6)
 
 
 class Chunk(NamedTuple):
-    """A piece of a text as a half-open range of its characters. head: that of the head of the table it begins in."""
+    """A piece of a text as a half-open range of its characters.
+
+    above: the head of the table that it begins in; of a long row the first cell, and the name of its column.
+    """
 
     start: int
     end: int
-    head: tuple[int, int] | None = None
+    above: str = ""
 
     def of(self, text: str) -> str:
-        """The piece of the text, below the head of its table."""
-        above = "" if self.head is None else text[slice(*self.head)] + "\n"
-        return above + text[self.start : self.end]
+        """The piece of the text, below what tells where it stands."""
+        return self.above + text[self.start : self.end]
 
 
 class _Whole(NamedTuple):
@@ -113,34 +118,51 @@ class _Cutter:
         spans = (match.span() for match in _TOKEN.finditer(text))
         tokens += islice(spans, size + 1)  # those of the piece, and one that tells whether more follow
         while tokens:
-            head, most = self._head()
+            above, most = self._above()
             end, is_section = (len(tokens), True) if len(tokens) <= most else self._cut(most)
-            yield Chunk(tokens[0][0], tokens[end - 1][1], head)
+            yield Chunk(tokens[0][0], tokens[end - 1][1], above)
             if end == len(tokens):
                 return
             del tokens[: end if is_section else self._restart(end)]
             tokens += islice(spans, size + 1 - len(tokens))
 
-    def _head(self) -> tuple[tuple[int, int] | None, int]:
-        """The head of the table that the piece begins in, if it leaves room, and how many other tokens there may be."""
+    def _above(self) -> tuple[str, int]:
+        """What stands above the piece, where it begins in a table or in a row, and how many other tokens there may be;
+        nothing where it leaves too little room."""
         self._find_wholes()
-        whole = self._whole_at(self.tokens[0][0])
-        if whole is not None and whole.head <= self.tokens[0][0] and whole.head > 0:
-            most = self.size - self._length(whole.start, whole.head)
-            if most > max(self.size // 2, self.overlap):
-                return (whole.start, whole.head), most
-        return None, self.size
+        start = self.tokens[0][0]
+        whole = self._whole_at(start)
+        above = ""
+        if whole is not None and 0 < whole.head <= start and whole.head - whole.start < _LONGEST_CELL:
+            above = self.text[whole.start : whole.head] + "\n"
+        elif whole is not None and whole.has_rows:
+            above = self._cell(whole.start, start)
+        most = self.size - count_tokens(above)
+        return (above, most) if most > max(self.size // 2, self.overlap) else ("", self.size)
 
-    def _length(self, start: int, end: int) -> int:
-        """The tokens of a part of the text, counted until they are more than a piece has."""
-        return sum(1 for _ in islice(_TOKEN.finditer(self.text, start, end), self.size + 1))
+    def _cell(self, row: int, place: int) -> str:
+        """The first cell of a row, and the name of the column in which a place is; "" where one of them is unknown."""
+        first = _FIRST_CELL.match(self.text, row, place)
+        end = place
+        for _ in range(_TRIED):
+            end = self.text.rfind("; ", max(row, place - _LONGEST_CELL), end)
+            if end < 0 or first is None:
+                break
+            if name := _NAME.match(self.text, end + 2):
+                return first[0] + ("" if name.end() > place else name[0])
+        return ""
+
+    def _fits(self, whole: _Whole) -> bool:
+        """Whether a part of the text is no longer than a piece."""
+        tokens = islice(_TOKEN.finditer(self.text, whole.start, whole.end), self.size + 1)
+        return sum(1 for _ in tokens) <= self.size
 
     def _cut(self, most: int) -> tuple[int, bool]:
         """Where the piece of at most that many tokens ends, and whether the next one shares nothing with it."""
         # More than `overlap` tokens are taken, so that the next piece begins after this one.
         place, is_section = self._strongest(max(most // 2, self.overlap), most)
         whole = self._whole_at(self.tokens[place][0])
-        if whole is not None and self.tokens[0][0] < whole.start and self._length(whole.start, whole.end) <= self.size:
+        if whole is not None and self.tokens[0][0] < whole.start and self._fits(whole):
             before = bisect_left(self.tokens, (whole.start, 0))
             if before > self.overlap:  # and where a heading stands over it, before that
                 return self._strongest(max(before - most // 8, self.overlap), before)
@@ -192,11 +214,16 @@ class _Cutter:
             last = text[before[1] - 2]
         is_cjk = bool(_IS_CJK.match(text[after[0]]))
         is_end = last in _SENTENCE_END and (gap or is_cjk)
-        if is_end and ("\n" in gap or not (self.is_code or self._whole_at(after[0]))):
+        if is_end and ("\n" in gap or not (self.is_code or self._is_whole(after[0], last))):
             return _SENTENCE
         if gap or is_cjk or _IS_CJK.match(last):
             return _LINE if "\n" in gap else _WORD
         return _INSIDE_WORD
+
+    def _is_whole(self, place: int, last: str) -> bool:
+        """Whether a sentence does not end before a place: in code, and in a row but between its cells."""
+        whole = self._whole_at(place)
+        return whole is not None and not (whole.has_rows and last == ";")
 
     def _is_in_row(self, place: int) -> bool:
         """Whether a token stands in a row, behind its beginning."""

@@ -28,6 +28,7 @@ _MEMORY = 2 << 30  # bytes that the process may ask for
 _SECONDS = 600  # seconds that the processor may work for it
 _PR_SET_PDEATHSIG = 1
 _PASSWORD = 4  # PDFium's number of the error that a password is missing
+_DIVIDE = "\ufffe"
 _DIVIDED = re.compile(r"(-?)([^\W\d_]{0,50}+)\ufffe([^\W\d_]{0,50}+)")
 """A word that a line's end divides: PDFium puts a sign of its own for the hyphen there."""
 _WHOLE = re.compile(r"(?<![\w\ufffe-])[^\W\d_]++(?:-[^\W\d_]++)*+(?![\ufffe-])")
@@ -98,10 +99,9 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
 def _united(texts: list[str]) -> list[str]:
     """The texts without what divides words at the ends of lines. A compound keeps its hyphen: one that stands so
     elsewhere, or whose halves do, and of a text that divides no words also one whose first half does."""
-    divided = [match for text in texts for match in _DIVIDED.finditer(text)]
+    divided = [match for text in texts if _DIVIDE in text for match in _DIVIDED.finditer(text)]
     forms = {form for match in divided for form in _forms(match)}
-    words = (match.group().lower() for text in texts if forms for match in _WHOLE.finditer(text))
-    known = forms.intersection(words)
+    known = {word for text in texts if forms for word in forms.intersection(_WHOLE.findall(text.lower()))}
     divides = any(_forms(match)[0] in known for match in divided)
 
     def united(match: re.Match[str]) -> str:
@@ -111,7 +111,7 @@ def _united(texts: list[str]) -> list[str]:
         is_word = left and match[3][:1].islower() and (joined in known or not (compound in known or is_compound))
         return f"{match[1]}{match[2]}{'' if is_word else '-'}{match[3]}"
 
-    return [_DIVIDED.sub(united, text) for text in texts]
+    return [_DIVIDED.sub(united, text) if _DIVIDE in text else text for text in texts]
 
 
 def _forms(match: re.Match[str]) -> tuple[str, str, str, str]:
