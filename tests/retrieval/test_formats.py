@@ -387,6 +387,16 @@ def test_a_page_that_says_more_than_its_text_is_read(stub: str) -> None:
         ("a.md", "---\nlayout: x\ntitle: 'The Rhine'\n...\n# Part\n"),
         ("a.md", "---\n\"title\": \"The Rhine\"   # remark\n---\n# Part\n"),
         ("a.md", "---\nTitle: The Rhine # remark\n---\n# Part\n"),
+        ("a.md", "---\nmeta:\n  title: No\ntitle: >-\n  The\n  Rhine\nx: 1\n---\n# Part\n"),
+        ("a.md", "+++\ndraft = true\ntitle = 'The Rhine'\n[page]\ntitle = 'No'\n+++\n# Part\n"),
+        ("a.md", "+++\n[page]\ntitle = 'No'\n+++\n# The Rhine\n"),
+        ("a.md", '{\n  "draft": true, "title": "The Rhine"\n}\n\n# Part\n'),
+        ("a.md", '{ "a" }\n# The Rhine\n'),
+        ("a.md", '<p><img src="r.png"></p>\n<h1 align="center">The <i>Rhine</i></h1>\n\n## Part\n'),
+        ("a.adoc", "# The Rhine\n\n## Part\n"),
+        ("a.tex", r"\documentclass{article}\title{The \emph{Rhine}}\begin{document}\section{Part}Long."),
+        ("a.tex", "% \\title{No}\n\\title[R]{The\n  Rhine}\n"),
+        ("a.tex", r"\begin{document}\section {The Rhine}Long \% \section{Part}"),
     ],
 )  # fmt: skip
 def test_the_title_that_a_text_marks(name: str, text: str) -> None:
@@ -402,4 +412,7 @@ def test_quotes_and_rules_are_no_titles() -> None:
         == "The Rhine"
     )
     assert read("b.adoc", "Long.\n").title == "b"
+    assert read("b.md", '{"title": "No"}\n').text == '{"title": "No"}\n'
+    assert "{" not in read("b.md", '{"title": "Rhine"}\r\nLong.').text
+    assert read("b.md", "# list<T>\n").title == "list<T>"
     assert read("b.md", "+++\nnothing of this kind\n+++\n").text.startswith("+++")

@@ -68,10 +68,10 @@ JSONL = Format((".jsonl", ".jsonl.gz"), most=None, has_lines=True)
 FORMATS = (
     _TEXT,
     Format((".rst",), "text.read_structured", version=2, has_lines=True),
-    Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=2, has_lines=True),
+    Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=3, has_lines=True),
     Format((".org",), "text.read_org", version=2, has_lines=True),
-    Format((".tex",), "text.read_tex", version=2, has_lines=True),
-    Format((".md", ".markdown"), "text.read_markdown", version=2, has_lines=True),
+    Format((".tex",), "text.read_tex", version=3, has_lines=True),
+    Format((".md", ".markdown"), "text.read_markdown", version=3, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
     Format((".pdf",), "pdf.read_pdf", version=3, most=256),
     JSONL,

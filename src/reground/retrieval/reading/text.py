@@ -9,11 +9,12 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from io import StringIO
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
@@ -24,10 +25,15 @@ _TITLE_WITHIN = 10_000  # characters
 _LEAST_RULE = 3
 _DEEPEST_HEADING = 9
 _RULE = re.compile(r"([=\-~^\"'`#*+:.<>_])\1{2,200}+")
-_ASCIIDOC = re.compile(r"=[ \t]([^\n]{1,300})")
+_ASCIIDOC = re.compile(r"[=#][ \t]([^\n]{1,300})")
 _ORG = re.compile(r"(?:#\+title:|\*[ \t])[ \t]{0,9}([^\n]{1,300})", re.IGNORECASE)
-_TEX = re.compile(r"\\(?:title|chapter|section)\*?(?:\[[^\]\n]{0,200}\])?\{([^{}\n]{1,300})")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t](.*)")
+_TEX = re.compile(
+    r"\\(?:title|chapter|section)\*?\s{0,9}(?:\[[^\]]{0,200}\])?\s{0,9}\{((?:[^{}]|\{[^{}]{0,300}\}){1,300}+)\}"
+)
+_TEX_REMARK = re.compile(r"(?<!\\)%[^\n]*")
+_TEX_COMMAND = re.compile(r"\\\\|\\[A-Za-z]{1,50}+\s?|[{}~]")
+_HEADING = re.compile(r" {0,3}(?:(#{1,6})[ \t](.*)|<h([1-6])\b[^>\n]{0,200}>([^\n]{1,300}?)</h)")
+_TAG = re.compile(r"<[^<>\n]{0,300}>")
 
 
 def read_plain(content: bytes, around: Circumstances) -> Read:
@@ -70,7 +76,13 @@ def marked(text: str, begins: int = 0, *, mark: str) -> Iterator[Heading]:
 
 read_asciidoc = partial(read_structured, mark=_ASCIIDOC)
 read_org = partial(read_structured, mark=_ORG)
-read_tex = partial(read_structured, mark=_TEX)
+
+
+def read_tex(content: bytes, around: Circumstances) -> Read:
+    """TeX as it is, with its title or first heading."""
+    text, guessed = decode(content)
+    match = _TEX.search(_TEX_REMARK.sub("", text[:_TITLE_WITHIN]))
+    return Read(" ".join(_TEX_COMMAND.sub(" ", match[1]).split()) if match else "", text, guessed)
 
 
 def read_markup(content: bytes, around: Circumstances) -> Read:
@@ -87,29 +99,40 @@ def read_markdown(content: bytes, around: Circumstances) -> Read:
 
 
 def front_matter(text: str) -> tuple[str, int]:
-    """The title that front matter gives, in YAML or TOML, and where the text behind it begins. Lines that do not begin
-    with a key are none: a text may begin with a rule, which looks the same."""
-    title, fence, has_key = "", "", False
-    for start, line in _lines(text):
-        bare = line.strip("\ufeff \t\r\n")
-        if not start:
-            fence = bare
-            if fence not in _FENCES:
-                break
-        elif bare == fence or (fence == "---" and bare == "..."):
-            return (title, start + len(line)) if has_key else ("", 0)
-        elif not has_key and bare and not bare.startswith("#"):
-            has_key = (_KEY if fence == "---" else _TOML).match(line) is not None
-            if not has_key:
-                break
-        if start and not title and (match := _TITLE.match(line)):
-            title = _unquoted(match[1].strip())
-    return "", 0
+    """The title that front matter gives, in YAML, TOML or JSON, and where the text behind it begins. Lines that do not
+    begin with a key are none: a text may begin with a rule, which looks the same."""
+    match = _FRONT.match(text)
+    lines = [line for line in match[2].splitlines() if line.strip() and line.strip()[0] != "#"] if match else []
+    title: object = ""
+    try:
+        if match is None and text.startswith("{"):
+            data, end = json.JSONDecoder().raw_decode(text[:_LONGEST_FRONT])
+            title, is_front = data.get("title"), text[end : end + 1] in ("\r", "\n") and text[end:].strip()
+            return title if is_front and isinstance(title, str) else "", end if is_front else 0
+        if match is None or not lines or not (_KEY if match[1] == "---" else _TOML).match(lines[0]):
+            return "", 0
+        title = _yaml_title(lines) if match[1] == "---" else tomllib.loads(match[2]).get("title")
+    except (ValueError, RecursionError):
+        pass  # it only looks like data
+    return title if isinstance(title, str) else "", match.end() if match else 0
 
 
-_FENCES = ("---", "+++")
+_LONGEST_FRONT = 100_000
+_FRONT = re.compile(
+    r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n(.{0,100000}?)^(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
 _TOML = re.compile(r"""\[|(?:[\w.-]{1,100}|"[^"\n]{0,99}")\s*+=""")
-_TITLE = re.compile(r"""["']?title["']?[ \t]*+[:=][ \t]*+(.{0,1000})""", re.IGNORECASE)
+_TITLE = re.compile(r"""["']?title["']?[ \t]*+:[ \t]*+(.{0,1000})""", re.IGNORECASE)
+
+
+def _yaml_title(lines: Sequence[str]) -> str:
+    """The value of the key `title`, which may stand below it."""
+    for number, line in enumerate(lines, start=1):
+        if match := _TITLE.match(line):
+            value = match[1].strip()
+            below = takewhile(lambda each: each[:1] in " \t", lines[number:])
+            return " ".join(map(str.strip, below)) if value[:1] in ("|", ">") else _unquoted(value)
+    return ""
 
 
 def _unquoted(value: str) -> str:
@@ -125,7 +148,7 @@ def _unquoted(value: str) -> str:
 
 
 def headings(text: str, begins: int = 0) -> Iterator[Heading]:
-    """The headings, `# so` or underlined with ===, from a character on. A # in code is a comment."""
+    """The headings, `# so`, underlined with === or in HTML, from a character on. A # in code is a comment."""
     above, code = (0, ""), ""
     for start, line in _lines(text, begins):
         mark = line[:3]
@@ -136,9 +159,10 @@ def headings(text: str, begins: int = 0) -> Iterator[Heading]:
             underline = line.rstrip()
             if above[1][:1].strip() and underline and not underline.strip("="):
                 yield Heading(above[0], 1, above[1].strip())
-            elif (match := _HEADING.match(line)) and (words := match[2].strip()):
+            elif (match := _HEADING.match(line)) and (words := (match[2] or _TAG.sub("", match[4] or "")).strip()):
                 closed = words.rstrip("#")
-                yield Heading(start, len(match[1]), closed.rstrip() if closed[-1:] in (" ", "\t") else words)
+                level = len(match[1]) if match[1] else int(match[3])
+                yield Heading(start, level, closed.rstrip() if closed[-1:] in (" ", "\t") else words)
             above = (start, line)
 
 
