@@ -16,7 +16,6 @@ from reground.evaluation.statistics import (
     compare,
     permutation_p,
     question_means,
-    share_interval,
     verdict,
 )
 from reground.evaluation.task import Score
@@ -43,8 +42,8 @@ def test_the_bootstrap_of_a_proportion_agrees_with_the_binomial() -> None:
 
 
 def test_no_values_have_no_mean_and_equal_values_no_width() -> None:
-    for nothing in (bootstrap_interval([]), share_interval(0, 0)):
-        assert (nothing.mean, nothing.low, nothing.high) == (None, None, None)
+    nothing = bootstrap_interval([])
+    assert (nothing.mean, nothing.low, nothing.high) == (None, None, None)
     same = bootstrap_interval([0.7] * 5)
     assert (same.mean, same.low, same.high) == (0.7, 0.7, 0.7)
 
@@ -132,16 +131,6 @@ def test_the_bound_counts_failures_as_zero_and_leaves_out_what_is_unscored() -> 
     ]
     metrics = summarise(config, [*uneven, *failed], expected=12).metrics
     assert (metrics["pass@1"].bound, metrics["pass@3"].mean, metrics["pass@3"].bound) == (1 / 3, 1.0, 0.5)
-
-
-@given(st.integers(1, 300).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
-def test_a_share_has_wilsons_interval(counts):
-    stats = pytest.importorskip("scipy.stats")
-    right, of = counts
-    expected = stats.binomtest(right, of).proportion_ci(method="wilson")
-    found = share_interval(right, of)
-    assert found.mean == right / of
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 FEW_DRAWS = 200

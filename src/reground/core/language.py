@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from operator import not_
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
 DEEPEST = 64
 """Maximum levels of nested data. JSON readers stop at about 200, and a record adds some of its own."""
@@ -64,6 +64,12 @@ class Value(BaseModel):
     """Base of everything that is serialised: frozen, and strict about unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that is wrong with a value, behind the place where it stands."""
+    first = error.errors()[0]
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
 
 
 LATER = Field(exclude_if=not_)

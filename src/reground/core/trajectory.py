@@ -13,7 +13,20 @@ from reground.core.answers import Answer
 from reground.core.errors import DataError
 from reground.core.evidence import Passage, Skipped
 from reground.core.files import append_line, read_lines, replace_lines, with_sum, without_sum
-from reground.core.language import LATER, Json, Message, Number, Reply, Sampling, Text, Usage, Value, finite, storable
+from reground.core.language import (
+    LATER,
+    Json,
+    Message,
+    Number,
+    Reply,
+    Sampling,
+    Text,
+    Usage,
+    Value,
+    finite,
+    first_fault,
+    storable,
+)
 from reground.core.programs import Execution, Program
 
 BEFORE_CHECKS = "answer before checks"
@@ -196,6 +209,4 @@ def parse_trajectory(data: bytes) -> Trajectory:
     except UnicodeDecodeError:
         raise ValueError("not a trajectory: no text in UTF-8") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        complaint = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-        raise ValueError(f"not a trajectory of version {VERSION}: {complaint}") from None
+        raise ValueError(f"not a trajectory of version {VERSION}: {first_fault(error)}") from None

@@ -26,7 +26,7 @@ from pydantic import ValidationError
 from reground.core.concurrency import BatchThread, Job
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, ModelError
 from reground.core.files import expanded, trouble
-from reground.core.language import Number, Value
+from reground.core.language import Number, Value, first_fault
 from reground.core.trajectory import Pair
 from reground.core.untrusted import neutralise
 from reground.critics import Kind, grouped, in_place
@@ -193,8 +193,7 @@ def read_manifest(place: Path) -> tuple[Path, Manifest]:
             )
         manifest = Manifest.model_validate(said)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path=file) from None
+        raise DataError(first_fault(error), path=file) from None
     except (OSError, ValueError) as error:
         raise DataError(f"cannot be read: {error}", path=file) from None
     if manifest.template != TEMPLATE:

@@ -31,7 +31,7 @@ from pydantic import Field, JsonValue, ValidationError
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.files import append_line, locked, read_lines, replace_lines, set_aside, with_sum, without_sum
-from reground.core.language import LATER, Json, Text, Usage, Value, storable_text
+from reground.core.language import LATER, Json, Text, Usage, Value, first_fault, storable_text
 from reground.core.trajectory import (
     ExecuteStep,
     Failure,
@@ -263,7 +263,7 @@ def read_stored(path: Path, kind: type[V]) -> V | None:
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None
     except ValidationError as error:
-        raise DataError(_first(error), path=path) from None
+        raise DataError(first_fault(error), path=path) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -347,7 +347,7 @@ def read_records(path: Path) -> Iterator[Record]:
         except ValueError as error:
             if not line.endswith(b"\n"):
                 return
-            why = f"not a line of scores: {_first(error)}" if isinstance(error, ValidationError) else str(error)
+            why = f"not a line of scores: {first_fault(error)}" if isinstance(error, ValidationError) else str(error)
             raise DataError(why, path=path, line=number) from None
 
 
@@ -358,12 +358,6 @@ def versions() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 def _flat(config: RunConfig) -> dict[str, JsonValue]:

@@ -21,7 +21,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import fsum, sqrt
+from math import fsum
 from operator import mul
 from statistics import quantiles
 from typing import Literal
@@ -30,7 +30,6 @@ from reground.core.language import Value
 
 RESAMPLES = 10_000
 _EXACT = 13  # maximum number of differing questions for trying every sign pattern
-_Z = 1.959963984540054  # the normal distribution's 97.5 % point
 _SLACK = 1e-12  # for sums of the same numbers in another order
 
 
@@ -70,20 +69,6 @@ def bootstrap_interval(values: Sequence[float], *, resamples: int = RESAMPLES) -
     means = [sum(draw(values, k=len(values))) / len(values) for _ in range(resamples)]
     low, *_, high = quantiles(means, n=40, method="inclusive")
     return Interval(mean=mean, low=min(low, mean), high=max(high, mean))
-
-
-def share_interval(right: int, of: int) -> Interval:
-    """The share of `right` among `of`, with its 95 % score interval (Wilson 1927).
-
-    For few questions and for shares of 0 or 1, where resampling gives an interval of no width (Brown, Cai & DasGupta
-    2001 recommend it up to 40).
-    """
-    if of == 0:
-        return Interval(mean=None, low=None, high=None)
-    share, spread = right / of, _Z * _Z / of
-    middle, half = share + spread / 2, _Z * sqrt(share * (1 - share) / of + spread / (4 * of))
-    low, high = ((middle + sign * half) / (1 + spread) for sign in (-1, 1))
-    return Interval(mean=share, low=max(0.0, min(low, share)), high=min(1.0, max(high, share)))
 
 
 def compare(

@@ -69,11 +69,6 @@ class _Whole(NamedTuple):
     has_rows: bool
 
 
-def count_tokens(text: str) -> int:
-    """The length of a text in tokens."""
-    return sum(1 for _ in _TOKEN.finditer(text))
-
-
 def chunk(text: str, size: int, overlap: int = 0, *, is_code: bool = False) -> Iterator[Chunk]:
     """Cut a text into pieces of at most `size` tokens; consecutive ones share at most `overlap` tokens.
 

@@ -33,15 +33,14 @@ from zlib import crc32
 
 from pydantic import JsonValue
 
-from reground.core.concurrency import gather
-from reground.core.errors import DataError, ModelError
+from reground.core.errors import DataError
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate, ChooseStep, GenerateStep, NoteStep, Trajectory
 from reground.critics.prompted import NEUTRAL, read_verdict
+from reground.evaluation.judging import ask_each
 from reground.evaluation.results import write_text
-from reground.evaluation.runner import is_refusal
 from reground.methods.search_agent import FINISH, UNFORMED, actions
 from reground.methods.search_agent.actions import Action
 from reground.methods.search_agent.steps import STEPS, Prompts, Step
@@ -430,28 +429,15 @@ async def rank(
     name = fingerprint("rank", ranker.model.name, ranker.style, RANK, JUDGE, str(MOST))
     orders: dict[str, tuple[int, ...] | None] = {}
     journal = SqliteJournal(out / "ranking.sqlite")
-    left = iter(turns)
-    refused: list[ModelError] = []
 
-    async def work() -> None:
-        for turn in left:
-            order = None
-            try:
-                order = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
-            except ModelError as error:
-                if not is_refusal(error):
-                    raise
-                refused.append(error)
-            orders[turn.key] = order
-            on_turn(len(orders), len(turns))
+    async def order(turn: Turn) -> None:
+        orders[turn.key] = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
 
     try:
-        await gather(*(work() for _ in range(min(concurrency, len(turns)))))
+        await ask_each(turns, order, concurrency=concurrency, on_item=lambda done: on_turn(done, len(turns)))
     finally:
         journal.close()
     ranking = {key: order for key, order in sorted(orders.items()) if order is not None}
-    if refused and not ranking:
-        raise refused[0]
     write_text(out / RANKING, json.dumps(ranking, indent=1) + "\n")
     return len(ranking), len(turns) - len(ranking)
 

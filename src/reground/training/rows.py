@@ -15,7 +15,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from reground.core.errors import DataError
 from reground.core.files import read_lines, replace_lines, without_sum
-from reground.core.language import Message, Text, Value
+from reground.core.language import Message, Text, Value, first_fault
 from reground.core.trajectory import Trajectory, read_trajectories
 from reground.evaluation.results import Record, read_records, write_text
 from reground.evaluation.task import Example
@@ -75,10 +75,7 @@ def read_rows(path: Path, kind: type[R]) -> list[R]:
         try:
             rows.append(kind.model_validate(json.loads(without_sum(line))))
         except ValueError as error:
-            why = str(error)
-            if isinstance(error, ValidationError):
-                first = error.errors()[0]
-                why = f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
+            why = first_fault(error) if isinstance(error, ValidationError) else str(error)
             raise DataError(f"this is no {kind.__name__.lower()}: {why}", path=path, line=number) from None
     if not rows:
         raise DataError("there are no rows here: the stage that wrote this file found nothing to teach", path=path)

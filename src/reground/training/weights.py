@@ -95,7 +95,7 @@ def train_upper(model: Any, layers: int, *, lora_rank: int = 0) -> None:
     if not layers:
         return
     if lora_rank:
-        raise ConfigurationError("--layers chooses whole weights to train: leave it out, or --lora-rank")
+        raise ConfigurationError("layers chooses whole weights to train: leave it out, or --lora-rank")
     from torch import nn
 
     deep = {getattr(model.config, name, None) for name in ("num_hidden_layers", "num_decoder_layers")}
@@ -105,7 +105,7 @@ def train_upper(model: Any, layers: int, *, lora_rank: int = 0) -> None:
         if isinstance(part, nn.ModuleList) and len(part) in deep and not inner:
             stacks[name] = part
     if not stacks or layers > min(map(len, stacks.values())):
-        raise ConfigurationError(f"the model has not {layers} layers to train: lower --layers")
+        raise ConfigurationError(f"the model has not {layers} layers to train: lower layers")
     model.requires_grad_(False)
     for stack in stacks.values():
         stack[-layers:].requires_grad_(True)

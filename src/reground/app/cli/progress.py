@@ -172,9 +172,8 @@ class Progress:
         self._print(f"note: {text}")
 
     def plan(self, works: Mapping[Any, Work]) -> None:
-        """Set what an evaluation has to do, each under its key. Progress of what is not among it is forgotten."""
+        """Set what an evaluation has to do, each under its key."""
         self._works = works
-        self._runs = {key: run for key, run in self._runs.items() if key in works}
 
     def on_run(self, key: Hashable, run: RunProgress) -> None:
         """Show the progress of a work, with the tokens, USD and estimated end of all of them."""

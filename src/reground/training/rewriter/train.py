@@ -22,9 +22,6 @@ from reground.training.ppo.policy import Policy
 from reground.training.settings import FREE, Optimising
 from reground.training.weights import adapted, merged, save, train_upper
 
-WARMUP, MODEL = "warmup", "model"
-"""The folders of the two results in a training's folder."""
-
 
 def optimise_rewriter(
     out: Path,
@@ -44,7 +41,7 @@ def optimise_rewriter(
     others, to choose the best weights by. reward: what the reward depends on, to be recorded, by names that no setting
     has. Raises ConfigurationError where an earlier training here was another one, and TrainingFailed.
     """
-    place, model = out / "fit" / "ppo", out / MODEL
+    place, model = out / "fit" / "ppo", out / "model"
     recorded: dict[str, JsonValue] = {
         **{name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE},
         "base": base,
