@@ -6,10 +6,9 @@
 The two best documents of the first search are searched with in turn, which finds documents that share no word with the
 question. All that was found is then ordered by a weighted sum of a few features: the score and the rank of the first
 search, whether the passage's title stands in the question, and whether it stands in one of the two best documents. A
-title counts as the name of one thing: in the letters in which another document writes it, not where it is all in small
-letters, as are the names of files, and the less, the more pieces of its document are found. It counts half where the
-passage has no word of the question that the best passage lacks: then nothing says that another step is needed. No model
-is needed, and a query costs two more searches.
+title counts as the name of one thing: in the letters in which another document writes it, not where it is a number or
+all in small letters, as are the names of files, and the less, the more pieces of its document are found. A document
+comes behind the one whose link brings it. No model is needed, and a query costs two more searches.
 """
 
 from __future__ import annotations
@@ -33,8 +32,7 @@ from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.trajectory import comparable
-from reground.retrieval.chunking import distinct, normal, normal_title, passage_text, reciprocal_rank_fusion
-from reground.text.excerpts import FUNCTION_WORDS
+from reground.retrieval.chunking import distinct, normal, normal_title, reciprocal_rank_fusion
 
 if TYPE_CHECKING:
     from reground.retrieval.judges import Judge
@@ -147,8 +145,7 @@ _LEADS = 2  # documents that are searched with
 _LEAD = 2000  # characters of each that are the query: what follows says less of the document, and servers limit queries
 _FOLLOWED = 20  # passages that each of them adds
 _RANK = 10  # softens the rank: the feature is 1 at first place and 0.5 at the eleventh
-_BEGINNING = 5  # letters of a word
-_ADDING_NOTHING = 0.5
+_BEHIND = 0.001  # how far behind the document that names it a link may bring another, of the way there
 
 
 class Weights(Value):
@@ -194,34 +191,34 @@ def _weighed(
     place = {passage.id: rank for rank, passage in enumerate(ranking)}
     score = {passage.id: max(0.0, passage.score / best) for passage in ranking}
     texts = {passage.id: normal(passage.text, cased=True) for passage in pool}
+    titles = {each.id: normal_title(each, cased=True) if _is_name(each.title) else "" for each in pool}
     question = normal(query)
-    unanswered = _beginnings(query) - (_beginnings(passage_text(ranking[0])) if ranking else set())
     pieces = Counter(passage.page_id for passage in pool)
+    total = {}  # of each passage, without its links
+    for passage in pool:
+        total[passage.id] = weights.score * score.get(passage.id, 0.0)
+        total[passage.id] += weights.rank * (_RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0)
+        is_named = bool(titles[passage.id]) and titles[passage.id].lower() in question
+        total[passage.id] += weights.named * is_named / pieces[passage.page_id]
     holding: dict[str, set[str]] = {}  # the documents that a title stands in
     weighed = []
     for passage in pool:
-        title = "" if _is_small(passage.title) else normal_title(passage, cased=True)
+        title = titles[passage.id]
         if title and title not in holding:
             holding[title] = {each.page_id for each in pool if title in texts[each.id]}
         apart = [lead for lead in leads if title and lead.page_id != passage.page_id]  # a document names itself often
-        linking = [score[lead.id] for lead in apart if title in texts[lead.id]]
+        linking = [lead.id for lead in apart if title in texts[lead.id]]
         others = len(holding.get(title, set()) - {passage.page_id})
-        total = weights.score * score.get(passage.id, 0.0)
-        total += weights.rank * (_RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0)
-        by_title = weights.named * (bool(title) and title.lower() in question)
         # A title that many documents hold, such as that of a country, says little.
-        by_title += weights.linked * max(linking, default=0.0) / (1 + math.log(max(1, others)))
-        adds = passage.page_id == ranking[0].page_id or not unanswered.isdisjoint(_beginnings(passage_text(passage)))
-        total += by_title / pieces[passage.page_id] * (1.0 if adds else _ADDING_NOTHING)
-        weighed.append(passage.model_copy(update={"score": total}))
+        link = weights.linked * max((score[id_] for id_ in linking), default=0.0) / (1 + math.log(max(1, others)))
+        link /= pieces[passage.page_id]
+        room = max((total[id_] for id_ in linking), default=0.0) - total[passage.id]
+        if 0 < room < link:
+            link = room * (1 - _BEHIND / (1 + link))
+        weighed.append(passage.model_copy(update={"score": total[passage.id] + link}))
     return weighed
 
 
-def _beginnings(text: str) -> set[str]:
-    """How the words of a text begin that mean something by themselves: the same in most of their forms."""
-    return {word[:_BEGINNING] for word in normal(text).split() if word not in FUNCTION_WORDS}
-
-
-def _is_small(title: str) -> bool:
-    """Whether a title is written in small letters, in a script that has others."""
-    return title == title.lower() != title.upper()
+def _is_name(title: str) -> bool:
+    """Whether a title has letters, and not small ones alone where its script has others."""
+    return any(map(str.isalpha, title)) and (title != title.lower() or title == title.upper())
