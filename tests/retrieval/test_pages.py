@@ -72,7 +72,10 @@ def test_what_is_left_out_of_a_page_is_named() -> None:
             "str\n\n```\nt\n```",
         ),
         ('<label>Ship <input value="Nordlys"></label><input type="hidden" value="no">', "Ship Nordlys"),
-        ('<input type="checkbox" checked> Crew <input type="RADIO"> Guest', "[x] Crew [ ] Guest"),
+        (
+            '<input type="checkbox" checked> Crew <input type="RADIO" value="g"> Guest<input type="radio">',
+            "[x] Crew [ ] Guest",
+        ),
         ("<select><option>Oil<option selected>Steam</select><textarea>At\n9</textarea>", "Oil\n[x] Steam\nAt 9"),
         ('<input type="password" value="no"><input placeholder="Your name"><input>', "Your name"),
         (

@@ -25,7 +25,7 @@ _BLOCKS = frozenset(
 )  # fmt: skip
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARAGRAPHS = _HEADINGS | {"p", "pre", "table", "ul", "ol", "dl"}
-_CELLS = frozenset(("td", "th", "button", "select", "textarea"))
+_CELLS = frozenset(("td", "th", "button", "label", "select", "textarea"))
 """Elements that stand side by side with room between them, without a space in the source."""
 _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
@@ -44,8 +44,8 @@ _FEW = 40  # words beside the main part that are not worth a notice, such as a c
 def outline(root: Any, tick: Tick = PLAIN.tick) -> tuple[str, list[Heading], str]:
     """The text of a page's main part, its headings, and what was left out, in words.
 
-    The main part is what the page marks as such, or its articles where less lies beside them, else all but navigation,
-    headers, footers and asides.
+    The main part is what the page marks as such, or its articles where less lies beside them, but navigation in it;
+    else all but navigation, headers, footers and asides.
     """
     chosen, beside = _main_part(root, tick)
     missing = f"{beside} words beside its main part were not read" if beside else ""
@@ -55,7 +55,7 @@ def outline(root: Any, tick: Tick = PLAIN.tick) -> tuple[str, list[Heading], str
 def _main_part(root: Any, tick: Tick) -> tuple[Walk, int]:
     """The main part of a page, and the number of words beside it that may be worth a notice."""
     for kind in ("main", "article"):
-        chosen = Walk(tick=tick, links=True).over(_outermost(root, kind))
+        chosen = Walk(("nav",), tick, links=True).over(_outermost(root, kind))
         beside = Walk((*_NAVIGATION, "link", kind), tick).over([root]).words if chosen.text else 0
         if chosen.text and (kind == "main" or beside <= chosen.words):
             return chosen, beside if beside > _FEW else 0
@@ -313,7 +313,8 @@ class Walk:
             self._say(element.tail)
 
     def _is_passed(self, element: Any, tag: str) -> bool:
-        if tag in _HIDDEN or (tag == "button" and self._code is not None) or _is_sign(element, tag):
+        is_tool = tag == "button" and (self._code is not None or element.getparent().tag in _HEADINGS)
+        if is_tool or tag in _HIDDEN or _is_sign(element, tag):
             return True
         part = _part_of(element)
         if part in self._without:
@@ -368,7 +369,7 @@ class Walk:
         self.headings.append(Heading(self._flows[0].length, level, "", _id_of(element)))
         self._begun = len(flow.pieces)
         if element is not self._root:
-            flow.mark = f"{'#' * level} {flow.mark}"
+            flow.mark = f"{'#' * level} {flow.mark.replace('- ', '')}"
 
     def _end_heading(self, element: Any) -> None:
         flow, heading = self._flows[-1], self.headings[-1]
@@ -448,7 +449,8 @@ def _shown_by(element: Any, tag: str) -> str:
         return "" if element.get("selected") is None else "[x] "
     if tag == "img" and element.getparent() is not None and element.getparent().tag != "a":
         return f" {pictured(element.get('alt') or '')} "
-    if tag != "input" or kind in ("hidden", "password", "image"):
+    is_tab = kind == "radio" and element.get("value") is None
+    if tag != "input" or is_tab or kind in ("hidden", "password", "image"):
         return ""
     if kind in ("checkbox", "radio"):
         return " [ ] " if element.get("checked") is None else " [x] "
