@@ -132,7 +132,7 @@ class _Cutter:
             above = self.text[whole.start : whole.head] + "\n"
         elif whole is not None and whole.has_rows:
             above = self._cell(whole.start, start)
-        most = self.size - count_tokens(above)
+        most = self.size - len(_TOKEN.findall(above))
         return (above, most) if most > max(self.size // 2, self.overlap) else ("", self.size)
 
     def _cell(self, row: int, place: int) -> str:
