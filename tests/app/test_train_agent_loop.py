@@ -138,10 +138,7 @@ def test_every_generation_fits_all_bases_afresh_and_the_first_grows_the_next(cap
 
 @pytest.mark.parametrize(
     ("changed", "why"),
-    [
-        ({"bases": ""}, "at least one base"),
-        ({"bases": "a/small,b/small"}, "two bases have the same name"),
-    ],
+    [({"bases": ""}, "at least one base"), ({"bases": "a/small,b/small"}, "two bases have the same name")],
 )
 def test_a_plan_that_cannot_be_carried_out_says_why(changed, why, capfd) -> None:
     with pytest.raises(ConfigurationError, match=why):

@@ -216,10 +216,7 @@ def test_the_spelling_that_was_asked_for_comes_first(tmp_path: Path, exact: str,
     assert (found[0].text, len(found)) == (texts[0], 1 + times)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [("か", "が"), ("कम", "कीमो"), ("3.11", "311"), ("its", "it's")],
-)
+@pytest.mark.parametrize(("first", "second"), [("か", "が"), ("कम", "कीमो"), ("3.11", "311"), ("its", "it's")])
 def test_other_words_stay_apart(tmp_path: Path, first: str, second: str) -> None:
     index = make(tmp_path, [Passage(id="a", text=f"{first} {first}"), Passage(id="b", text="Owls hoot.")], "none")
     assert index.search(second, 3) == []

@@ -146,11 +146,7 @@ def packed(body: bytes) -> web.Response:
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        lambda: packed(b" " * 40_000_000),
-        lambda: web.Response(status=500, body=b"x" * 40_000_000),
-    ],
+    "reply", [lambda: packed(b" " * 40_000_000), lambda: web.Response(status=500, body=b"x" * 40_000_000)]
 )
 async def test_a_flood_is_refused_and_not_kept(reply: Callable[[], web.Response]) -> None:
     server = Server(reply)

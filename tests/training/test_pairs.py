@@ -20,12 +20,7 @@ from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner.states import NOTHING, Observation, State, context
-from reground.training.critics.pairs import (
-    gold_passages,
-    make_pairs,
-    sort_pairs,
-    tree_pairs,
-)
+from reground.training.critics.pairs import gold_passages, make_pairs, sort_pairs, tree_pairs
 from reground.training.rows import Preference, read_rows
 from reground.training.settings import PairSettings
 from reground.treesearch.mcts import Node, Settings, Tree, search, walk

@@ -63,11 +63,7 @@ def test_the_score_is_paid_at_the_last_token_and_the_divergence_at_each() -> Non
     mask = torch.tensor([[True, True, False], [True, True, True], [False, False, False]])
     now, first = torch.tensor([[-1.0, -2.0, -9.0]] * 3), torch.tensor([[-1.5, -1.0, -1.0]] * 3)
     rewards = ppo.token_rewards(torch.tensor([1.0, -1.0, 7.0]), now, first, mask, beta=0.1)
-    assert rewards.tolist() == [
-        pytest.approx([-0.05, 1.1, 0.0]),
-        pytest.approx([-0.05, 0.1, -0.2]),
-        [0.0, 0.0, 0.0],
-    ]
+    assert rewards.tolist() == [pytest.approx([-0.05, 1.1, 0.0]), pytest.approx([-0.05, 0.1, -0.2]), [0.0, 0.0, 0.0]]
 
 
 @given(st.integers(0, 10**6))

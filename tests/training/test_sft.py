@@ -23,11 +23,7 @@ from reground.models.options import ModelOptions
 from reground.training.fitting import Step
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
-from reground.training.sft import (
-    epoch_place,
-    fit_named,
-    tokenised,
-)
+from reground.training.sft import epoch_place, fit_named, tokenised
 from reground.training.weights import load_base
 from tests.models import sampling, says
 from tests.training.tiny import tiny_llama, tiny_t5

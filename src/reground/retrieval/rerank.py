@@ -21,13 +21,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from reground.core.concurrency import gather
-from reground.core.errors import (
-    AuthenticationError,
-    ConfigurationError,
-    ModelError,
-    RetrievalError,
-    did_you_mean,
-)
+from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError, did_you_mean
 from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value

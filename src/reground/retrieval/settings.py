@@ -154,11 +154,7 @@ class Preset(NamedTuple):
 
 # The embedder reads 256 tokens.
 _VECTORS = IndexSettings(kind="hybrid", embedder=_EMBEDDER, chunk_tokens=200, overlap=25)
-PRESETS = {
-    "bm25": Preset(IndexSettings()),
-    "hybrid": Preset(_VECTORS),
-    "best": Preset(_VECTORS, "links"),
-}
+PRESETS = {"bm25": Preset(IndexSettings()), "hybrid": Preset(_VECTORS), "best": Preset(_VECTORS, "links")}
 
 
 def preset(name: str) -> Preset:

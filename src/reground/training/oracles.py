@@ -266,12 +266,7 @@ def _marker(prompt: str, sentence: str) -> str:
 
 
 async def _reader_lessons(
-    task: Task,
-    example: Example,
-    gold: Sequence[Passage],
-    retriever: Retriever,
-    settings: ReaderLessons,
-    repeat: int,
+    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: ReaderLessons, repeat: int
 ) -> list[Demonstration]:
     """What is to be learnt from one question, in the size and with the gaps that chance draws.
 

@@ -122,13 +122,7 @@ def as_list(items: Any) -> list[Any]:
 
 
 def parse_results(
-    items: Any,
-    *,
-    url: str = "url",
-    snippet: str = "snippet",
-    content: str = "",
-    score: str = "",
-    date: str = "",
+    items: Any, *, url: str = "url", snippet: str = "snippet", content: str = "", score: str = "", date: str = ""
 ) -> list[WebResult]:
     """The results in a provider's list; each argument names the field that holds it, "" where none does. All have the
     title in the same one.

@@ -20,8 +20,7 @@ def freeze(
     place: Annotated[Path, typer.Argument(help="A run's folder, or a file of trajectories.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file of the snapshot.")] = Path("web.jsonl"),
     full: Annotated[
-        bool,
-        typer.Option("--full", help="Keep snippets also of engines whose terms forbid it, for yourself alone."),
+        bool, typer.Option("--full", help="Keep snippets also of engines whose terms forbid it, for yourself alone.")
     ] = False,
 ) -> None:
     """Keep what a run found on the web, so that it can be repeated when the web has moved on.

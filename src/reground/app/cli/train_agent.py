@@ -242,8 +242,7 @@ class AgentLoop(AgentGrow, Fitting):
 
 
 @train.stage(
-    agent_app,
-    *("task", "corpus", "model", "generations", "repeats", "by", "limit", "out", "dry_run", "quiet"),
+    agent_app, *("task", "corpus", "model", "generations", "repeats", "by", "limit", "out", "dry_run", "quiet")
 )
 def loop(options: AgentLoop, config: ConfigFile = None) -> None:
     """Run all stages for several generations.

@@ -39,7 +39,7 @@ METHOD = "cr_planner"
 critics_app = typer.Typer(
     help="Fit CR-Planner's critics: collect trees, make pairs of them, fit, evaluate, all in one --out. Without a "
     "stage, all of them in order; what is finished is not done again."
-    "\n\nExample:  reground train critics --task hotpotqa_train --limit 60 --set candidates=2 --out runs/critics",
+    "\n\nExample:  reground train critics --task hotpotqa_train --limit 60 --set candidates=2 --out runs/critics"
 )
 
 

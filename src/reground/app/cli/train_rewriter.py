@@ -122,8 +122,7 @@ class RewriterWarmup(RewriterFolder, WarmUp, Fitting, train.Base):
 
 
 @train.stage(
-    rewriter_app,
-    *("base", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet"),
+    rewriter_app, *("base", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet")
 )
 def warmup(options: RewriterWarmup, config: ConfigFile = None) -> None:
     """Fine-tune a model on the rewritings that led to the answer, and on questions that need none.
@@ -284,9 +283,7 @@ class RewriterEval(Searching):
 
 
 @train.stage(
-    rewriter_app,
-    *("task", "corpus", "models", "model", "prompted", "limit", "out", "dry_run", "quiet"),
-    name="eval",
+    rewriter_app, *("task", "corpus", "models", "model", "prompted", "limit", "out", "dry_run", "quiet"), name="eval"
 )
 def evaluate(options: RewriterEval, config: ConfigFile = None) -> None:
     """Measure what rewriters find, against the question itself as the query; no reader is needed for that.

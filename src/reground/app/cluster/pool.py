@@ -57,11 +57,7 @@ def share_of(options: ModelOptions, workers: int) -> ModelOptions:
 
 
 def placed(
-    ready: Configured,
-    pool: Pool | None,
-    task: str,
-    cell: Cell,
-    searching: Searching | None = None,
+    ready: Configured, pool: Pool | None, task: str, cell: Cell, searching: Searching | None = None
 ) -> Configured:
     """A configured method at the workers, if there are any. task: its name.
 

@@ -1,4 +1,4 @@
-"""nDCG@k, recall@k and MRR over rankings, as trec_eval defines them; TREC files.
+"""nDCG@k, recall@k and MRR over rankings, as trec_eval defines them; and judgements of relevance.
 
 Relevance is a whole number; above 0 is relevant. Gains are the relevance itself (not 2^rel - 1), discounted
 by log2(rank + 1), over the best ranking of all judged documents (Järvelin and Kekäläinen 2002). What is not
@@ -12,28 +12,16 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import log2
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError
 
-Run = Mapping[str, Mapping[str, float]]
 Qrels = Mapping[str, Mapping[str, int]]
 Metric = Callable[[Sequence[str], Mapping[str, int]], float]
 
 DEFAULT_METRICS = ("nDCG@10", "recall@10", "recall@100", "MRR")
-
-
-def ranked(scores: Mapping[str, float]) -> list[str]:
-    """Document ids, best score first, in trec_eval's order: scores are compared in single precision, and
-    documents with equal scores stand in descending order of their ids.
-    """
-    single = array("f", scores.values())
-    order = sorted(zip(single, (document.encode() for document in scores), strict=True), reverse=True)
-    return [document.decode() for _, document in order]
 
 
 def ndcg(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
@@ -76,60 +64,13 @@ def depth(name: str) -> int | None:
     return int(k) if at else None
 
 
-@dataclass(frozen=True)
-class RunScores:
-    """A run's scores: the means over all judged queries, and each query's own.
-
-    missing: judged queries that the run does not hold. They count 0, as with trec_eval's -c, because a
-    retriever that finds nothing has found nothing.
-    """
-
-    means: dict[str, float]
-    queries: dict[str, dict[str, float]]
-    missing: tuple[str, ...] = field(default=())
-
-
-def evaluate_run(run: Run, qrels: Qrels, metrics: Sequence[str] = DEFAULT_METRICS) -> RunScores:
-    """Score a run of {query: {document: score}} against {query: {document: relevance}}.
-
-    Queries without a relevant document are left out, and so are queries without judgements.
-    """
-    functions = {name: ranking_metric(name) for name in metrics}
-    judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
-    queries: dict[str, dict[str, float]] = {}
-    for query, grades in judged.items():
-        ranking = ranked(run.get(query, {}))
-        queries[query] = {name: function(ranking, grades) for name, function in functions.items()}
-    means = {name: sum(each[name] for each in queries.values()) / len(queries) if queries else 0.0 for name in metrics}
-    return RunScores(means, queries, tuple(query for query in judged if query not in run))
-
-
-def read_run(path: Path) -> dict[str, dict[str, float]]:
-    """Read `query Q0 document rank score tag` lines as {query: {document: score}}.
-
-    As in trec_eval, the score decides, not the rank column. Raises DataError naming the line.
-    """
-    run: dict[str, dict[str, float]] = {}
-    for number, (query, _, document, _, text, _) in _rows(path, 6):
-        try:
-            score = float(text)
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            raise DataError(f"the score {text!r} is not a number", path=path, line=number)
-        if document in run.setdefault(query, {}):
-            raise DataError(f"document {document} is listed twice for query {query}", path=path, line=number)
-        run[query][document] = score
-    return run
-
-
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Read TREC qrels (`query 0 document relevance`) or BEIR's TSV (`query-id corpus-id score`, with a header).
 
     Raises DataError naming the line.
     """
     qrels: dict[str, dict[str, int]] = {}
-    for number, columns in _rows(path, 3, 4):
+    for number, columns in _rows(path):
         query, document, text = columns[0], columns[-2], columns[-1]
         if len(columns) == 3 and number == 1 and text == "score":
             continue
@@ -139,15 +80,15 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     return qrels
 
 
-def _rows(path: Path, *widths: int) -> Iterator[tuple[int, list[str]]]:
-    """The columns of every line that is not blank. All lines have as many: one of `widths`."""
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The columns of every line that is not blank. All lines have as many, three or four."""
     number, width = 0, 0
     try:
         with path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
                 columns = line.split()
-                if columns and len(columns) not in ((width,) if width else widths):
-                    expected = width or " or ".join(map(str, widths))
+                if columns and len(columns) not in ((width,) if width else (3, 4)):
+                    expected = width or "3 or 4"
                     raise DataError(f"expected {expected} columns, found {len(columns)}", path=path, line=number)
                 if columns:
                     width = len(columns)

@@ -1,8 +1,7 @@
 """Retrieval with judged documents: SciFact, and any folder in the BEIR or BRIGHT layout.
 
-The last retrieval of a trajectory is scored, for a bare retriever and for a method that plans its queries.
-`evaluate_run` in `reground.evaluation.metrics.ranking` scores a whole run file. Pieces of one document count as the
-document, at the rank of the first.
+The last retrieval of a trajectory is scored, for a bare retriever and for a method that plans its queries. Pieces of
+one document count as the document, at the rank of the first.
 """
 
 from __future__ import annotations
