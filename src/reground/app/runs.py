@@ -272,9 +272,19 @@ class Result:
 
     @property
     def quotes(self) -> list[Citation]:
-        """The sentences that support the answer, each once; without a check the cited passages."""
+        """The sentences that support the answer, each once; without a check what it was copied from or cites."""
         quotes = (quote for each in self.sentences for quote in each.supports)
-        return list(dict.fromkeys(quotes)) if self.sentences else [*self.citations]
+        return list(dict.fromkeys(quotes)) if self.sentences else [*(self.quoted or self.citations)]
+
+    @property
+    def quoted(self) -> tuple[Citation, ...]:
+        """What the model copied from passages before it answered (`Answer.quoted`)."""
+        return () if self.trajectory.answer is None else self.trajectory.answer.quoted
+
+    @property
+    def misquoted(self) -> tuple[str, ...]:
+        """What it gave as a quotation that stands in no passage that was read (`Answer.misquoted`)."""
+        return () if self.trajectory.answer is None else self.trajectory.answer.misquoted
 
     @property
     def faithfulness(self) -> float | None:
@@ -292,6 +302,8 @@ class Result:
             "sentences": [sentence.model_dump(mode="json") for sentence in self.sentences],
             "method": self.trajectory.method,
             "citations": [citation.model_dump(mode="json") for citation in self.citations],
+            "quoted": [quote.model_dump(mode="json") for quote in self.quoted],
+            "misquoted": [*self.misquoted],
             "shown": [passage.model_dump(mode="json") for passage in self.shown],
             "ungrounded": self.ungrounded,
             "steps": [step.model_dump(mode="json") for step in self.steps],

@@ -388,6 +388,8 @@ class Answer(Value):
         program, cites nothing.
     shown: the passages in the prompts from which the text was written, cited ones first.
     sentences: the text sentence by sentence, where its support was checked.
+    quoted: what the model copied from passages before it answered, letter by letter and as it stands there.
+    misquoted: what it put in quotation marks there, and no passage has.
     """
 
     text: Text
@@ -395,6 +397,8 @@ class Answer(Value):
     shown: tuple[Citation, ...] = ()
     steps: tuple[Thought, ...] = ()
     sentences: tuple[Sentence, ...] = ()
+    quoted: Annotated[tuple[Citation, ...], LATER] = ()
+    misquoted: Annotated[tuple[Text, ...], LATER] = ()
 
     @property
     def faithfulness(self) -> float | None:

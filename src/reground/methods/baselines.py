@@ -234,7 +234,7 @@ class RAG(Reading):
             with run.optional():
                 values["form"] = self.form.short
                 text = await self._read(self.prompts.answer, values, evidence, run)
-        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held))
+        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote))
 
 
 @dataclass(frozen=True, kw_only=True)

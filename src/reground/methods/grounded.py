@@ -91,7 +91,7 @@ class Grounded(Retrieving):
         evidence.add(await find(run, self.retriever, question, k=self.k))
         best = await self._read(question, evidence, run, name="draft", number=0)
         text = readable(best, self.form)
-        answer = run.propose(evidence.answer(text, run, self.form, shown=evidence.held))
+        answer = run.propose(evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote))
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
                 if not await self._read_more(question, text, evidence, step):
@@ -106,7 +106,7 @@ class Grounded(Retrieving):
                     step.note("answer kept", why="the later reading found none")
                 elif lacking(text) or surer(best, reply, question, step):
                     text, best = again, reply
-                    answer = evidence.answer(text, run, self.form, shown=evidence.held)
+                    answer = evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote)
             run.propose(answer)
         return run.propose(answer)
 

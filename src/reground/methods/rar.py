@@ -14,7 +14,7 @@ from reground.core.concurrency import gather
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
-from reground.methods.shared.prompts import QUOTED, Templates, layout, render, style
+from reground.methods.shared.prompts import QUOTED, Templates, layout, quoting, render, style
 from reground.methods.shared.revision import (
     DELETED,
     RevisingDraft,
@@ -114,6 +114,7 @@ class RaR(RevisingDraft):
         of efficiency). Phase 1 leaves one retrieval to phase 2, whose rounds prefer new passages ("additional related
         documents", algorithm 1, line 12) and read known ones again when the maximum is reached. None is no limit.
     reflection_tokens: maximum tokens of a reflection.
+    quote: whether the refined answer as a whole begins with the sentences that hold it, in forms that cite.
     """
 
     prompts: Prompts = field(default_factory=Prompts)
@@ -124,6 +125,7 @@ class RaR(RevisingDraft):
     m: Annotated[int, 2] = 3
     max_contents: int | None = 5
     reflection_tokens: int = 256
+    quote: bool = False
 
     PRESETS: ClassVar = {"non_causal": {"causal": False}}  # table 3
 
@@ -320,7 +322,7 @@ class _Solving(SolvingDraft[RaR]):
         reply = await self.write(prompt, run, name="reflect", tokens=config.reflection_tokens)
         reflection = readable(reply, form)
         intact = sound(reflection)
-        values |= {place: before, "form": form.instruction}
+        values |= {place: before, "form": quoting(form, quote=config.quote and place == "answer")}
         values["reflection"] = "none" if intact else reflection  # small models copied a bare OK into the text
         generation = await self.revised(
             refine,
@@ -345,4 +347,4 @@ class _Solving(SolvingDraft[RaR]):
             citations = tuple(step.markers) if step.refined else ()
             parts = {"draft": step.draft, "reflection": step.reflection, "query": step.query}
             thoughts.append(Thought(text=step.text, citations=citations, **parts))
-        return self.answer(text, thoughts)
+        return self.answer(text, thoughts, quote=self.config.quote)

@@ -78,7 +78,8 @@ def located(answer: Answer, corpus: Path) -> Answer:
         return quote.model_copy(update=files[quote.url].of(quote.quote))
 
     sentences = (each.model_copy(update={"supports": tuple(map(placed, each.supports))}) for each in answer.sentences)
-    return answer.model_copy(update={"sentences": tuple(sentences)})
+    quoted = tuple(map(placed, answer.quoted))
+    return answer.model_copy(update={"sentences": tuple(sentences), "quoted": quoted})
 
 
 def file_of(url: str, corpus: Path) -> Path | None:

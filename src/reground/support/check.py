@@ -12,7 +12,8 @@ from reground.core.evidence import Passage
 from reground.core.run import Critic, Run
 from reground.core.trajectory import UNCHECKED, Pair, RetrieveStep, Step
 from reground.support.lexical import Claim, Lexical, claims
-from reground.support.units import evidence
+from reground.support.units import Evidence, evidence
+from reground.text.quotations import copied
 
 SUPPORTED = 0.5
 """The score from which on a claim counts as supported."""
@@ -71,16 +72,24 @@ def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: 
 
 @dataclass(frozen=True)
 class Compared:
-    """A claim, and how well its words agree with each sentence that `lexical` compares it with."""
+    """A claim, and how well its words agree with each sentence that `lexical` compares it with.
+
+    copies: the places of the sentences that the model copied before it answered.
+    """
 
     claim: Claim
     lexical: Lexical
     scores: Sequence[float]
+    copies: tuple[int, ...] = ()
 
     @property
     def best(self) -> Best:
-        """What words say: the best sentence, or two that support it together."""
-        return self.lexical.together(self.claim, self.scores)
+        """What words say: copied sentences that support the claim, else the best one, or two together."""
+        copied: list[Best] = [(self.scores[at], (at,)) for at in self.copies if self.scores]
+        if len(copied) > 1 and not self.claim.alone:
+            copied.append((self.lexical.jointly(self.claim, self.copies), self.copies))
+        best = max(copied, default=(0.0, ()))
+        return best if best[0] >= SUPPORTED else self.lexical.together(self.claim, self.scores)
 
     def nearest(self, most: int) -> list[tuple[int, ...]]:
         """The sentences whose words come nearest, best first, and two that come nearer together than any alone."""
@@ -105,9 +114,18 @@ def _compared(
     texts = [(retrieved[each.passage_id], each.quote) for each in cited]
     read = [next((text for text in found if opening(text) == quote), found[-1]) for found, quote in texts]
     lexical = Lexical(evidence(read), language=language)
+    copies = tuple(
+        at for at, unit in enumerate(lexical.sentences) if any(_overlap(unit, each) for each in answer.quoted)
+    )
     parts = claims(answer.text, question)
-    scored = [Compared(each, lexical, lexical.scores(each) if each.statement else []) for each in parts]
+    scored = [Compared(each, lexical, lexical.scores(each) if each.statement else [], copies) for each in parts]
     return scored, [each.marker for each in cited]
+
+
+def _overlap(unit: Evidence, quote: Citation) -> bool:
+    """Whether a quotation is from a sentence, or has all of it."""
+    same = unit.passage.id == quote.passage_id
+    return same and bool(copied(quote.quote, unit.sentence) or copied(unit.sentence, quote.quote))
 
 
 def _with_sentences(answer: Answer, parts: Sequence[Compared], markers: Sequence[int], best: Sequence[Best]) -> Answer:

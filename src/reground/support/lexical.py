@@ -266,6 +266,12 @@ class Lexical:
                     best = score, (first, second)
         return best
 
+    def jointly(self, claim: Claim, places: tuple[int, ...]) -> float:
+        """How far sentences say all of a claim side by side."""
+        words = self._words(claim.statement)
+        left = self._left(words, self._words(claim.question))
+        return self._states(places, words, self._denies(claim.statement)) * min(left[place] for place in places)
+
     def _adds(self, first: int, second: int, claim: _Words) -> bool:
         """Whether the second sentence says words of a claim that the first does not, and not only names or numbers."""
         added = (self._titled[second] - self._titled[first]) & claim.weights.keys()

@@ -191,10 +191,14 @@ def show_support(console: Console, result: Result) -> None:
         _source(console, quote, result, [quote.marker])
         if quote.quote:
             _tell(console, plain(f"“{quote.quote}”", "dim"), 4)
-    lacking = [each.text.strip() for each in result.sentences if each.supported is False]
-    if lacking and result.answered:
-        head(console, "Not supported by what was read", "yellow")
-        for text in lacking:
+    lacking = [each.text.strip() for each in result.sentences if each.supported is False] if result.answered else []
+    for title, texts in (
+        ("Not supported by what was read", lacking),
+        ("Quoted, and in nothing that was read", result.misquoted),
+    ):
+        if texts:
+            head(console, title, "yellow")
+        for text in texts:
             _tell(console, plain(text, "yellow"), 4)
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reground.core.answers import Answer, AnswerForm, Citation, Thought, opening
+from reground.core.answers import Answer, AnswerForm, Citation, Thought, marked_answer, opening
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever, cited_markers, without_unknown
 from reground.core.language import tokens_of
@@ -14,6 +14,9 @@ from reground.core.run import Run
 from reground.core.trajectory import UNGROUNDED
 from reground.core.untrusted import fence
 from reground.methods.shared.prompts import CITING, render
+from reground.methods.shared.steps import split_answer
+from reground.text.quotations import LEAST_BARE, copied, is_long, quotations
+from reground.text.sentences import sentences
 
 LEAST_PASSAGE = 64
 """Minimum length of a cut passage in tokens, as long as another passage can be left out instead."""
@@ -110,18 +113,65 @@ class Evidence:
             run.note(UNGROUNDED, why="no revision with what was found was kept")
 
     def answer(
-        self, text: str, run: Run, form: AnswerForm, *, shown: Iterable[int] = (), steps: Iterable[Thought] = ()
+        self,
+        text: str,
+        run: Run,
+        form: AnswerForm,
+        *,
+        shown: Iterable[int] = (),
+        steps: Iterable[Thought] = (),
+        quote: bool = False,
     ) -> Answer:
-        """An answer written from the passages `shown`, with its citations. Markers that name no passage are removed."""
+        """An answer written from the passages `shown`, with its citations. Markers that name no passage are removed.
+
+        quote: whether the text may begin with quotations. They become its `quoted` and `misquoted`.
+        """
+        shown = list(shown)
+        text, quoted, misquoted = self._unquoted(text, form, shown) if quote else (text, [], [])
         clean = self.checked(text, run, form)
-        cited = self.cited(clean, form)
+        cited = list(dict.fromkeys([*(each.marker for each in quoted), *self.cited(clean, form)]))
         checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
         return Answer(
             text=clean,
             citations=self._cite(cited),
             shown=self._cite(dict.fromkeys([*cited, *shown])),
             steps=tuple(checked),
+            quoted=tuple(quoted),
+            misquoted=tuple(misquoted),
         )
+
+    def _unquoted(self, text: str, form: AnswerForm, shown: Sequence[int]) -> tuple[str, list[Citation], list[str]]:
+        """The text behind its quotations, what they are copied from, and those that no passage has.
+
+        A text of nothing else stays. Small models forget quotation marks: before a marked answer a copied sentence
+        counts without them.
+        """
+        head, answer = split_answer(text, form) if form.final_pass else (text, "")
+        if form.final_pass and not answer and "Answer:" in text:
+            head, label, answer = text.rpartition("Answer:")
+            answer = label + answer
+        marked, rest = quotations(head)
+        said = without_unknown(rest, ())[0]
+        bare = [each for each in sentences(said) if answer and is_long(each, LEAST_BARE)]
+        order = dict.fromkeys([*self.cited(head, form), *shown, *self.all])
+        copies = {each: self._copied(each, order) for each in (*marked, *bare)}
+        quoted = list(dict.fromkeys(citation for each in copies.values() for citation in each))
+        misquoted = [each for each in marked if not copies[each]]
+        if (bare and all(copies[each] for each in bare)) or not any(map(str.isalnum, said)):
+            rest = ""
+        if not copies or rest == head:
+            return text, quoted, misquoted
+        left = "\n".join(filter(None, (rest.strip(), answer.strip())))
+        if not left:  # a phrase is the answer, in quotation marks
+            return text, [] if form.final_pass else quoted, []
+        return (left if rest else marked_answer(left) or left), quoted, misquoted
+
+    def _copied(self, quotation: str, markers: Iterable[int]) -> list[Citation]:
+        """What a quotation is copied from: the pieces of the first passage that has it."""
+        for marker in markers:
+            if pieces := copied(quotation, self.passages[marker - 1].text):
+                return [Citation.of(marker, self.passages[marker - 1], piece) for piece in pieces]
+        return []
 
     def cited(self, text: str, form: AnswerForm) -> list[int]:
         """The markers in a text, in order of first use. Programs have none: brackets there are indices."""

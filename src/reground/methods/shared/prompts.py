@@ -103,14 +103,18 @@ def cite(form: AnswerForm) -> str:
 def ending(form: AnswerForm, *, quote: bool = False) -> str:
     """How a concluding call states the answer: bare if the form allows it, otherwise with citations.
 
-    quote: whether quotes of the passages come first, in forms that cite.
+    quote: as in `quoting`.
     """
-    if quote and form.name in CITING:
-        return (
-            "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number "
-            f"of its passage, like [1]. {form.instruction}"
-        )
-    return form.bare or f"{cite(form)} {form.instruction}"
+    return quoting(form) if quote and form.name in CITING else form.bare or f"{cite(form)} {form.instruction}"
+
+
+def quoting(form: AnswerForm, *, quote: bool = True) -> str:
+    """The instruction of a form. quote: whether quotes of the passages come first, in forms that cite."""
+    first = (
+        "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of "
+        "its passage, like [1]. "
+    )
+    return (first if quote and form.name in CITING else "") + form.instruction
 
 
 def concluded(form: AnswerForm) -> str:

@@ -141,9 +141,10 @@ class Solving(Generic[C]):
         markers_before = self.evidence.cited(f"{known}\n{before}", form)
         return self.evidence.checked(text, run, form, known=[*shown, *markers_before])
 
-    def answer(self, text: str, steps: Sequence[Thought]) -> Answer:
-        """The text as an answer, proposed."""
-        return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.read, steps=steps))
+    def answer(self, text: str, steps: Sequence[Thought], *, quote: bool = False) -> Answer:
+        """The text as an answer, proposed. quote: whether it may begin with quotations."""
+        form, shown = self.config.form, self.read
+        return self.run.propose(self.evidence.answer(text, self.run, form, shown=shown, steps=steps, quote=quote))
 
 
 class SolvingDraft(Solving[D]):
