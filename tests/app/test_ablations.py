@@ -95,7 +95,7 @@ def test_every_command_runs(command: str, tasks: None, critic: Path, data: Path,
     Path("CRITICS").symlink_to(critic)
     words = shlex.split(command)[1:]
     words += [] if "--out" in words else ["--out", "RUN"]
-    options = ["--data", str(data), "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--quiet"]
+    options = ["--data", str(data), "--base-url", server.url, "--quiet"]
     assert run([*words, *options]) == 0, capfd.readouterr().err
     told = [json.loads(line) for line in Path("RUN/scores.jsonl").read_text().splitlines()]
     assert len(told) == 2

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -22,7 +23,7 @@ from reground.app.runs import model_settings, resolved
 from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
-from reground.testing.openai_server import Loopback
+from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 from tests.signals import heed_ctrl_c
 
@@ -32,41 +33,26 @@ QUESTIONS = [
 ]
 
 
-class Server(Loopback):
-    """An OpenAI-compatible server that knows who wrote what; `down` names questions that it refuses."""
+def said(body: dict[str, Any]) -> str:
+    """Who wrote what, and that an answer is right."""
+    question = body["messages"][-1]["content"]
+    return "implied = True" if "implied" in question else f"Answer: Writer {question.rpartition('book ')[2][:1]}"
+
+
+class Server(MockOpenAI):
+    """A call has 50 tokens of prompt and 5 of reply. down: a part of the questions that are refused."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
+        super().__init__(said, models=("m", "judge", "my-model", "other"))
         self.down: str | None = None
-        self.refusing = False
-        self.seconds = 0.0
 
-    @property
-    def server_port(self) -> int:
-        return self.port
+    def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
+        if self.down is not None and self.down in body["messages"][-1]["content"]:
+            return web.json_response({"error": {"message": "this question is refused"}}, status=400)
+        return super()._refusal(request, body)
 
-    def application(self) -> web.Application:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._reply)
-        return app
-
-    async def _reply(self, request: web.Request) -> web.Response:
-        if self.refusing:
-            return web.json_response({"error": {"message": "no", "type": "authentication_error"}}, status=401)
-        body = await request.json()
-        question = body["messages"][-1]["content"]
-        self.asked.append(question)
-        await asyncio.sleep(self.seconds)
-        if self.down is not None and self.down in question:
-            error = {"message": "this question is refused", "type": "invalid_request_error"}
-            return web.json_response({"error": error}, status=400)
-        said = "implied = True" if "implied" in question else f"Answer: Writer {question.rpartition('book ')[2][:1]}"
-        message = {"role": "assistant", "content": said}
-        choices = [{"index": i, "message": message, "finish_reason": "stop"} for i in range(body.get("n") or 1)]
-        usage = {"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55}
-        about = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
-        return web.json_response({**about, "choices": choices, "usage": usage})
+    def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        return {**super().completion(body), "usage": {"prompt_tokens": 50, "completion_tokens": 5}}
 
 
 @pytest.fixture
@@ -90,8 +76,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def options(server: Server, data: Path | None = None) -> list[str]:
-    url = f"http://127.0.0.1:{server.port}/v1"
-    return ["--model", "openai/m", "--base-url", url, *([] if data is None else ["--data", str(data)])]
+    return ["--model", "openai/m", "--base-url", server.url, *([] if data is None else ["--data", str(data)])]
 
 
 def call(server: Server, data: Path, *command: str, task: str = "bamboogle") -> int:
@@ -132,9 +117,9 @@ def test_eval_scores_every_question_and_writes_a_report(server: Server, data: Pa
 
 def test_the_same_command_again_pays_for_nothing(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "eval", "--method", "direct", "--limit", "4") == 0
-    assert len(server.asked) == 4
+    assert len(server.received) == 4
     assert call(server, data, "eval", "--method", "direct", "--limit", "4", "--quiet") == 0
-    assert len(server.asked) == 4
+    assert len(server.received) == 4
     assert [p.name for p in Path("runs").iterdir()] == ["bamboogle-direct@none-openai-m"]
     capfd.readouterr()
     assert call(server, data, "eval", "--method", "direct", "--limit", "4", "--set", "max_tokens=9") == 2
@@ -146,16 +131,16 @@ def test_failed_questions_give_exit_code_3_and_can_be_retried(server: Server, da
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3
     assert "1 questions failed" in capfd.readouterr().err
     server.down = None
-    asked = len(server.asked)
+    asked = len(server.received)
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3
-    assert len(server.asked) == asked
+    assert len(server.received) == asked
     capfd.readouterr()
     for more, left in (([], "0"), (["--retry-failed"], "1")):
         assert call(server, data, "eval", "--method", "direct", "--out", "out", "--dry-run", *more) == 0
         (row,) = (line for line in capfd.readouterr().out.splitlines() if "measured" in line)
         assert row.split("│")[2].strip() == left
     assert call(server, data, "eval", "--method", "direct", "--out", "out", "--retry-failed") == 0
-    assert len(server.asked) == asked + 1
+    assert len(server.received) == asked + 1
 
 
 def test_compare_runs_methods_at_equal_budgets_and_reports(server: Server, data: Path, capfd) -> None:
@@ -177,13 +162,13 @@ def test_compare_runs_methods_at_equal_budgets_and_reports(server: Server, data:
     assert json.loads(Path("cmp/report.json").read_text())["reports"][0]["verdict"]["text"] == last
     assert "run 4 of 4" in err
     assert "![" in Path("cmp/report.md").read_text()
-    asked = len(server.asked)
+    asked = len(server.received)
     assert call(server, data, "compare", *arguments) == 0
-    assert len(server.asked) == asked
+    assert len(server.received) == asked
     assert run(["report", "cmp", "--out", "again", "--baseline", "cot", "--by", "level"]) == 0
     assert "minus cot" in Path("again/report.md").read_text()
     assert "by level" in Path("again/report.md").read_text()
-    assert len(server.asked) == asked
+    assert len(server.received) == asked
 
 
 @pytest.fixture
@@ -224,13 +209,13 @@ def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Pa
     first = capfd.readouterr().out
     assert "direct@400" in first
     assert "a dry run" in first
-    assert server.asked == []
+    assert server.received == []
     assert not Path("cmp").exists()
     assert call(server, data, "compare", "--methods", "direct", "--budgets", "400", "--limit", "2", "--out", "cmp") == 0
     capfd.readouterr()
     assert call(server, data, "compare", *dry) == 0
     assert "2 measured" in capfd.readouterr().out
-    assert len(server.asked) == 2
+    assert len(server.received) == 2
 
 
 def test_a_dry_run_refuses_the_names_that_the_run_refuses(server: Server, data: Path, capfd) -> None:
@@ -258,9 +243,9 @@ def test_a_judge_rates_long_answers_once(server: Server, data: Path, capfd) -> N
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["metrics"][summary["primary"]]["mean"] == 1.0
     assert json.loads(Path("out/config.json").read_text())["model_settings"]["judge"] == "openai/judge"
-    asked = len(server.asked)
+    asked = len(server.received)
     assert call(server, data, "eval", *judged, "--rescore") == 0
-    assert len(server.asked) == asked
+    assert len(server.received) == asked
     capfd.readouterr()
     assert call(server, data, "eval", "--method", "direct", "--limit", "2", "--out", "out") == 2
     assert "model_settings.judge was" in capfd.readouterr().err
@@ -270,7 +255,7 @@ def test_real_money_is_asked_about_first(server: Server, data: Path, capfd) -> N
     dear = ["--method", "direct", "--budget-tokens", "4000", "--price", "100,200", "--out", "out"]
     assert call(server, data, "eval", *dear) == 2
     assert "may cost 4.80 USD: give --yes" in capfd.readouterr().err
-    assert server.asked == []
+    assert server.received == []
     assert call(server, data, "eval", *dear, "--yes") == 0
 
 
@@ -290,25 +275,25 @@ def test_what_is_wrong_is_said_before_anything_is_asked(
 ) -> None:
     assert call(server, data, *arguments, "--out", "out") == 2
     assert said in capfd.readouterr().err
-    assert server.asked == []
+    assert server.received == []
 
 
 def test_a_key_that_is_refused_stops_the_run_and_fails_no_question(server: Server, data: Path, capfd) -> None:
-    server.refusing = True
+    server.key = "another"
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 2
     assert not Path("out/scores.jsonl").exists()
-    server.refusing = False
+    server.key = None
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 0
 
 
 def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Path) -> None:
-    server.seconds = 0.05
+    server.latency = 0.05
     command = [
         sys.executable, "-c", "from reground.app.cli import main; main()", "eval", "--task", "bamboogle",
         *options(server, data), "--method", "direct", "--out", "out", "--concurrency", "1", "--repeats", "20",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
-    while process.poll() is None and len(server.asked) < 3:
+    while process.poll() is None and len(server.received) < 3:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
@@ -317,11 +302,11 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
     assert b"Traceback" not in err
     kept = len(Path("out/scores.jsonl").read_text().splitlines())
     assert kept >= 1
-    server.seconds = 0
-    asked = len(server.asked)
+    server.latency = 0
+    asked = len(server.received)
     assert call(server, data, "eval", "--method", "direct", "--out", "out", "--repeats", "20") == 0
     assert asked - kept <= 2
-    assert len(server.asked) - asked <= 120 - kept
+    assert len(server.received) - asked <= 120 - kept
 
 
 def test_settings_go_to_the_methods_that_have_them() -> None:
@@ -420,9 +405,9 @@ def test_ones_own_questions_are_compared_on_ones_own_documents(server: Server, m
     runs = json.loads((folder / "report.json").read_text())["reports"][0]["runs"]
     assert {run["label"]: run["metrics"]["token F1"]["scored"] for run in runs} == {"direct@none": 4, "rag@none": 4}
     assert next(r for r in runs if r["method"] == "rag")["metrics"]["gold recall"]["mean"] == 1.0
-    asked = len(server.asked)
+    asked = len(server.received)
     assert run([*command, "--budgets", "none"]) == 0
-    assert len(server.asked) == asked
+    assert len(server.received) == asked
     with Path("my.csv").open("a") as file:
         file.write("Who wrote book 9?;\r\n")
     capfd.readouterr()

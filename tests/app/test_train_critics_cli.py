@@ -49,11 +49,11 @@ def test_what_collecting_costs_is_told_and_trees_are_kept(server: Server, data: 
     plan_on = ("--config", "first.toml", "--set", "max_steps=6", "--budget-tokens", "1000")
     assert " calls, 2.0k tokens" in collect(*SMALL, *plan_on, "--dry-run")[0]
     assert "needs documents" in collect(*SMALL[:6], "--dry-run", code=2)[1]
-    assert not server.asked
+    assert not server.received
     said, noted = collect(*SMALL)
     assert "2 trees in out/trees: mean reward 1.000" in said
     assert noted.count("4 visits, mean reward 1.000") == 2
-    asked = len(server.asked)
+    asked = len(server.received)
     assert asked > 0
     kept = json.loads(Path("out/questions.json").read_text())
     assert kept["task"] == "nq_open_train"
@@ -64,7 +64,7 @@ def test_what_collecting_costs_is_told_and_trees_are_kept(server: Server, data: 
     assert "collect: 1 of 3 trees to grow" in collect(*SMALL, "--limit", "3", "--dry-run")[0]
     said, noted = collect(*SMALL, "--quiet")
     assert ("2 trees" in said, noted) == (True, "")
-    assert len(server.asked) == asked, "what is there is not paid again"
+    assert len(server.received) == asked, "what is there is not paid again"
 
 
 @pytest.mark.slow
@@ -140,7 +140,7 @@ def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(
 def test_a_budget_bounds_one_tree(limit: str, most: int, server: Server, data: Path, training: None, capfd) -> None:
     assert call(server, data, "train", "critics", "collect", *SMALL, f"--budget-{limit}", str(most)) == 0
     assert capfd.readouterr().err.count(", stopped by ") == 2
-    assert len(server.asked) == {"calls": 2, "tokens": 0}[limit]
+    assert len(server.received) == {"calls": 2, "tokens": 0}[limit]
 
 
 def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, training: None, capfd) -> None:

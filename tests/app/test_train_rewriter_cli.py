@@ -36,18 +36,18 @@ def training(data: Path) -> Path:
 def test_all_stages_one_after_the_other(server: Server, data: Path, training: Path, tmp_path: Path, capfd) -> None:
     out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base"))
     given = ("--corpus", str(training), "--data", str(data), "--out", out)
-    served = ("--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1")
+    served = ("--model", "openai/m", "--base-url", server.url)
     collect = ["train", "rewriter", "collect", "--task", "nq_open_train", *given, *served, "--limit", "4"]
     assert run([*collect, "--dry-run"]) == 0
     assert "collect: 4 questions, at most 12 calls" in capfd.readouterr().out
-    assert not server.asked
+    assert not server.received
     config = tmp_path / "rewriter.toml"
     config.write_text(
         'passages_only = true\nproof = "passages"\nvalidation = 2\nreply_tokens = 3\ncollapse_invalid = 1.1\n'
     )
     configured = ("--config", str(config))
     assert run([*collect, *configured]) == 0
-    assert len(server.asked) == 4, "one rewriting a question, and no reader"
+    assert len(server.received) == 4, "one rewriting a question, and no reader"
     few = (*configured, "--epochs", "2", "--batch", "4", "--threads", "1")
     assert run(["train", "rewriter", "warmup", "--out", out, "--base", base, *few]) == 0
     said = capfd.readouterr()
@@ -115,7 +115,7 @@ def test_queries_are_measured_on_what_is_reranked(data: Path, docs: Path, tmp_pa
 def test_failed_questions_are_told_and_collected_by_the_same_command(
     server: Server, data: Path, training: Path, tmp_path: Path, capfd
 ) -> None:
-    served = ("--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1")
+    served = ("--model", "openai/m", "--base-url", server.url)
     given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"), *served)
     collect = ["train", "rewriter", "collect", "--task", "nq_open_train", *given]
     server.down = "book 2"
