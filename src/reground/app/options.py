@@ -37,8 +37,8 @@ DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
 
-_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST, _PAIRS, _BUDGET = (
-    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost", "Blind pairs", "Budget")
+_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST, _BUDGET = (
+    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost", "Budget")
 )
 _BUDGET |= {"prefix": "budget_"}
 _FILE = {"file": True}
@@ -577,21 +577,14 @@ class Judging(Data):
 
     folders: list[Path] = field(metadata={"argument": True})
     """Run folders, or folders that contain run folders."""
-    judges: str = field(default="", metadata={"short": "-j"})
+    judges: str = field(metadata={"short": "-j"})
     """The models (provider/model) that rate the answers, separated by commas."""
-    page: Path | None = field(default=None, metadata=_PAIRS)
-    """Write a page to this file on which people compare two answers at a time, not knowing whose they are, and stop."""
-    pairs: bool = field(default=False, metadata=_PAIRS)
-    """Let the judges compare two answers at a time, without people."""
-    seed: int = field(default=0, metadata=_PAIRS)
-    """Draws the order of the page's pairs, and which answer is A."""
     tasks: str = ""
     """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
-    people: list[Path] = field(default_factory=list)
-    """A file of votes that somebody saved on such a page (may be repeated; judges compare the pairs too); or a .jsonl
-    file of ratings: {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
+    people: Path | None = None
+    """A JSONL file of people's ratings: {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
     out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The folder for judges.md or pairs.md and the judges' replies; the first folder by default."""
+    """The folder for judges.md and the judges' replies; the first folder by default."""
     concurrency: int = field(default=8, metadata={"min": 1})
     """Answers in work at once."""
     dry_run: bool = False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations, product
 from math import fsum
@@ -254,19 +253,3 @@ def correlation_p(first: Sequence[float], second: Sequence[float], *, resamples:
         draw.shuffle(order)
         beyond += abs(fsum(map(mul, x, order))) >= observed
     return beyond / resamples
-
-
-def krippendorff_alpha(units: Iterable[Sequence[str]]) -> float | None:
-    """Krippendorff's alpha for nominal values (Content Analysis, 2004, chapter 11): 1 is full agreement, 0 is chance.
-
-    Any number of judges may have given a unit its two or more values. None where no two values differ.
-    """
-    totals: Counter[str] = Counter()
-    differing = 0.0
-    for values in units:
-        counts = Counter(values)
-        totals += counts
-        differing += (len(values) ** 2 - sum(n * n for n in counts.values())) / (len(values) - 1)
-    n = totals.total()
-    expected = n * n - sum(count * count for count in totals.values())
-    return 1 - (n - 1) * differing / expected if expected else None

@@ -11,11 +11,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError, ParseError
@@ -27,8 +28,6 @@ from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
 from reground.evaluation.data import numbered_records, worked
 from reground.evaluation.task import NO_ANSWER, Example, Score, Task, answer_of, as_read, criteria_of
-
-Verdict = TypeVar("Verdict")
 
 METRIC = "auto-eval"
 MARKS = 5
@@ -49,7 +48,7 @@ def judge_prompt(question: str, answer: str, reference: str) -> tuple[Message, .
     """The conversation, with the fixed part first and the answer last."""
 
     def asked(**texts: str) -> Message:
-        return Message(role="user", content=f"{INSTRUCTION}\n\n{literals(**texts)}")
+        return Message(role="user", content=f"{INSTRUCTION}\n\n{_literals(**texts)}")
 
     turns: list[Message] = []
     for each in worked("judgement"):
@@ -61,12 +60,12 @@ def judge_prompt(question: str, answer: str, reference: str) -> tuple[Message, .
 
 def quality_prompt(question: str, answer: str, criteria: str) -> str:
     """The prompt for a mark by criteria, without a reference."""
-    judged = literals(question=question, answer=answer)
+    judged = _literals(question=question, answer=answer)
     close = f"Continue with two lines: a comment that gives the reason, then `mark = ` and 1 to {MARKS}."
     return f"{_MARK_INSTRUCTION.format(criteria=criteria)}\n\n{judged}\n\n{close}"
 
 
-def literals(**texts: str) -> str:
+def _literals(**texts: str) -> str:
     """Texts as Python's string literals, so an answer cannot end its line and speak as the judge."""
     return "\n".join(f"{name} = {neutralise(text)!r}" for name, text in texts.items())
 
@@ -76,7 +75,7 @@ def parse_verdict(reply: str) -> bool:
 
     Raises ParseError.
     """
-    value = assigned(reply, "implied", "`implied = True` or `implied = False`")
+    value = _assigned(reply, "implied", "`implied = True` or `implied = False`")
     if not isinstance(value, bool):
         raise ParseError("`implied` must be True or False.")
     return value
@@ -84,13 +83,13 @@ def parse_verdict(reply: str) -> bool:
 
 def parse_mark(reply: str) -> float:
     """The first `mark = N`, from 0 for the lowest mark to 1 for the highest. Raises ParseError."""
-    value = assigned(reply, "mark", "`mark = N`")
+    value = _assigned(reply, "mark", "`mark = N`")
     if type(value) is not int or not 1 <= value <= MARKS:
         raise ParseError(f"`mark` must be a whole number from 1 to {MARKS}.")
     return (value - 1) / (MARKS - 1)
 
 
-def assigned(reply: str, name: str, form: str) -> object:
+def _assigned(reply: str, name: str, form: str) -> object:
     """The value of the first line `name = value`: a Python literal, or None; nothing is evaluated.
 
     Without such a line it may stand in backticks within a sentence, if no other value does. form: how the line looks,
@@ -105,21 +104,6 @@ def assigned(reply: str, name: str, form: str) -> object:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     return value
-
-
-async def asked_again(
-    run: Run, model: LanguageModel, prompt: Prompt, parse: Callable[[str], Verdict], *, tokens: int
-) -> Verdict:
-    """A judgement of at most this many tokens, asked for greedily, and once more where it cannot be read.
-
-    The second attempt is not greedy, because a greedy judge would repeat itself. Raises ParseError where that is
-    unreadable too, the run's ModelError and BudgetExceeded.
-    """
-    first, second = (Sampling(temperature=temperature, max_tokens=tokens) for temperature in (0.0, 0.5))
-    try:
-        return await run.parse(model, prompt, parse, name="judge", attempts=1, sampling=first)
-    except ParseError:
-        return await run.parse(model, prompt, parse, name="judge again", attempts=1, sampling=second)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +127,12 @@ class Judge:
         parse: Callable[[str], float] = parse_verdict
         if criteria:
             prompt, parse = quality_prompt(question, answer, criteria), parse_mark
-        try:
-            return float(await asked_again(run, self.model, prompt, parse, tokens=MAX_TOKENS))
-        except ParseError:
-            return None
+        # the second attempt is not greedy, because a greedy judge would repeat itself
+        for name, temperature in (("judge", 0.0), ("judge again", 0.5)):
+            sampling = Sampling(temperature=temperature, max_tokens=MAX_TOKENS)
+            with suppress(ParseError):
+                return float(await run.parse(self.model, prompt, parse, name=name, attempts=1, sampling=sampling))
+        return None
 
 
 def read_labels(path: Path) -> dict[str, float]:
