@@ -314,6 +314,18 @@ async def test_documents_come_behind_the_one_that_names_them_in_the_order_of_the
     assert found[0].score > found[1].score > found[2].score
 
 
+@pytest.mark.parametrize(("text", "named"), [("A league of clubs.", 0.5), ("Its prize is of silver.", 1)])
+async def test_a_title_in_the_question_counts_half_where_its_passage_adds_no_word(text: str, named: float) -> None:
+    best = Passage(id="best", title="Northern League final", text="The final of the Northern League was in May 1931.")
+    search = Linked(
+        ScriptedRetriever([best, Passage(id="league", title="Northern League", text=text)]),
+        Weights(score=0, rank=0, named=1, linked=0),
+        depth=2,
+    )
+    found = await search.retrieve("When was the Northern League final for the silver prize?", k=2)
+    assert {passage.id: passage.score for passage in found} == {"best": 1.0, "league": named}
+
+
 @pytest.mark.parametrize(("title", "said"), [("rope", "rope"), ("Rope", "the rope"), ("Ropes", "ROPES")])
 async def test_a_word_that_is_the_title_of_another_document_is_no_link(title: str, said: str) -> None:
     lead = Passage(id="mast", title="Mast", text=f"A mast is held by {said} and by wedges of ash.")

@@ -7,8 +7,9 @@ The two best documents of the first search are searched with in turn, which find
 question. All that was found is then ordered by a weighted sum of a few features: the score and the rank of the first
 search, whether the passage's title stands in the question, and whether it stands in one of the two best documents. A
 title counts as the name of one thing: in the letters in which another document writes it, not where it is a number or
-all in small letters, as are the names of files, and the less, the more pieces of its document are found. A document
-comes behind the one whose link brings it. No model is needed, and a query costs two more searches.
+all in small letters, as are the names of files, and the less, the more pieces of its document are found. One in the
+question counts half where its passage adds no word of the question to those of the best passage. A document comes
+behind the one whose link brings it. No model is needed, and a query costs two more searches.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.trajectory import comparable
-from reground.retrieval.chunking import distinct, normal, normal_title, reciprocal_rank_fusion
+from reground.retrieval.chunking import distinct, normal, normal_title, passage_text, reciprocal_rank_fusion
+from reground.text.excerpts import FUNCTION_WORDS
 
 if TYPE_CHECKING:
     from reground.retrieval.judges import Judge
@@ -139,6 +141,8 @@ _LEADS = 2  # documents that are searched with
 _LEAD = 2000  # characters of each that are the query: what follows says less of the document, and servers limit queries
 _FOLLOWED = 20  # passages that each of them adds
 _RANK = 10  # softens the rank: the feature is 1 at first place and 0.5 at the eleventh
+_BEGINNING = 5  # letters of a word
+_ADDING_NOTHING = 0.5
 _BEHIND = 0.001  # how far behind the document that names it a link may bring another, of the way there
 
 
@@ -188,12 +192,14 @@ def _weighed(
     titles = {each.id: normal_title(each, cased=True) if _is_name(each.title) else "" for each in pool}
     question = normal(query)
     pieces = Counter(passage.page_id for passage in pool)
+    unanswered = _beginnings(query) - _beginnings(" ".join(map(passage_text, ranking[:1])))
     total = {}  # of each passage, without its links
     for passage in pool:
         total[passage.id] = weights.score * score.get(passage.id, 0.0)
         total[passage.id] += weights.rank * (_RANK / (_RANK + place[passage.id]) if passage.id in place else 0.0)
-        is_named = bool(titles[passage.id]) and titles[passage.id].lower() in question
-        total[passage.id] += weights.named * is_named / pieces[passage.page_id]
+        if titles[passage.id] and titles[passage.id].lower() in question:
+            adds = passage.id == ranking[0].id or not unanswered.isdisjoint(_beginnings(passage_text(passage)))
+            total[passage.id] += weights.named / pieces[passage.page_id] * (1.0 if adds else _ADDING_NOTHING)
     holding: dict[str, set[str]] = {}  # the documents that a title stands in
     weighed = []
     for passage in pool:
@@ -211,6 +217,11 @@ def _weighed(
             link = room * (1 - _BEHIND / (1 + link))
         weighed.append(passage.model_copy(update={"score": total[passage.id] + link}))
     return weighed
+
+
+def _beginnings(text: str) -> set[str]:
+    """How the words of a text begin that mean something by themselves: the same in most of their forms."""
+    return {word[:_BEGINNING] for word in normal(text).split() if word not in FUNCTION_WORDS}
 
 
 def _is_name(title: str) -> bool:
