@@ -49,6 +49,8 @@ def files(home: Path, docs: Path) -> None:
         (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--set", "temperature=nan"], "must be 0 or more"),
         (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--trace", "docs"], "trace docs"),
         (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--price", "5"], "PROMPT,COMPLETION"),
+        (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--budget-calls", "0"], "a budget of 0 calls"),
+        (["questions", "--corpus", "docs", "--model", "openai/x", "--budget-seconds", "0"], "a budget of 0 seconds"),
         (["ask", "Why?", "--method", "direct", "--model", "gpt-4o-mini"], "openai/gpt-4o-mini"),
         (["ask", "Why?", "--method", "direct", "--budget-seconds", "inf"], "finite"),
         (["demo", "Why?", "--method", "raar"], "did you mean rar"),

@@ -277,6 +277,13 @@ def load_model(spec: str, options: ModelOptions | None = None, *, helper: bool =
     return wrap(adapter, options)
 
 
+def check_budget(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
+    """Refuse a budget that allows no answer, and what `check_price` refuses."""
+    if budget is not None and (nothing := [name for name, limit in budget if limit == 0]):
+        raise ConfigurationError(f"a budget of 0 {nothing[0]} allows no answer: give more, or leave it out")
+    check_price(spec, options, budget)
+
+
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
     """Refuse a budget in USD for a model without a known price, before any cost arises."""
     if budget is None or budget.usd is None or spec.partition("/")[0] not in PAID:

@@ -23,7 +23,7 @@ from reground.core.errors import ConfigurationError, DataError, IndexBusy, did_y
 from reground.core.evidence import Passage, Retriever
 from reground.core.files import expanded, indexes_dir, replace_lines
 from reground.core.user_code import load_file, plugged
-from reground.retrieval.documents import read_documents, scan, written
+from reground.retrieval.documents import Scan, read_documents, scan, written
 from reground.retrieval.index import IndexRetriever, build_index, open_index
 from reground.retrieval.rerank import known, rerank
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
@@ -86,11 +86,12 @@ async def open_source(
     *,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
+    seen: Scan | None = None,
 ) -> Retriever:
     """Open what is searched, and rerank it as the options say. It is closed with `opened`.
 
-    A retriever that the caller opened stays open, and is reranked only where the options ask for it. Raises
-    ConfigurationError for options that do not fit, and DataError.
+    A retriever that the caller opened stays open, and is reranked only where the options ask for it. seen: the files
+    of a folder that was just looked at. Raises ConfigurationError for options that do not fit, and DataError.
     """
     if isinstance(source.place, Retriever):
         for option, value in (("a language", options.language), ("--retrieval", options.retrieval)):
@@ -101,13 +102,13 @@ async def open_source(
         retriever = own_retriever(options.retriever) if options.retriever else _web(options, source.questions)
     else:
         corpus = await as_corpus(source.place)
-        retriever = await corpus_retriever(corpus, on_index, options.language, options.retrieval, on_report)
+        retriever = await corpus_retriever(corpus, on_index, options.language, options.retrieval, on_report, seen)
     retriever = reranked(retriever, options, usual=source.usual)
     opened.push_async_callback(close, retriever)
     return retriever
 
 
-def contents(corpus: Path) -> object:
+def contents(corpus: Path) -> Scan | str:
     """What is another value when a corpus has changed: its files with their sizes and times, or an index's generation.
 
     Raises DataError, IndexRefused.
@@ -128,13 +129,15 @@ async def corpus_retriever(
     language: str | None = None,
     retrieval: str | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
+    seen: Scan | None = None,
 ) -> Retriever:
     """Open an index, or index documents into the cache.
 
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
     waits. language: of the documents, English by default; an existing index must have been built with it. retrieval:
     the preset that says how to index; an existing index must be of its kind. on_report: gets the report of the
-    indexing. Raises ConfigurationError if language or retrieval does not match the corpus.
+    indexing. seen: the files of a folder that was just looked at. Raises ConfigurationError if language or retrieval
+    does not match the corpus.
     """
 
     def work(watch: Callable[[Progress], None]) -> Retriever:
@@ -145,7 +148,7 @@ async def corpus_retriever(
         settings = preset(retrieval or "bm25").settings
         settings = settings if language is None else replace(settings, language=language)
         out = cached_index_path(path, settings)
-        report = build_index(path, out, settings, progress=watch)
+        report = build_index(path, out, settings, progress=watch, corpus=seen)
         if on_report is not None:
             on_report(report)
         return open_index(out)

@@ -47,6 +47,7 @@ from reground.downloads import silent
 from reground.models.function import FunctionModel
 from reground.models.options import ModelOptions
 from reground.models.pull import pull
+from reground.retrieval.documents import Scan
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.settings import IndexReport, Progress
 from reground.sandbox import find_sandbox
@@ -111,7 +112,7 @@ class Setup:
             catalogue.provider_module(name)
         for model in (*self.models.values(), self.rewriter):
             if isinstance(model, str):
-                catalogue.check_price(model, self.model_options, self.budget)
+                catalogue.check_budget(model, self.model_options, self.budget)
         if self.trace is not None:
             _check_trace(self.trace)
 
@@ -235,7 +236,7 @@ logger = logging.getLogger("reground")
 class _Followed:
     """Documents that may change while they are searched. contents: of their folder, when it was looked at."""
 
-    contents: object = None
+    contents: Scan | str | None = None
     looked: float = -math.inf
     opened: AsyncExitStack = field(default_factory=AsyncExitStack)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -318,16 +319,17 @@ class Session:
             try:
                 held = await in_daemon(partial(contents, source.folder), name=BACKGROUND)
                 if held != followed.contents:
-                    await self._reopen(corpus, source, followed)
+                    await self._reopen(corpus, source, followed, held)
                 followed.contents = held
             except (RegroundError, OSError) as error:
                 logger.warning("the documents %s stay as they were read before: %s", corpus, error)
             followed.looked = time.monotonic()
 
-    async def _reopen(self, corpus: str, source: Source, followed: _Followed) -> None:
+    async def _reopen(self, corpus: str, source: Source, followed: _Followed, held: Scan | str) -> None:
         reports: list[IndexReport] = []
         async with AsyncExitStack() as opened:
-            retriever = await open_source(source, self.setup.search, opened, on_report=reports.append)
+            seen = held if isinstance(held, Scan) else None
+            retriever = await open_source(source, self.setup.search, opened, on_report=reports.append, seen=seen)
             if retriever.name == self.retrievers[corpus].name:
                 return
             await followed.opened.aclose()  # a question in work can still use what it searches

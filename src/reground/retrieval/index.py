@@ -110,6 +110,7 @@ def build_index(
     decontaminate: Decontaminator | None = None,
     embedder: Embedder | None = None,
     save_every: float = 60.0,
+    corpus: Scan | None = None,
 ) -> IndexReport:
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
@@ -118,14 +119,16 @@ def build_index(
     stays as it is, and what `progress` raises ends the build there. What was done is saved after a file, every
     `save_every` seconds, and from there the next call goes on after an interruption or a kill. Passages that
     `decontaminate` finds an overlap in are left out. `embedder` is used instead of the one that the settings name.
-    Blocks, and must not be called on an event loop: call it in a thread.
+    corpus: the files of the folder, if it was just scanned. Blocks, and must not be called on an event loop: call it in
+    a thread.
 
     Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy
     (another build is going on), MissingExtra, and ModelError where the embedder fails.
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    corpus = scan(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
+    if corpus is None:
+        corpus = scan(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
     if settings.kind == "bm25":
         embedder = None
     elif embedder is None:

@@ -86,7 +86,7 @@ def try_claims(options: Compare, preset: str, *, quiet: bool) -> None:
         )
     console, err = consoles()
     out = options.out or Path("runs") / slug(preset, options.model)
-    catalogue.check_price(options.model, options.model_options, options.budget)
+    catalogue.check_budget(options.model, options.model_options, options.budget)
     whole = True
     ready: list[Experiment] = []
     with err.status("reading the benchmarks and counting what the methods ask") if not quiet else nullcontext():

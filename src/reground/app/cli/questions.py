@@ -39,7 +39,7 @@ def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, con
 
     Example:  reground questions --corpus docs/ -n 50 --model openai/NAME --out questions.jsonl
     """
-    catalogue.check_price(options.model, options.model_options, options.budget)
+    catalogue.check_budget(options.model, options.model_options, options.budget)
     with open_proposals(expanded(options.out), fresh=options.fresh) as file:
         proposed = asyncio.run(_propose(options, file, quiet=quiet or as_json))
     if as_json:

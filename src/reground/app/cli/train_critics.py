@@ -93,7 +93,7 @@ def _collect(options: CriticsCollect) -> bool:
 
 async def _collected(options: CriticsCollect, task: Task, searching: trees.Searching) -> trees.Collected:
     cell = Cell(method=f"{METHOD}+ranking" if trees.ranks(task) else METHOD, tokens=None)
-    catalogue.check_price(options.model, options.model_options, options.budget)
+    catalogue.check_budget(options.model, options.model_options, options.budget)
     async with train.opened_bench(options, task, [cell.method]) as (bench, configured):
         ready = configured(cell, train.settings_of(options, METHOD), searching)
         settings = replace(ready.settings, budget=options.budget)  # limits one tree; no method is scaled to it
