@@ -169,7 +169,7 @@ CELLS = notebook(("markdown", "# Rivers"), ("code", "length = 2850"), ("markdown
         ("a.csv", "river,km\n\nSeine,775\nDanube,2850\n", "river: Danube; km: 2850", "row 4", ""),
         ("a.tsv", 'river\tsaid\nSeine\t"It\nis."\nDanube\tlong\n', "river: Danube; said: long", "row 3", ""),
         ("a.docx", LETTER, "it is long.", "paragraph 2", ""),
-        ("a.docx", LETTER, "It is easy.", "", "Guide"),
+        ("a.docx", LETTER, "It is easy.", "paragraph 4", "Guide"),
         ("a.docx", LETTER, "river: Danube; km: 2850", "table 1, row 2", "Guide"),
         ("a.epub", BOOK, "It was night.", "part 1", "The Storm"),
         ("a.epub", BOOK, "It is long.", "part 2", "The Storm"),

@@ -37,7 +37,7 @@ class Places(NamedTuple):
 
     begins: where the part begins that passages hold. has_lines: whether its lines are those of the file. marks: fields
     of `Citation` and the character from which on they hold. is_prose: whether its blocks are paragraphs, which are
-    counted where no heading stands over them.
+    counted where no other place is known.
     """
 
     text: str = ""
@@ -56,7 +56,7 @@ class Places(NamedTuple):
         found: dict[str, object] = {"line": self.text.count("\n", 0, start) + 1} if self.has_lines else {}
         for at, fields in self.marks:
             found |= fields if at <= start else {}
-        if self.is_prose and not (found.get("place") or found.get("heading")):
+        if self.is_prose and not found.get("place"):
             paragraphs = self.text.count("\n\n", 0, start) + 1
             found["place"] = f"paragraph {paragraphs}"
         return found

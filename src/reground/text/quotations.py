@@ -20,6 +20,8 @@ _LEAD = re.compile(
 )
 """What stands before a quotation in its line: "- ", "From passage [1]: "."""
 _EDGE, _MARKS = " \t\n*().,;:。", f" \t\n{_OPENS}{_CLOSES}"
+MOST = 20
+"""Sentences that a reply may quote."""
 _LEAST, LEAST_BARE = 8, 24
 """Letters of the shortest quotation, with its marks and without: a title, or the answer, is none."""
 _LEFT_OUT = re.compile(r"[\[(]?(?:\.{3,}+|…++)[\])]?|[\"”»」』＂],?\s++[\"“„«「『＂]")
@@ -42,7 +44,7 @@ _TRIED = 20  # places of a part; nearly all stand once in a text
 def quotations(text: str) -> tuple[list[str], str]:
     """The sentences of the lines in quotation marks that a text begins with, and the rest of it."""
     found, lines, end = list[str](), text.splitlines(keepends=True), 0
-    while end < len(lines):
+    while end < len(lines) and len(found) < MOST:
         said = without_unknown(_LEAD.sub("", lines[end]), ())[0].strip(_EDGE)
         if said and not (said[0] in _OPENS and said[-1] in _CLOSES and is_long(said)):
             break

@@ -15,7 +15,7 @@ from reground.core.trajectory import UNGROUNDED
 from reground.core.untrusted import fence
 from reground.methods.shared.prompts import CITING, render
 from reground.methods.shared.steps import split_answer
-from reground.text.quotations import LEAST_BARE, copied, is_long, quotations
+from reground.text.quotations import LEAST_BARE, MOST, copied, is_long, quotations
 from reground.text.sentences import sentences
 
 LEAST_PASSAGE = 64
@@ -152,7 +152,8 @@ class Evidence:
             answer = label + answer
         marked, rest = quotations(head)
         said = without_unknown(rest, ())[0]
-        bare = [each for each in sentences(said) if answer and is_long(each, LEAST_BARE)]
+        parts = sentences(said) if answer else []
+        bare = [each for each in parts if is_long(each, LEAST_BARE)] if len(parts) <= MOST else []
         order = dict.fromkeys([*self.cited(head, form), *shown, *self.all])
         copies = {each: self._copied(each, order) for each in (*marked, *bare)}
         quoted = list(dict.fromkeys(citation for each in copies.values() for citation in each))
