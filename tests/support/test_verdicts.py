@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
+from reground.core.run import Run
+from reground.core.trajectory import Pair
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.support.verdicts import MOST_CHARACTERS, Checked, Verdict, verdicts
 
@@ -39,6 +43,139 @@ async def test_an_answer_that_is_too_long_ends_in_one_line_before_any_search(ans
     with pytest.raises(RegroundError, match="check it in parts"):
         await verdicts(answer, retriever)
     assert not retriever.queries
+
+
+QUAY = Passage(
+    id="docs/quay.md",
+    title="Quay of Alderby",
+    url="docs/quay.md",
+    text="# Quay\n\nThe quay of Alderby was opened by Hanna Voss on 3 May 1902. It is 240 metres long and holds about "
+    "40 boats. The berth fee is 38 crowns a night, and at most 12 weeks can be booked. Dogs are not allowed on the "
+    "quay. Hanna Voss was born in 1861.\n\n| Crane | Load | Year |\n|---|---|---|\n| North | 740 kg | 1911 |\n"
+    "| South | 990 kg | 1934 |",
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "difference"),
+    [
+        ("The quay of Alderby is 260 metres long.", ("260", "240")),
+        ("The quay of Alderby was opened by Hanna Voss on 3 June 1902.", ("1902-06-03", "1902-05-03")),
+        ("The quay of Alderby was opened by Jon Aker on 3 May 1902.", ("Jon Aker", "Hanna Voss")),
+        ("At most 12 months can be booked at the quay.", ("months", "weeks")),
+        ("At the quay at most ten weeks can be booked.", ("10", "12")),
+        ("The load of the crane South is 740 kg.", ("740", "990 kg")),
+        ("| Crane | Load |\n|---|---|\n| North | 990 kg |", ("990", "740 kg")),
+    ],
+)
+async def test_the_same_thing_with_another_value_is_contradicted_by_what_the_document_says(
+    claim: str, difference: tuple[str, str]
+) -> None:
+    last = (await checked(claim, QUAY, DANUBE))[-1]
+    assert (last.verdict, last.difference, len(last.evidence)) == (Verdict.CONTRADICTED, difference, 1)
+
+
+@pytest.mark.parametrize("claim", ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night."])
+async def test_what_only_one_of_both_denies_is_contradicted(claim: str) -> None:
+    (said,) = await checked(claim, QUAY, DANUBE)
+    assert (said.verdict, len(said.evidence), said.difference is None) == (Verdict.CONTRADICTED, 1, False)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "Hanna Voss died in 1930.",
+        "The quay of Alderby was repaired in 1950.",
+        "The quay of Alderby holds at least 30 boats.",
+        "Brinkholm has a quay of 300 metres.",
+        "The crane of the harbour office lifts 500 kg.",
+        "The Seine is 775 km long.",
+    ],
+)
+async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(claim: str) -> None:
+    assert [each.verdict for each in await checked(claim, QUAY, DANUBE)] == [Verdict.NOT_FOUND]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        "The Danube is 2,850 km long.",
+        "The Danube is 2850 kilometres long.",
+        "The quay opened in May 1902.",
+        "On May 3, 1902, Hanna Voss opened the quay of Alderby.",
+        "Dogs aren't allowed on the quay.",
+        "The crane North lifts a load of 740 kg.",
+        "You can book twelve weeks at most.",
+    ],
+)
+async def test_what_is_written_otherwise_is_supported(claim: str) -> None:
+    assert [each.verdict for each in await checked(claim, QUAY, DANUBE)] == [Verdict.SUPPORTED]
+
+
+async def test_a_pronoun_means_what_stands_before_it_and_a_list_what_it_stands_under() -> None:
+    said = await checked("The quay of Alderby lies in the south. It is 775 km long.", QUAY, SEINE)
+    assert said[1].verdict is not Verdict.SUPPORTED
+    retriever = ScriptedRetriever([QUAY, SEINE])
+    said = await verdicts("## Alderby\n\nThe cranes lift:\n\n- North: 740 kg load\n- South: 740 kg load\n", retriever)
+    assert [each.verdict for each in said[2:]] == [Verdict.SUPPORTED, Verdict.CONTRADICTED]
+    assert "Alderby The cranes lift: North: 740 kg load" in retriever.queries
+
+
+async def test_a_sentence_that_goes_on_in_the_next_line_is_one_claim() -> None:
+    answer = "The quay of Alderby, which lies in the south, was opened by\nHanna Voss on 3 May 1902.\n"
+    assert len(await checked(answer, QUAY)) == 1
+    assert len(await checked(f"> {answer}".replace("by\n", "by\n> "), QUAY)) == 1
+
+
+@pytest.mark.parametrize(
+    ("cite", "verdict"),
+    [
+        ("[1].", Verdict.SUPPORTED),
+        ("[2].", Verdict.ELSEWHERE),
+        ("[2, 1].", Verdict.SUPPORTED),
+        ("[^n].", Verdict.ELSEWHERE),
+        (". [2]", Verdict.ELSEWHERE),
+        ("[7].", Verdict.SUPPORTED),
+        ("(see [the quay](docs/quay.md#fees)).", Verdict.ELSEWHERE),
+        ("(danube.md).", Verdict.SUPPORTED),
+        ("(quay.md).", Verdict.ELSEWHERE),
+        ("(https://example.org/rivers).", Verdict.SUPPORTED),
+        ("(os.path).", Verdict.SUPPORTED),
+    ],
+)
+async def test_support_in_another_document_than_the_one_that_is_cited_is_told(cite: str, verdict: Verdict) -> None:
+    sources = "\n\nSources:\n\n[1] Danube, danube.md\n[2] Quay of Alderby\n[^n]: docs/quay.md\n"
+    said = await checked(f"The Danube is 2850 km long {cite}{sources}", QUAY, DANUBE)
+    assert (said[0].verdict, said[0].evidence[0].passage_id) == (verdict, "danube.md")
+    assert bool(said[0].cites) and all(each.strip("[]") in cite for each in said[0].cites)
+    assert {each.verdict for each in said[1:]} == {Verdict.NO_CLAIM}
+
+
+async def test_a_judge_decides_in_place_of_words() -> None:
+    class No:
+        name = "no"
+
+        async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+            return [0.0] * len(pairs)
+
+    said = await verdicts("The Danube is 2850 km long.", ScriptedRetriever([DANUBE]), judge=No())
+    assert [(each.verdict, each.score) for each in said] == [(Verdict.NOT_FOUND, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "right", "wrong"),
+    [
+        ("de", "Der Fährhafen hat 1.250 Liegeplätze. Er wurde 1902 eröffnet.", "Der Fährhafen hat 1250 Liegeplätze.",
+         "Der Fährhafen hat 1350 Liegeplätze."),
+        ("ja", "港の長さは240メートルです。1902年に開かれました。", "港の長さは240メートルです。",
+         "港の長さは260メートルです。"),
+        ("zh", "码头长240米。码头于1902年开放。", "码头于1902年开放。", "码头于1911年开放。"),
+    ],
+)  # fmt: skip
+async def test_answers_in_the_language_of_the_documents(language: str, text: str, right: str, wrong: str) -> None:
+    retriever = ScriptedRetriever([Passage(id="p", text=text)])
+    for answer, verdict in ((right, Verdict.SUPPORTED), (wrong, Verdict.CONTRADICTED)):
+        assert [each.verdict for each in await verdicts(answer, retriever, language=language)] == [verdict]
 
 
 @pytest.mark.parametrize("answer", ["", " \n", "...", "Which river?"])

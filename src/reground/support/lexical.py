@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.evidence import without_unknown
+from reground.support.contrast import Tokens, in_its_place, kind
 from reground.support.units import Evidence
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, language_code, segmenter
@@ -52,13 +53,17 @@ class Claim:
     """A sentence of an answer.
 
     text: as it stands, with the white space around it. statement: what it claims, without markers and markup; empty if
-    it claims nothing. alone: whether it answers the question without stating what it answers.
+    it claims nothing. alone: whether it answers the question without stating what it answers. about: names of what its
+    pronoun may mean; a sentence supports it only where its passage has one of them. key: the words that tell it, a row
+    of a table, from the others.
     """
 
     text: str
     statement: str
     question: str = ""
     alone: bool = False
+    about: tuple[str, ...] = ()
+    key: str = ""
 
 
 def claims(text: str, question: str) -> list[Claim]:
@@ -119,10 +124,15 @@ _NAME_WORD = (
     r"|\w++(?:\.\w++)++|\w*[^\W_]_\w++|[a-z]++[A-Z]\w*+"  # os.path, exit_code, maxRetries
 )
 _CODE_NAME, _CODE_NUMBER = re.compile(rf"\A(?:{_NAME_WORD})"), re.compile(rf"\A(?:{_NUMBER_WORD})")
+_ONE = re.compile(rf"\A(?:{_NAME_WORD}|{_NUMBER_WORD})")
 """One name or number, although it has signs or capitals inside."""
 _WORD = re.compile(rf"{_NUMBER_WORD}|{_NAME_WORD}|\w++")
+_COUNTS = "two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+_COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
-"""What groups the digits of a number: 2,850 and 2850 are the same."""
+_POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u202f](?=\d{3}(?!\d))")
+"""What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
+_COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
 _ENGLISH_NOT = r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b"
 _NOT = {
     code: rf"\b(?:{'|'.join(words.split())})\b"
@@ -164,6 +174,10 @@ _FIRST, _ADDED, _BETTER = 5, 2, 0.1
 """For two sentences: the best ones that may be the first, the words that the second adds, the gain it must bring."""
 
 
+_AGREED = 0.75
+"""The share of the rest of a claim that a unit has to say, so that its other value contradicts it."""
+
+
 class _Words(NamedTuple):
     """The terms of a text, with what each counts, and those of them that are numbers, names, and names in code."""
 
@@ -185,6 +199,7 @@ class Lexical:
     def __init__(self, sentences: Sequence[Evidence], *, language: str = "en") -> None:
         code = language_code(language)
         self._analyzer, self._segment = analyzer(code), segmenter(code)
+        self._grouped = _POINTED if code in _COMMA else _GROUPED
         self.sentences = sentences
         self._titles = titles = [self._terms(each.passage.title) for each in sentences]
         self._own = [self._terms(each.sentence) | self._terms(each.subject) for each in sentences]
@@ -205,7 +220,7 @@ class Lexical:
 
     def scores(self, claim: Claim) -> list[float]:
         """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
-        words, question = self._words(claim.statement), self._words(claim.question)
+        words, question = self._of(claim), self._words(claim.question)
         denied = self._denies(claim.statement)
         places = range(len(self.sentences))
         scores = [0.0 if claim.alone else self._states((place,), words, denied) for place in places]
@@ -215,9 +230,9 @@ class Lexical:
             for place in places:
                 at_most = 1.0 if new.weights.keys() & self._titled[place] else _LEAST
                 scores[place] = max(min(scores[place], at_most), self._answers(place, new, question, denied))
-        return [score * left for score, left in zip(scores, self._left(words, question), strict=True)]
+        return [score * left for score, left in zip(scores, self._left(claim, words, question), strict=True)]
 
-    def _left(self, words: _Words, question: _Words) -> list[float]:
+    def _left(self, claim: Claim, words: _Words, question: _Words) -> list[float]:
         """What is left of each unit's score: little of a row's or an entry's that is not the claim's, and of a row's
         that has other values in the columns that the claim names.
 
@@ -230,13 +245,14 @@ class Lexical:
         topic |= words.code or question.code
         rarity = {term: math.log1p(len(self.sentences) / max(1, self._keyed[term])) for term in topic}
         rarest = max(rarity.values(), default=0.0)
-        left = []
+        left, meant = [], self._meant(claim)
         for place, unit in enumerate(self.sentences):
             named = [(name, value) for name, value in self._cells[place] if name and name <= both]
             stated = [name for name, value in named if value <= both]
             own = self._keys[place].union(*stated) if unit.cells else self._own[place]
             missing = topic - own - self._titles[place] if unit.key else set[str]()
             is_other = any(2 * rarity[term] >= rarest for term in missing)
+            is_other |= bool(meant) and not any(terms <= self._whole[place] for terms in meant)
             left.append(_OTHER_KEY if is_other or (named and not stated) else 1.0)
         return left
 
@@ -252,7 +268,7 @@ class Lexical:
         best: tuple[float, tuple[int, ...]] = scores[ranked[0]], (ranked[0],)
         if claim.alone or best[0] >= 1.0:
             return best
-        words, denied = self._words(claim.statement), self._denies(claim.statement)
+        words, denied = self._of(claim), self._denies(claim.statement)
         left: list[float] = []
         for first in ranked[:_FIRST]:
             for second in ranked:
@@ -260,7 +276,7 @@ class Lexical:
                     continue
                 if not self._linked(first, second):
                     continue
-                left = left or self._left(words, self._words(claim.question))  # most claims have no such pair
+                left = left or self._left(claim, words, self._words(claim.question))  # most claims have no such pair
                 score = self._states((first, second), words, denied) * min(left[first], left[second])
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
@@ -268,9 +284,59 @@ class Lexical:
 
     def jointly(self, claim: Claim, places: tuple[int, ...]) -> float:
         """How far sentences say all of a claim side by side."""
-        words = self._words(claim.statement)
-        left = self._left(words, self._words(claim.question))
+        words = self._of(claim)
+        left = self._left(claim, words, self._words(claim.question))
         return self._states(places, words, self._denies(claim.statement)) * min(left[place] for place in places)
+
+    def otherwise(self, claim: Claim) -> tuple[float, int, tuple[str, str]] | None:
+        """How far a unit agrees that says something else of the same thing, its place, and what the claim and it say.
+
+        Of what the claim says beside it, the unit says nearly all, and it has a value of the same kind in that place:
+        another number, date, unit or name; or only one of the two denies it. None where no unit does.
+        """
+        words = self._words(f"{claim.question} {claim.statement}") if claim.alone else self._of(claim)
+        said, denied = self._tokens(claim.statement), self._denies(claim.statement)
+        shared, meant = words.weights.keys(), self._meant(claim)
+        best: tuple[float, int, tuple[str, str]] = (0.0, 0, ("", ""))
+        for place, unit in enumerate(self.sentences):
+            here, title = self._titled[place], self._titles[place] | self._keys[place]
+            missing = shared - here
+            value = (missing & words.numbers) or (missing & words.names)
+            rest = {term: weight for term, weight in words.weights.items() if term not in value | title}
+            agreement = self._share(rest, here) if rest else 1.0
+            first = next((term for term in words.weights if term not in value), "")
+            is_other = first not in here and title.isdisjoint(shared - value)
+            is_other |= not (missing - value).isdisjoint(words.names)
+            is_other |= bool(meant) and not any(terms <= self._whole[place] for terms in meant)
+            if is_other or agreement < _AGREED or agreement <= best[0]:
+                continue
+            pair: tuple[str, str] | None = None
+            if self._opposed((place,), words, denied):
+                agreement = self._share(words.weights, here)
+                pair = (claim.statement, unit.sentence) if agreement >= max(_AGREED, best[0]) else None
+            elif unit.cells:
+                pair = self._in_column(place, value, said, words)
+            else:
+                known, there = bool(title) and title <= shared - value, self._tokens(unit.sentence)
+                pair = in_its_place(value or missing, said, there, shared, about=known)
+            best = best if pair is None else (agreement, place, pair)
+        return best if best[0] else None
+
+    def _meant(self, claim: Claim) -> list[Set[str]]:
+        """The terms of each name that a claim's pronoun may mean, of which its passage has to have all of one."""
+        return [terms for name in claim.about if (terms := self._words(f"the {name}").weights.keys())]
+
+    def _in_column(self, place: int, value: Set[str], said: Tokens, words: _Words) -> tuple[str, str] | None:
+        """What a claim says instead of a cell whose column it names, if it names another cell of the row."""
+        shared, phrase = words.weights.keys(), " ".join(word for word, terms in said if terms & value)
+        cells = list(zip(self._cells[place], self.sentences[place].cells, strict=True))
+        for (name, held), (_, text) in cells:
+            is_row = any(
+                other and other <= shared and cell[:1].isalpha() for (_, other), (_, cell) in cells if cell != text
+            )
+            if phrase and is_row and name and name <= shared and not held <= shared and kind(phrase) == kind(text):
+                return phrase, text
+        return None
 
     def _adds(self, first: int, second: int, claim: _Words) -> bool:
         """Whether the second sentence says words of a claim that the first does not, and not only names or numbers."""
@@ -278,16 +344,20 @@ class Lexical:
         return len(added) >= _ADDED and bool(added - claim.names - claim.numbers)
 
     def _denies(self, text: str) -> list[set[str]]:
-        """For each negation the terms that it stands before, or else behind. "Never Say Never" and a value None have none."""
+        """For each negation the terms that it stands before, or else behind. A name and a value None are none."""
         denied = []
         for match in self._not.finditer(text):
             before, after = text[: match.start()], text[match.end() : match.end() + _CLAUSE]
-            near = self._analyzer.analyze(self._plain(_STOP.split(after)[0]))[:_DENIED]
-            if match[0][0].isupper() and (not near or after.lstrip()[:1].isupper()):
+            near = self._content(_STOP.split(after)[0])[:_DENIED]
+            word = (before.rpartition(" ")[2] + match[0]).lstrip("\"'“‘(*_")  # ain't, with its beginning
+            if word[:1].isupper() and (not near or after.lstrip()[:1].isupper()):
                 continue
-            near = near or self._analyzer.analyze(self._plain(_STOP.split(before[-_CLAUSE:])[-1]))[-_DENIED:]
+            near = near or self._content(_STOP.split(before[-_CLAUSE:])[-1])[-_DENIED:]
             denied.append(set(near))
         return list(filter(None, denied))
+
+    def _content(self, text: str) -> list[str]:
+        return [term for term in self._analyzer.analyze(self._plain(text)) if term not in FUNCTION_WORDS]
 
     def _linked(self, first: int, second: int) -> bool:
         """Whether two sentences are of one page, or one names the title of the other's."""
@@ -322,13 +392,16 @@ class Lexical:
         left = 1.0
         for terms, lacking, apart in ((claim.numbers, _NO_NUMBER, _OTHER_NUMBER), (claim.names, _NO_NAME, _OTHER_NAME)):
             left *= lacking if terms - passages else apart if terms - here else 1.0
+        return left * (_NEGATED if self._opposed(places, claim, denied) else 1.0)
+
+    def _opposed(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> bool:
+        """Whether a claim denies what the sentences do not, or they deny what it says."""
         there = [terms for place in places for terms in self._denied[place]]
         lacks = any(not any(terms & others for others in there) for terms in denied)
-        opposes = any(
+        return lacks or any(
             2 * len(terms & claim.weights.keys()) > len(terms) and not any(terms & others for others in denied)
             for terms in there
         )
-        return left * (_NEGATED if lacks or opposes else 1.0)
 
     def _share(self, weights: Mapping[str, float], here: Set[str], elsewhere: Set[str] = frozenset()) -> float:
         """The share of the terms, by weight and rarity, that are here; those elsewhere count in part."""
@@ -344,17 +417,21 @@ class Lexical:
         """Rarity, in which a word that no sentence has is as rare as one that a single sentence has."""
         return math.log1p(len(self.sentences) / (0.5 + max(1, self._holding[term])))
 
+    def _of(self, claim: Claim) -> _Words:
+        words = self._words(claim.statement)
+        words.names.update(self._words(claim.key).weights.keys() - words.numbers)
+        return words
+
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name, unless nothing that is compared writes it small.
 
         A capital behind it, or a verb, makes it a name too: "Ada Lovelace", and "Ada was born".
         """
         words, before = _Words({}, set(), set(), set()), ""
-        found = _WORD.findall(self._plain(text))
-        for word, behind in zip(found, [*found[1:], ""], strict=False):
+        found = self._tokens(text)
+        for (word, terms), (behind, _) in zip(found, [*found[1:], ("", set())], strict=False):
             is_first, follows_name, before = not before, before[:1].isupper(), word
             is_code = _CODE_NAME.fullmatch(word) is not None
-            terms = {word.casefold()} if is_code or _CODE_NUMBER.fullmatch(word) else {*self._analyzer.analyze(word)}
             if word.casefold() in FUNCTION_WORDS:
                 if is_first or not word.isupper() or (word == "I" and not follows_name):
                     continue
@@ -372,13 +449,20 @@ class Lexical:
             words.weights.update({term: _NUMBER if term in words.numbers else 1.0 for term in terms})
         return words
 
+    def _tokens(self, text: str) -> Tokens:
+        return [
+            (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzer.analyze(word)})
+            for word in _WORD.findall(self._plain(text))
+        ]
+
     def _terms(self, text: str) -> set[str]:
-        """The terms of a text, with those of the parts of names in code, and the year of each date."""
+        """The terms of a text, with those of the parts of names in code and of dates."""
         plain = self._plain(text)
         words = _WORD.findall(plain)
         plain = " ".join(word for word in words if not _CODE_NUMBER.fullmatch(word))  # 2.5 holds no 5
         signed = {word.casefold() for word in words if not word.isalpha() or not word.islower()}
-        return signed.union(self._analyzer.analyze(plain), _ISO.findall(text))
+        dates = " ".join(match[0] for date in _DATES for match in date.finditer(text))
+        return signed.union(self._analyzer.analyze(plain), self._analyzer.analyze(dates), _ISO.findall(text))
 
     def _cell(self, text: str) -> set[str]:
         return {*self._words(text).weights}
@@ -391,7 +475,8 @@ class Lexical:
     def _plain(self, text: str) -> str:
         for date in _DATES:
             text = date.sub(_iso, text)
-        return self._segment(_GROUPED.sub("", text))
+        text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) + 2), text)
+        return self._segment(self._grouped.sub("", text))
 
 
 def _iso(date: re.Match[str]) -> str:

@@ -159,8 +159,8 @@ class _Outline:
         if self._head is None and below and _RULE.fullmatch(below):
             self._head = line
             return self._entered(_Block([line], indent, whole=True))
-        names = _columns(self._head or "")
-        values = _columns(line)
+        names = columns(self._head or "")
+        values = columns(line)
         cells = tuple(zip(names, values, strict=False)) if self._head else ()
         return self._entered(
             _Block([line], indent, subject=" ".join(names), key="; ".join(values), cells=cells, whole=True)
@@ -211,5 +211,6 @@ def _record(line: str) -> Cells:
     return cells if labelled > 1 and 2 * labelled >= len(cells) else ()
 
 
-def _columns(row: str) -> list[str]:
+def columns(row: str) -> list[str]:
+    """The cells of a row of a table with bars."""
     return [_MARKS.sub("", cell).strip() for cell in row.strip("|").split("|")]

@@ -6,26 +6,26 @@ What the answer cites is a hint only. Each claim is searched for twice: as it st
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 
 from reground.core.answers import Citation
 from reground.core.concurrency import gather
 from reground.core.errors import RegroundError
-from reground.core.evidence import Passage, Retriever
+from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Critic, Run
 from reground.support.check import CANDIDATES, SUPPORTED, Best, Compared, rescored
-from reground.support.lexical import Claim, Lexical, claims
+from reground.support.lexical import Claim, Lexical
+from reground.support.stated import Stated, listed, names_page, stated
 from reground.support.units import evidence
 
 MOST_CLAIMS, MOST_CHARACTERS = 2_000, 300_000
 """The largest answer that is checked."""
+_CLEARLY = 0.1
+"""How much better a sentence has to agree that says otherwise than the one that supports a claim."""
 _AT_ONCE = 8
 """Claims that are searched for and compared at the same time."""
-_CITED = re.compile(r"\[\d{1,4}(?:[ \t]?[,;][ \t]?\d{1,4}){0,9}\]")
 
 
 class Verdict(StrEnum):
@@ -85,50 +85,41 @@ async def verdicts(
     have been compared, and their number. Raises RegroundError for an answer that is too long, and what the retriever
     and the judge raise.
     """
-    if len(answer) > MOST_CHARACTERS:
-        raise RegroundError(_too_long(f"{len(answer):,} characters", f"{MOST_CHARACTERS:,}"))
-    parts = claims(answer, question)
-    unlike = list(dict.fromkeys(_asked(each) for each in parts if each.statement))
-    if len(unlike) > MOST_CLAIMS:
-        raise RegroundError(_too_long(f"{len(unlike):,} claims", f"{MOST_CLAIMS:,}"))
+    parts = stated(answer, question) if len(answer) <= MOST_CHARACTERS else []
+    unlike = list(dict.fromkeys(_asked(each) for each in parts if each.claim.statement))
+    if len(answer) > MOST_CHARACTERS or len(unlike) > MOST_CLAIMS:
+        size = f"{len(answer):,} characters" if not parts else f"{len(unlike):,} claims"
+        most = f"at most {MOST_CHARACTERS:,} characters and {MOST_CLAIMS:,} claims are checked"
+        raise RegroundError(f"the answer has {size}, and {most}: check it in parts")
     run = run or Run()
     slots, done = asyncio.Semaphore(_AT_ONCE), 0
 
-    async def compared(claim: Claim, branch: Run) -> Compared:
+    async def compared(each: Stated, branch: Run) -> Compared:
         nonlocal done
         async with slots:
-            found = await _found(claim, retriever, branch, k)
-            comparison = await asyncio.to_thread(partial(_compared, claim, found, language))
+            queries = dict.fromkeys((each.claim.statement, f"{each.context} {each.claim.statement}".strip()))
+            results = [await branch.retrieve(retriever, query, k=k) for query in queries]
+            found = {passage.id: passage for passages in results for passage in passages}
+            comparison = await asyncio.to_thread(_compared, each.claim, [*found.values()], language)
         done += 1
         if progress is not None:
             progress(done, len(unlike))
         return comparison
 
-    branches = [compared(claim, run.span("claim")) for claim in unlike]
-    comparisons = await gather(*branches)
-    best = [each.best for each in comparisons] if judge is None else await _judged(comparisons, judge, run, candidates)
+    comparisons = await gather(*(compared(each, run.span("claim")) for each in unlike))
+    best = [each.best for each in comparisons]
+    if judge is not None:
+        with run.span("support") as branch:
+            best = await rescored(comparisons, judge, branch, candidates=candidates)
     known = dict(zip(unlike, zip(comparisons, best, strict=True), strict=True))
-    numbers: dict[str, int] = {}
-    return [
-        _checked(part, *known[_asked(part)], numbers) if part.statement else Checked(part.text, Verdict.NO_CLAIM)
-        for part in parts
-    ]
+    found = [unit.passage for each in comparisons for unit in each.lexical.sentences]
+    verdict = _Verdicts(answer, retriever, found, language, by_words=judge is None)
+    return [await verdict.of(part, *known.get(_asked(part), (None, (0.0, ())))) for part in parts]
 
 
-def _too_long(size: str, most: str) -> str:
-    return f"the answer has {size}, and at most {most} are checked: check it in parts"
-
-
-def _asked(claim: Claim) -> Claim:
+def _asked(part: Stated) -> Stated:
     """The claim without its place in the answer, so that what an answer repeats is searched for once."""
-    return Claim("", claim.statement, claim.question, claim.alone)
-
-
-async def _found(claim: Claim, retriever: Retriever, run: Run, k: int) -> list[Passage]:
-    """The passages for the claim as it stands, and for it with its question; each once."""
-    queries = dict.fromkeys(filter(None, (claim.statement, f"{claim.question} {claim.statement}".strip())))
-    found = [await run.retrieve(retriever, query, k=k) for query in queries]
-    return list({each.id: each for passages in found for each in passages}.values())
+    return replace(part, claim=replace(part.claim, text=""), cites=())
 
 
 def _compared(claim: Claim, found: Sequence[Passage], language: str) -> Compared:
@@ -136,24 +127,53 @@ def _compared(claim: Claim, found: Sequence[Passage], language: str) -> Compared
     return Compared(claim, lexical, lexical.scores(claim))
 
 
-async def _judged(comparisons: Sequence[Compared], judge: Critic, run: Run, candidates: int) -> list[Best]:
-    with run.span("support") as branch:
-        return await rescored(comparisons, judge, branch, candidates=candidates)
+class _Verdicts:
+    """Makes the verdicts. It knows the documents that the answer names as its sources, and numbers those it quotes."""
 
+    def __init__(
+        self, answer: str, retriever: Retriever, found: Sequence[Passage], language: str, *, by_words: bool
+    ) -> None:
+        self._sources, self._retriever, self._language, self._by_words = listed(answer), retriever, language, by_words
+        self._found = dict.fromkeys(found)
+        self._pages: dict[str, list[Passage]] = {}
+        self._numbers: dict[str, int] = {}
 
-def _checked(part: Claim, compared: Compared, best: Best, numbers: dict[str, int]) -> Checked:
-    score, places = best
-    units = [compared.lexical.sentences[place] for place in places if score >= SUPPORTED]
-    quotes = tuple(
-        Citation.of(numbers.setdefault(unit.passage.id, len(numbers) + 1), unit.passage, unit.sentence)
-        for unit in units
-    )
-    return Checked(
-        part.text,
-        Verdict.SUPPORTED if quotes else Verdict.NOT_FOUND,
-        statement=part.statement,
-        score=score,
-        evidence=quotes,
-        cites=tuple(_CITED.findall(part.text)),
-        found=tuple(dict.fromkeys(unit.passage for unit in compared.lexical.sentences)),
-    )
+    async def of(self, part: Stated, compared: Compared | None, best: Best) -> Checked:
+        """The verdict of a part; None is compared with what claims nothing."""
+        claim, (score, places) = part.claim, best
+        if compared is None:
+            return Checked(claim.text, Verdict.NO_CLAIM)
+        lexical, verdict, difference = compared.lexical, Verdict.SUPPORTED, None
+        units = [lexical.sentences[place] for place in places]
+        other = await asyncio.to_thread(lexical.otherwise, compared.claim) if score < 1 else None
+        is_against = other is not None and (other[0] > score + _CLEARLY or places == (other[1],))
+        if score < SUPPORTED or (is_against and self._by_words):
+            verdict, units = Verdict.NOT_FOUND, []
+            if other is not None:
+                verdict, units, difference = Verdict.CONTRADICTED, [lexical.sentences[other[1]]], other[2]
+        elif pages := await self._named(part.cites):
+            ids = {each.page_id for each in pages}
+            if ids.isdisjoint(unit.passage.page_id for unit in units):
+                there = await asyncio.to_thread(_compared, compared.claim, pages, self._language)
+                if there.best[0] >= SUPPORTED:
+                    score, units = there.best[0], [there.lexical.sentences[place] for place in there.best[1]]
+                else:
+                    verdict = Verdict.ELSEWHERE
+        for unit in units:
+            self._numbers.setdefault(unit.passage.id, len(self._numbers) + 1)
+        quotes = (Citation.of(self._numbers[unit.passage.id], unit.passage, unit.sentence) for unit in units)
+        found = tuple(dict.fromkeys(unit.passage for unit in lexical.sentences))
+        return Checked(claim.text, verdict, claim.statement, score, tuple(quotes), difference, part.cites, found)
+
+    async def _named(self, cites: Sequence[str]) -> list[Passage]:
+        """What was found of the documents that citations name, or all of them where they can be opened."""
+        named: dict[Passage, None] = {}
+        for name in (name for cite in cites for name in self._sources.get(cite.strip("[]^"), (cite,))):
+            if name not in self._pages:
+                pages = [each for each in self._found if names_page(name, each)]
+                if isinstance(self._retriever, Pages) and "://" not in name and (pages or "." in name):
+                    page = await self._retriever.page(pages[0].page_id if pages else name)
+                    pages = pages if page is None else [page]
+                self._pages[name] = pages
+            named.update(dict.fromkeys(self._pages[name]))
+        return list(named)

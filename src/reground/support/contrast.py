@@ -1,0 +1,95 @@
+"""What a sentence has in the place of a value of a claim: another number, date, name or unit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+
+Tokens = list[tuple[str, set[str]]]
+"""The words of a text in order, each with its terms; function words have none."""
+
+_TIME = re.compile(r"\A(?:1\d|20)\d\d(?:-\d\d-\d\d)?\Z")
+_HEDGES = frozenset(
+    ["least", "most", "more", "less", "fewer", "over", "under", "about", "around", "nearly", "almost", "up"]
+)
+"""What makes a number a bound or a rough one, up to three words before it."""
+_ROUGH = 0.05
+"""How far a rounded number is from what it stands for, as a share of it."""
+
+
+def kind(word: str) -> str:
+    """What a word names: a time (a year or a date), a number, a name, or nothing of these ("")."""
+    if any(map(str.isdigit, word)):
+        return "time" if _TIME.match(word) else "number"
+    return "name" if word[:1].isupper() else ""
+
+
+def in_its_place(
+    value: Set[str], said: Tokens, there: Tokens, shared: Set[str], *, about: bool
+) -> tuple[str, str] | None:
+    """What a claim says, and what a sentence that has not the value says instead; None where it says nothing of the
+    kind.
+
+    value: terms of the claim, all of a kind. said: the claim. there: the sentence. shared: all terms of the claim. The
+    other value stands beside the same word as the first; a number may also be the only one. A word is a value only
+    behind a number, as its unit. Bounds ("at least 3") and rounded numbers differ from nothing. about: whether both are
+    known to be about one thing; else a name with which the claim begins is what it is about, and no value.
+    """
+    start = next((at for at, (_, terms) in enumerate(said) if terms & value), None)
+    if start is None:
+        return None
+    wanted = kind(said[start][0])
+    end = next((at for at in range(start, len(said)) if not said[at][1] & value), len(said))
+    end = end if wanted == "name" else start + 1
+    begins = all(kind(word) == "name" for word, _ in said[:start])
+    runs = list(_runs(there, wanted, shared))
+    near = [2 * _same(said, start - 1, there, first - 1) + _same(said, end, there, last) for first, last in runs]
+    least = int(wanted == "name" or len(runs) > 1) if wanted else 2
+    if not runs or (wanted == "name" and begins and not about) or max(near) < least:
+        return None
+    first, last = runs[near.index(max(near))]
+    phrase, other = (" ".join(word for word, _ in part) for part in (said[start:end], there[first:last]))
+    if not wanted and (kind(said[start - 1][0]) != "number" or _abbreviates(phrase, other)):
+        return None
+    is_rough = _hedges(said, start) != _hedges(there, first) or (wanted == "number" and _rounded(phrase, other))
+    return None if is_rough else (phrase, other)
+
+
+def _runs(tokens: Tokens, wanted: str, shared: Set[str]) -> Iterator[tuple[int, int]]:
+    """Where the words stand that the claim has not and that are of a kind; names of several words are one."""
+    start = 0
+    for at, (word, terms) in enumerate([*tokens, ("", set())]):
+        fits = bool(terms) and kind(word) == wanted and not terms & shared
+        if start < at and (not fits or wanted != "name"):
+            yield start, at
+            start = at
+        start = start if fits else at + 1
+
+
+def _same(said: Tokens, at: int, there: Tokens, place: int) -> bool:
+    """Whether the same word stands at two places; the ends of both texts are no word."""
+    if not (0 <= at < len(said) and 0 <= place < len(there)):
+        return False
+    (word, terms), (other, others) = said[at], there[place]
+    return word.casefold() == other.casefold() or bool(terms & others)
+
+
+def _hedges(tokens: Tokens, at: int) -> Set[str]:
+    return _HEDGES & {word.casefold() for word, _ in tokens[max(0, at - 3) : at]}
+
+
+def _rounded(number: str, other: str) -> bool:
+    """Whether one number is near the other and has fewer digits that count."""
+    try:
+        a, b = float(number), float(other)
+    except ValueError:
+        return False
+    digits = [len(each.replace(".", "").strip("0")) for each in (number, other)]
+    return digits[0] != digits[1] and abs(a - b) <= _ROUGH * max(abs(a), abs(b))
+
+
+def _abbreviates(unit: str, other: str) -> bool:
+    """Whether the letters of one unit stand in the other in this order: km and kilometres."""
+    short, long = sorted((unit.casefold(), other.casefold()), key=len)
+    letters = iter(long)
+    return short[0] == long[0] and all(letter in letters for letter in short)

@@ -1,0 +1,117 @@
+"""The claims of an answer as they stand in it: what each stands under, what its pronoun may mean, and what it cites."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from reground.core.evidence import Passage
+from reground.support.lexical import Claim, claims
+from reground.support.units import columns
+from reground.text.sentences import names_in
+
+_PRONOUN = re.compile(
+    r"\A(?:(?:he|she|it|they|his|her|its|their|this|these|er|sie|es|il|elle|ils|elles|él|ella)\b|[他她它彼]|それ|これ)",
+    re.IGNORECASE,
+)
+_WRAPPED = re.compile(r"^([^\n#|`~>][^\n]{49,}+)\n(?=[ \t]*+(?![-*+•–#>|`~=]|\d{1,3}[.)]\s|\[)\S)", re.MULTILINE)
+_QUOTED = re.compile(r"^(>[^\n]{49,}+)\n>(?=[ \t]*+\w)", re.MULTILINE)
+"""A full line whose sentence may go on in the next one, in a paragraph and in a quotation."""
+_ITEM = re.compile(r"\A\s*+(?:[-*+•–]|\d{1,3}[.)])\s")
+_REFERENCE = re.compile(
+    r"\]\((?P<link>[^()\s]{1,300})\)|(?P<url>https?://[^\s()<>\]]{1,300})|\[\^?(?P<marker>\w{1,9}(?:, ?\d{1,4}){0,9})\]"
+    r"|(?<![\w./-])(?P<file>[\w./-]{1,200}\.[A-Za-z]\w{0,4})(?![\w/-])"
+)
+_BRACKETS = re.compile(r" ?(?<!\])\((?:[^()]|\([^()]{0,300}+\)){1,300}+\)")
+_LINK = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{1,300}\)")
+_SOURCE = re.compile(r"\A[ \t]*+(?:[-*][ \t]++)?(?:\[\^?(\w{1,9})\]:?|(\d{1,3})[.)])[ \t]++(\S.*)")
+_MOST = 4
+"""The names that a pronoun may mean, and the words of a numbered source beside its link."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A claim. context: what it stands under, to search with. cites: what it cites, as it is written."""
+
+    claim: Claim
+    context: str = ""
+    cites: tuple[str, ...] = ()
+
+
+def stated(answer: str, question: str) -> list[Stated]:
+    """The parts of an answer in order; together their texts are the answer. Sources that it lists claim nothing."""
+    parts = claims(_QUOTED.sub(r"\1  ", _WRAPPED.sub(r"\1 ", answer)), question)
+    ends = list(accumulate(len(part.text) for part in parts))
+    found: list[Stated] = []
+    before, heading, over, head = names_in([question])[:_MOST], "", "", ""
+    for part, end in zip(parts, ends, strict=True):
+        text, bare = answer[end - len(part.text) : end], part.text.strip()
+        claim, cites = replace(part, text=text), tuple(_references(text))
+        if _source(bare) or not bare:
+            claim = replace(claim, statement="")
+        elif bare.startswith("|"):
+            head = head or bare
+            values = zip(columns(head), columns(bare), strict=False)
+            row = "; ".join(": ".join(filter(None, cell)) for cell in values)
+            claim = replace(claim, statement=row, key=columns(bare)[0]) if claim.statement else claim
+        elif bare.startswith("#"):
+            heading, over = bare.strip("# "), ""
+        elif bare.endswith((":", "：")):
+            over = bare
+        else:
+            head, over = "", over if _ITEM.match(part.text) else ""
+        if claim.statement:
+            claim = replace(claim, statement=_without_references(claim.statement))
+            about = tuple(before) if _PRONOUN.match(claim.statement) else ()
+            context = " ".join(filter(None, [heading, over[-200:], *about]))
+            found.append(Stated(replace(claim, about=about), context or question, cites))
+            before = [*names_in([claim.statement]), *about][:_MOST] or before
+        else:
+            found.append(Stated(claim))
+            if cites and len(found) > 1 and not _source(bare) and not any(map(str.isalnum, _REFERENCE.sub("", bare))):
+                found[-2] = replace(found[-2], cites=(*found[-2].cites, *cites))  # behind the full stop
+    return found
+
+
+def listed(answer: str) -> dict[str, tuple[str, ...]]:
+    """What an answer lists as its sources, by marker: links, addresses, names of files, and the line itself."""
+    return dict(filter(None, map(_source, answer.split("\n"))))
+
+
+def _source(line: str) -> tuple[str, tuple[str, ...]] | None:
+    """The marker of a source and what names it; None for a line that is none."""
+    match = _SOURCE.match(line)
+    if match is None:
+        return None
+    references = list(_references(match[3]))
+    beside = len(_REFERENCE.sub(" ", match[3]).split())
+    is_source = (references and (match[1] or beside < _MOST)) or (match[1] and not match[3].rstrip().endswith("."))
+    return (match[1] or match[2], (*references, match[3].strip())) if is_source else None
+
+
+def _references(text: str) -> Iterator[str]:
+    for match in _REFERENCE.finditer(text):
+        if match["marker"]:
+            note = "^" if match[0].startswith("[^") else ""
+            yield from (f"[{note}{each.strip()}]" for each in match["marker"].split(","))
+        else:
+            yield (match["link"] or match["url"] or match["file"]).rstrip(".,;:")
+
+
+def _without_references(statement: str) -> str:
+    """A statement without brackets that hold a reference, without addresses, and with the texts of links."""
+    plain = _BRACKETS.sub(lambda each: "" if _REFERENCE.search(each[0]) else each[0], statement)
+    return re.sub(r"https?://\S++", "", _LINK.sub(r"\1", plain)).strip() or statement
+
+
+def names_page(name: str, passage: Passage) -> bool:
+    """Whether a link, the name of a file or a title names the document of a passage."""
+    wanted = _known_as(name)
+    own = {_known_as(each) for each in (passage.page_id, passage.url or "", passage.title)} - {""}
+    return any(each == wanted or each.endswith(f"/{wanted}") or wanted.endswith(f"/{each}") for each in own if wanted)
+
+
+def _known_as(name: str) -> str:
+    return re.sub(r"[#?].*\Z|:\d+\Z", "", name.casefold().strip("<>*_`\"' .")).removeprefix("./")
