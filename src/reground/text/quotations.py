@@ -14,14 +14,15 @@ from reground.core.evidence import unbracketed, without_unknown
 from reground.text.languages import UNSPACED_LETTER
 from reground.text.sentences import sentences
 
-_OPENS, _CLOSES = "\"'`“„‟‘‚«»‹›「『〝＂", "\"'`”“‟’«»‹›」』〞＂"
+_OPENS, _CLOSES = "\"'`“”„‟‘’‚«»‹›「『〝＂", "\"'`”“‟’‘«»‹›」』〞＂"
+_ENDS = dict(zip(_OPENS, "\"'`””“”’’‘»«›‹」』〞＂", strict=True))
 _LEAD = re.compile(
     rf"\A\s*+(?:(?:[-*+•>]|\d{{1,2}}[.)])\s++|[^{_OPENS}\n\[]{{0,30}}\[\d[^{_OPENS}\n]{{0,9}}(?=[{_OPENS}]))"
 )
 """What stands before a quotation in its line: "- ", "From passage [1]: "."""
 _EDGE, _MARKS = " \t\n*().,;:。", f" \t\n{_OPENS}{_CLOSES}"
-MOST = 20
-"""Sentences that a reply may quote."""
+MOST, _LINES = 20, 20
+"""Sentences that a reply may quote, and lines of one quotation."""
 _LEAST, LEAST_BARE = 8, 24
 """Letters of the shortest quotation, with its marks and without: a title, or the answer, is none."""
 _LEFT_OUT = re.compile(r"[\[(]?(?:\.{3,}+|…++)[\])]?|[\"”»」』＂],?\s++[\"“„«「『＂]")
@@ -42,15 +43,24 @@ _TRIED = 20  # places of a part; nearly all stand once in a text
 
 
 def quotations(text: str) -> tuple[list[str], str]:
-    """The sentences of the lines in quotation marks that a text begins with, and the rest of it."""
+    """The sentences of the lines in quotation marks, or behind `>`, that a text begins with, and the rest of it."""
     found, lines, end = list[str](), text.splitlines(keepends=True), 0
     while end < len(lines) and len(found) < MOST:
-        said = without_unknown(_LEAD.sub("", lines[end]), ())[0].strip(_EDGE)
-        if said and not (said[0] in _OPENS and said[-1] in _CLOSES and is_long(said)):
-            break
-        found += [each.strip(_MARKS) for each in sentences(said) if any(map(str.isalnum, each))]
+        begin, said = end, _said(lines[end])
+        while said[:1] in _ENDS and _ENDS[said[0]] not in said[1:] and end + 1 < min(len(lines), begin + _LINES):
+            end += 1
+            said = _said("".join(lines[begin : end + 1]))
+        is_quoted = lines[begin].lstrip().startswith(">") or (said[:1] in _ENDS and said[-1:] in _CLOSES)
+        if said and not (is_quoted and is_long(said)):
+            return found, "".join(lines[begin:])
+        found += [each.strip(_MARKS) for each in sentences(" ".join(said.split())) if any(map(str.isalnum, each))]
         end += 1
     return found, "".join(lines[end:])
+
+
+def _said(text: str) -> str:
+    """What stands in some lines without numbers of passages, and without what is around a quotation."""
+    return without_unknown(_LEAD.sub("", text), ())[0].strip(_EDGE)
 
 
 def is_long(text: str, least: int = _LEAST) -> bool:
