@@ -167,6 +167,7 @@ CELLS = notebook(("markdown", "# Rivers"), ("code", "length = 2850"), ("markdown
         ("a.xlsx", SHEETS, "Lake Neusiedl", "Lakes, row 1", ""),
         ("a.ods", CALC, "river: Danube; km: 2850", "Rivers, row 8", ""),
         ("a.csv", "river,km\n\nSeine,775\nDanube,2850\n", "river: Danube; km: 2850", "row 4", ""),
+        ("a.csv", f"said,n\n{'so ' * 20},1\n{'so ' * 20},2\n", f"said: {'so ' * 19}so; n: 2", "row 3", ""),
         ("a.tsv", 'river\tsaid\nSeine\t"It\nis."\nDanube\tlong\n', "river: Danube; said: long", "row 3", ""),
         ("a.docx", LETTER, "it is long.", "paragraph 2", ""),
         ("a.docx", LETTER, "It is easy.", "paragraph 4", "Guide"),

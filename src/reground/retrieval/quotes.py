@@ -19,7 +19,7 @@ from reground.retrieval.reading.text import front_matter, headings, marked, unde
 from reground.retrieval.reading.web import parsed
 
 _LARGEST = 8 << 20  # bytes of a file that is searched for a quote
-_WORDS = 12  # words of the quote that are looked for
+_MOST_WORDS, _WORDS = 100, 12  # words of the quote that are looked for, and where they are not there
 _PAGES = 200  # pages of a PDF that are read again to find a quote
 _LARGEST_PACKED = 2 << 20  # bytes of a zip archive that is read again, up to a second for each million
 _PROSE = (".docx", ".docm", ".dotx", ".odt", ".epub", ".ipynb")
@@ -48,8 +48,9 @@ class Places(NamedTuple):
 
     def of(self, quote: str) -> dict[str, object]:
         """The fields of a citation that say where a quote is, whatever its white space; none if it is not there."""
-        words = [re.escape(word) for word in quote.split()[:_WORDS]]
-        match = re.compile(r"\s+".join(words)).search(self.text, self.begins) if words else None
+        words = [re.escape(word) for word in quote.split()[:_MOST_WORDS]]
+        patterns = (re.compile(r"\s+".join(words[:most])) for most in (_MOST_WORDS, _WORDS) if words)
+        match = next(filter(None, (pattern.search(self.text, self.begins) for pattern in patterns)), None)
         if match is None:
             return {}
         start = match.start()
