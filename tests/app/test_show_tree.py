@@ -8,9 +8,9 @@ from reground.app.cli import run
 from reground.app.cli.show import show_tree
 from reground.core.evidence import Passage
 from reground.core.trajectory import Trajectory, write_trajectories
+from reground.evaluation.trees import read_tree, tree_of, tree_text, write_tree
 from reground.methods.cr_planner.states import Observation, State
 from reground.methods.cr_planner.tree import encode
-from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import Node, Settings, Tree
 from tests.training.hand_made import grown, planted, waiting
 
@@ -19,7 +19,7 @@ HOSTILE = "[bold red]hot[/] \x1b[2J\x07 \u202e" + "wide 漢字 " * 40
 
 def shown(tree, width=60, **how):
     out = io.StringIO()
-    plain = tree_from_dict(tree_to_dict(tree, encode), lambda value, parent: value)
+    plain = tree_of(tree_text(tree, encode), lambda value, parent: value)
     show_tree(Console(file=out, width=width, highlight=False), plain, **how)  # type: ignore[arg-type]
     return out.getvalue().splitlines()
 
@@ -108,7 +108,7 @@ def test_a_training_folder_lists_its_trees_and_shows_one(tmp_path, capsys):
 def test_what_is_no_tree_is_told_of(tmp_path, capsys):
     (tmp_path / "x.json").write_text('{"format": "reground.tree", "version": 9}')
     assert run(["show", str(tmp_path / "x.json")]) == 2
-    assert "x.json: version 9, and this reads 1" in capsys.readouterr().err
+    assert "x.json: not a tree of version 1: version: " in capsys.readouterr().err
     write_tree(
         tmp_path / "list.json", Tree(root=Node(state=[1, "a"], visits=0), settings=Settings()), lambda state, _: state
     )

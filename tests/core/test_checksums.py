@@ -13,9 +13,9 @@ from reground.core.journal import Effect, SqliteJournal
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, read_trajectories
+from reground.evaluation.trees import read_tree, tree_text, write_tree
 from reground.models.scripted import ScriptedModel
 from reground.models.wrappers import Cache
-from reground.treesearch.files import TreeFileError, read_tree, tree_to_dict, write_tree
 from reground.treesearch.mcts import Node, Settings, Tree
 
 FLIPS = 200
@@ -58,8 +58,8 @@ def test_every_flipped_bit_of_a_tree_is_noticed(tmp_path):
     whole = path.read_bytes()
     for _ in range(2000):
         path.write_bytes(flipped(whole.strip(), chance))
-        with contextlib.suppress(TreeFileError):
-            assert tree_to_dict(read_tree(path), as_it_is) == tree_to_dict(tree, as_it_is)
+        with contextlib.suppress(DataError):
+            assert tree_text(read_tree(path), as_it_is) == tree_text(tree, as_it_is)
 
 
 def opened(path, whole, chance, begin):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reground.critics.simple import SENTENCES
+from reground.evaluation.trees import write_tree
 from reground.methods.cr_planner.states import Goal, Observation, State
 from reground.methods.cr_planner.tree import encode
-from reground.treesearch.files import write_tree
 from reground.treesearch.mcts import Node, Settings, Tree
 
 Branch = tuple[Observation, float, int] | tuple[Observation, float, int, Mapping[str, object]]

@@ -21,7 +21,7 @@ from reground.app.cli.console import consoles, note
 from reground.app.cli.display import plain, show_line, show_trajectory
 from reground.core.errors import EXIT_SURROUNDINGS, DataError, did_you_mean
 from reground.core.trajectory import read_trajectories
-from reground.treesearch.files import FORMAT, TreeFileError, read_tree
+from reground.evaluation.trees import FORMAT, read_tree
 from reground.treesearch.mcts import Node, Tree, ucb1, walk
 from reground.view.contents import TRACES
 
@@ -91,7 +91,7 @@ def _readable(file: Path, read: Callable[[Path], Iterable[T]], unreadable: list[
     """What a file holds, up to the first part that cannot be read; such a file is named and added to `unreadable`."""
     try:
         yield from read(file)
-    except (DataError, TreeFileError) as error:
+    except DataError as error:
         note(f"error: {' '.join(str(error).split())}")
         unreadable.append(file)
 

@@ -3,14 +3,13 @@
 A node's value says what came of the answers found from there. `pairs` makes the training pairs of them.
 
 One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions),
-and trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no
+and trees/<question>.json as `reground.evaluation.trees` writes them. The same call again goes on where it was, and no
 call is paid twice.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +28,11 @@ from reground.evaluation.results import open_run
 from reground.evaluation.scaling import DryRun
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
+from reground.evaluation.trees import read_tree, tree_of, tree_text, write_tree
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
 from reground.methods.cr_planner.tree import PlannerProblem, Rollout, decode, encode
 from reground.training.rows import record_questions
-from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import Settings, Simulation, Tree, search
 
 RUN_ID = "trees"
@@ -69,7 +68,7 @@ class Growing:
 
         problem = PlannerProblem(planner=self.planner, run=run, reward=self._reward, rollout=self.searching.rollout)
         tree = await search(problem, State(question), self.searching.settings, until=(BudgetExceeded,), watch=watch)
-        return Answer(text=json.dumps(tree_to_dict(tree, encode), allow_nan=False))
+        return Answer(text=tree_text(tree, encode))
 
     async def _reward(self, answer: Answer, run: Run) -> float:
         """The primary metric of the answer; a ranking is the simulation's last retrieval.
@@ -192,7 +191,7 @@ async def collect_trees(
                     collected.failed[example.id] = _failure(found)
                     continue
                 own = {**about, "example": example.id, "golden_answers": list(example.golden_answers)}
-                tree = tree_from_dict(json.loads(found.trajectory.answer.text), decode)
+                tree = tree_of(found.trajectory.answer.text, decode)
                 tree = dataclasses.replace(tree, metadata=own)
                 write_tree(path, tree, encode)
                 grown = Grown(example.id, tree, found.trajectory.usage)
@@ -239,7 +238,7 @@ def read_trees(out: Path) -> Iterator[Tree[State]]:
 def _read(path: Path) -> Tree[State]:
     try:
         return read_tree(path, decode)
-    except TreeFileError as error:
+    except DataError as error:
         raise DataError(f"{error}; delete it to have it grown again") from None  # it names the file
 
 

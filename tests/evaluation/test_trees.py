@@ -1,5 +1,4 @@
 import asyncio
-import copy
 import json
 from dataclasses import replace
 
@@ -7,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
+from reground.core.errors import DataError
+from reground.evaluation.trees import read_tree, tree_of, tree_text, write_tree
 from reground.treesearch.mcts import Child, Settings, Tree, search, walk
 from tests.core.strategies import json as json_values
 from tests.treesearch.games import Leaves, trees
@@ -48,7 +48,7 @@ def test_a_tree_comes_back_from_its_file(tmp_path_factory, game, simulations, st
 
 def test_the_file_is_as_the_module_says():
     tree = searched((1.0, 0.5), simulations=4, c=0.5)
-    data = tree_to_dict(tree, plain)
+    data = json.loads(tree_text(tree, plain))
     assert list(data) == ["format", "version", "settings", "stopped", "metadata", "nodes"]
     assert (data["format"], data["version"], data["stopped"], data["metadata"]) == ("reground.tree", 1, None, {})
     assert data["settings"]["c"] == 0.5
@@ -115,47 +115,42 @@ def changed(data, *place, to=ABSENT):
 
 
 BROKEN = [
-    (("format",), "other", 'not a tree: it needs "format": "reground.tree"'),
-    (("version",), 2, "version 2, and this reads 1"),
-    (("metadata",), ABSENT, "metadata must be an object"),
-    (("nodes",), [], "nodes must be a list that is not empty"),
-    (("settings", "c"), -1, "settings: c must be a finite number"),
-    (("nodes", 1), 7, "node 1 must be an object"),
-    (("nodes", 2, "state"), ABSENT, "node 2: state is missing"),
-    (("nodes", 2, "visits"), 1.0, "node 2: visits cannot be 1.0"),
-    (("nodes", 2, "value"), 10**400, "node 2: value cannot be 1000"),
-    (("nodes", 2, "rewards"), ["x" * 60], r"node 2: rewards cannot be \['x+\.\.\.$"),
-    (("nodes", 2, "copies"), 0, "node 2: copies cannot be 0"),
-    (("nodes", 0, "parent"), 0, "node 0: parent 0 must be null for the first"),
+    (("format",), "other", "format: "),
+    (("version",), 2, "version: "),
+    (("metadata",), ABSENT, "metadata: "),
+    (("nodes",), [], "nodes: "),
+    (("settings", "c"), -1, "c must be a finite number"),
+    (("nodes", 1), 7, r"nodes\.1: "),
+    (("nodes", 2, "state"), ABSENT, r"nodes\.2\.state: "),
+    (("nodes", 2, "visits"), 1.0, r"nodes\.2\.visits: "),
+    (("nodes", 2, "value"), 10**400, "node 2: "),
+    (("nodes", 2, "rewards"), ["x" * 60], r"nodes\.2\.rewards\.0: "),
+    (("nodes", 2, "copies"), 0, r"nodes\.2\.copies: "),
+    (("nodes", 0, "parent"), 0, "node 0: parent 0 must be"),
     (("nodes", 2, "parent"), 2, "node 2: parent 2 must be"),
-    (("nodes", 0, "visits"), 99, "node 0: 99 visits, and 12 by its rewards and children"),
-    (("nodes", 0, "value"), 99.0, "node 0: value 99.0, and .* by its rewards and children"),
+    (("nodes", 0, "visits"), 99, "node 0: 99 visits .*, and 12 and .* by its rewards and children"),
+    (("nodes", 0, "value"), 99.0, "node 0: .* value 99.0, and .* by its rewards and children"),
     (("nodes", 0, "expanded"), False, "node 0: it has children and is not expanded"),
 ]
 
 
 @pytest.mark.parametrize(("place", "to", "complaint"), BROKEN)
 def test_a_broken_file_is_refused_by_name_and_place(tmp_path, place, to, complaint):
-    data = changed(tree_to_dict(searched(), plain), *place, to=to)
+    data = changed(json.loads(tree_text(searched(), plain)), *place, to=to)
     path = tmp_path / "tree.json"
     path.write_text(json.dumps(data))
-    with pytest.raises(TreeFileError, match=complaint) as refused:
+    with pytest.raises(DataError, match=complaint) as refused:
         read_tree(path)
     assert str(refused.value).startswith(f"{path}: ")
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"), [("", "not JSON"), ("{", "not JSON"), ("[" * 10**5, "not JSON"), ("[]", "not a tree")]
-)
-def test_what_is_no_tree_at_all_is_refused(tmp_path, text, complaint):
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 10**5, b"[]", b"\xff"])
+def test_what_is_no_tree_at_all_is_refused(tmp_path, content):
     path = tmp_path / "tree.json"
-    path.write_text(text)
-    with pytest.raises(TreeFileError, match=complaint):
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="not a tree"):
         read_tree(path)
-    path.write_bytes(b"\xff")
-    with pytest.raises(TreeFileError, match="not JSON"):
-        read_tree(path)
-    with pytest.raises(TreeFileError, match="cannot be read: No such file"):
+    with pytest.raises(DataError, match="cannot be read: No such file"):
         read_tree(tmp_path / "absent.json")
 
 
@@ -168,23 +163,22 @@ def test_a_state_that_cannot_be_decoded_says_where(tmp_path, error):
 
     path = tmp_path / "tree.json"
     write_tree(path, searched(), plain)
-    with pytest.raises(TreeFileError, match=r"node 4: its state cannot be read: .*odd") as refused:
+    with pytest.raises(DataError, match=r"node 4: its state cannot be read: .*odd") as refused:
         read_tree(path, decode)
     assert refused.value.__cause__ is error
 
 
 @given(st.data())
 def test_any_damage_is_refused_or_harmless(data):
-    whole = tree_to_dict(searched(), plain)
-    damaged = copy.deepcopy(whole)
+    damaged = json.loads(tree_text(searched(), plain))
     inner, key = damaged, data.draw(st.sampled_from(sorted(damaged)))
     while isinstance(inner[key], dict | list) and inner[key] and data.draw(st.booleans()):
         inner = inner[key]
         key = data.draw(st.sampled_from(range(len(inner)) if isinstance(inner, list) else sorted(inner)))
     inner[key] = data.draw(json_values)
     try:
-        tree = tree_from_dict(damaged, plain)
-    except TreeFileError:
+        tree = tree_of(json.dumps(damaged), plain)
+    except ValueError:
         return
     assert isinstance(tree, Tree)
     assert tree.root.visits == 12
