@@ -96,7 +96,16 @@ def test_pdf_is_read_page_by_page() -> None:
     document = read("a/paper.pdf", pdf(["First page", "Second page"], title="On  paper"))
     assert document.text == "First page\n\nSecond page"
     assert document.title == "On paper"
-    assert read("a/paper.pdf", pdf(["Text"])).title == "paper"
+    for none in (
+        "",
+        "untitled",
+        "Untitled document 2",
+        "(anonymous)",
+        "Microsoft Word - Rules v3.docx",
+        "C:/in/p.indd",
+    ):
+        assert read("a/paper.pdf", pdf(["Text"], title=none)).title == "paper"
+    assert read("a/paper.pdf", pdf(["Text"], title="Node.js 22.10 (LTS)")).title == "Node.js 22.10 (LTS)"
 
 
 def test_pdfs_that_give_nothing_say_why() -> None:

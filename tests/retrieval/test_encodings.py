@@ -51,6 +51,11 @@ def test_what_is_no_utf_16_is_binary(content: bytes) -> None:
         decode(content)
 
 
+def test_one_line_of_utf_8_in_a_log_of_another_encoding_is_read() -> None:
+    log = "ok\nGröße überschritten\n".encode() + "Gr\xf6\xdfe \xfcberschritten\n".encode("latin-1")
+    assert read("a.log", log).text == "ok\n" + "Größe überschritten\n" * 2
+
+
 def test_what_only_tells_a_terminal_is_left_out() -> None:
     log = "\x1b[1;31mERROR\x1b[0m pump \x1b]8;;http://a.example\x07seven\x1b]8;;\x07\nN\bNA\bAM\bME\bE \x1b(Bok\x1b[K"
     assert read("a.log", log).text == "ERROR pump seven\nNAME ok"

@@ -102,7 +102,18 @@ def test_raised_text_of_slides_sheets_and_open_documents() -> None:
     )
     body = f"<text:p>{spans}1931{note}</text:note>.</text:p>"
     body = f"<office:styles>{styles}</office:styles><office:text>{body}</office:text>"
-    assert read("a.odt", files.open_document(body)).text == "x^4 x4 x^4 x4 x4 1931^1 (See B.)."
+    assert read("a.odt", files.open_document(body)).text == "x^4 x4 x^4 x4 x4 1931[1] (See B.)."
+
+
+def test_a_style_is_a_heading_by_its_outline_or_by_the_one_that_it_is_based_on() -> None:
+    style = '<w:style w:styleId="{}"><w:basedOn w:val="{}"/>{}</w:style>'
+    outline = '<w:pPr><w:outlineLvl w:val="{}"/></w:pPr>'
+    own = [("Clause", "berschrift2", ""), ("Part", "Clause", ""), ("Annex", "Normal", outline.format(2)),
+           ("Body", "berschrift1", outline.format(9)), ("Loop", "Loop", "")]  # fmt: skip
+    listed = files.STYLES.replace("</w:styles>", "".join(style.format(*each) for each in own) + "</w:styles>")
+    body = "".join(files.paragraph(name, name) for name, *_ in own)
+    text = read("a.docx", files.docx(body, word__styles_xml=listed)).text
+    assert text.split("\n\n") == ["## Clause", "## Part", "### Annex", "Body", "Loop"]
 
 
 def test_a_style_that_raises_is_known() -> None:

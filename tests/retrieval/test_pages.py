@@ -66,6 +66,7 @@ def test_what_is_left_out_of_a_page_is_named() -> None:
             '<a href="https://q.example/">https://q.example</a> <a href="/in">in</a><a href="#x">x</a>',
             "https://q.example inx",
         ),
+        ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>", "漢字"),
         ('<h2>One <a href="https://q.example/e">edit</a></h2>', "## One edit"),
         (
             '<a href="https://q.example/s"><code>str</code></a> <pre><a href="https://q.example/t">t',

@@ -88,6 +88,7 @@ _FEWEST_GUESSED = 20  # bytes beyond ASCII below which a few odd lines are Weste
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROLS = _MOST_LOST = 0.01
 _DAMAGED = 2
+_BY_CHANCE = 2  # letters that are valid UTF-8 in a text that is none
 _TERMINAL = re.compile(
     r"[^\n]\x08|\x1b(?:\[[0-9;:?]{0,40}[@-~]|\][^\x07\x1b\n]{0,400}(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78])"
 )
@@ -167,8 +168,9 @@ def _without_name(content: bytes, invalid: int) -> Decoded:
 def _has_lines_of_utf_8(content: bytes) -> bool:
     """Whether many lines of a text are UTF-8 and others are not, as in a log that several programs write."""
     lines = [line for line in BytesIO(content[: 16 * _SAMPLE]) if not line.isascii()]
-    valid = sum(map(_is_utf_8, lines))
-    return valid > 1 and 3 * valid >= len(lines)
+    valid = [line for line in lines if _is_utf_8(line)]
+    letters = sum(not char.isascii() for line in valid for char in line.decode())
+    return letters > _BY_CHANCE and 3 * len(valid) >= len(lines)
 
 
 def _is_utf_8(line: bytes) -> bool:

@@ -32,7 +32,7 @@ from reground.retrieval.reading.archive import (
     setting,
 )  # fmt: skip
 from reground.retrieval.reading.drawings import drawing, drawings
-from reground.retrieval.reading.formulas import formula
+from reground.retrieval.reading.formulas import formula, noted
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, picture, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
 from reground.retrieval.reading.numbering import OpenNumbers, SlideNumbers, WordNumbers
@@ -91,13 +91,9 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     if not main:
         raise Unreadable("is damaged: it holds no Word document")
     signs, styles = dict[str, str](), archive.tree(related(archive, main, "styles", "styles.xml"))
-    levels = {}  # of the styles of headings and titles: ids depend on the language of Word, names do not
     for style in named(styles, "style"):
-        name = setting(style, "name").lower()
         signs[attribute(style, "styleId")] = sign_of(setting(style, "vertAlign"))
-        match = _HEADING.fullmatch(name)
-        if match or name == "title":
-            levels[attribute(style, "styleId")] = int(match[1]) if match else 1
+    levels = _heading_levels(styles)
     text, title = Text(), ""
     tables = _Tables(text, "tbl")
     numbers = WordNumbers(archive.tree(related(archive, main, "numbering", "numbering.xml")), styles)
@@ -121,6 +117,26 @@ def read_word(content: bytes, around: Circumstances) -> Read:
     for line in _margins(archive, main, numbers, signs, text):
         text.add(line)
     return text.read(title or _title(archive.tree(related(archive, "", "core-properties", "docProps/core.xml"))))
+
+
+def _heading_levels(styles: Any) -> dict[str, int]:
+    """The levels of the styles of headings and titles, and 0 of others, by their ids, which depend on the language of
+    Word; the names do not. A style is of the level of the one that it is based on, unless it has its own."""
+    based = {attribute(style, "styleId"): style for style in named(styles, "style")}
+    levels: dict[str, int] = {}
+    for id_, style in based.items():
+        for _ in range(_MOST_STYLES):
+            name, outline = setting(style, "name").lower(), setting(style, "outlineLvl")
+            match = _HEADING.fullmatch(name)
+            if match or outline or name == "title":
+                levels[id_] = int(match[1]) if match else 1 if name == "title" else _OUTLINE.get(outline, 0)
+                break
+            style = based.get(setting(style, "basedOn"))
+    return levels
+
+
+_MOST_STYLES = 20  # of which one may be based on the other
+_OUTLINE = {str(level - 1): level for level in range(1, 7)}
 
 
 def _margins(archive: Archive, main: str, numbers: WordNumbers, signs: dict[str, str], text: Text) -> Iterable[str]:
@@ -518,13 +534,14 @@ class _OpenText:
         name = local(element)
         if name == "s":
             yield Piece(" " * min(max(1, number_in(element, "c")), _MOST_SPACES))
-        elif name == "note-body":
-            yield Piece(f" ({self.text(element)})")
+        elif name in ("note-citation", "note-body"):
+            said = self.text(element)
+            yield Piece(f" ({said})" if name == "note-body" else noted(said, "1"))
         else:
-            own = "^" if name == "note-citation" else self._signs.get(attribute(element, "style-name"), "")
+            own = self._signs.get(attribute(element, "style-name"), "") if name == "span" else ""
             gap = Piece(" " if name in ("tab", "line-break", "p", "h", "title", "desc") else "")
             yield gap
-            yield from self._pieces(element, own if name in ("span", "note-citation") and own else sign)
+            yield from self._pieces(element, own or sign)
             yield Piece(behind_link(attribute(element, "href"), element)) if name == "a" else gap
 
 

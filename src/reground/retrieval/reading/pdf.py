@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,10 @@ _PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
 _WAIT_SECONDS = 0.05
 _FILE_SECONDS = 600.0
 _PAGE_SECONDS = 60.0
+_NO_TITLE = re.compile(
+    r"(?i)\W*untitled\b.{0,99}|\(.{0,99}\)|.{0,300}\w\.(?:docx?|pptx?|xlsx?|od[tsp]|rtf|tex|dvi|indd|pages|pdf|txt|html?)\s*"
+)
+"""What programs put for a title: nothing, or the name of a file."""
 _NAMED = 10  # attached files that are named
 _LIST_SECONDS = 5.0
 _SCAN_PIXELS = 250_000
@@ -93,7 +98,8 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
     if scanned and not text:
         why = f" ({partly})" if partly else ""
         raise Unreadable(f"is a scanned PDF in which no text was made out{why}", kind="empty")
-    return Read(pages.title, text, partly=_both(pages.partly, partly))
+    title = "" if _NO_TITLE.fullmatch(pages.title) else pages.title
+    return Read(title, text, partly=_both(pages.partly, partly))
 
 
 def pdf_pages(content: bytes, *, most: int | None = None) -> Pages:

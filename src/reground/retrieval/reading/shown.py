@@ -15,7 +15,8 @@ from reground.retrieval.reading.formulas import formula, lowered, noted, picture
 from reground.retrieval.reading.numbering import numeral
 from reground.retrieval.reading.result import MOST_COLUMNS, MOST_TEXT, ONLY_FIRST, PLAIN, Heading, Table, Text, Tick
 
-_HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title"))
+_HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title", "rt", "rp"))
+"""What is not shown, and reading aids for Chinese characters, which part words."""
 _BLOCKS = frozenset(
     (
         "address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details", "dialog", "div",
