@@ -54,24 +54,16 @@ class Settings:
                 raise ValueError(f"{name} must be {what}, not {getattr(self, name)!r}")
 
         for name in ("simulations", "in_flight"):
-            require(is_count(getattr(self, name), least=1), name, "a whole number, at least 1")
-        require(is_finite(self.c) and self.c >= 0, "c", "a finite number, not negative")
-        is_depth = self.max_depth is None or is_count(self.max_depth, least=1)
+            require(_is_count(getattr(self, name)), name, "a whole number, at least 1")
+        is_weight = isinstance(self.c, int | float) and 0 <= self.c < math.inf
+        require(is_weight, "c", "a finite number, not negative")
+        is_depth = self.max_depth is None or _is_count(self.max_depth)
         require(is_depth, "max_depth", "a whole number, at least 1, or None for no limit")
         require(isinstance(self.seed, int), "seed", "a whole number")
 
 
-def is_count(value: object, *, least: int | None = None) -> bool:
-    """Whether a value is a whole number, of at least `least`, and no bool."""
-    return isinstance(value, int) and not isinstance(value, bool) and (least is None or value >= least)
-
-
-def is_finite(value: object) -> bool:
-    """Whether a value is a number that a float can hold, and no bool."""
-    try:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    except OverflowError:
-        return False
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
