@@ -23,6 +23,7 @@ from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, State
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from reground.testing.openai_server import Loopback
 from tests.methods.planner import critics, generator, planner
 from tests.training.hand_made import waiting
 
@@ -247,7 +248,7 @@ async def test_a_critic_weighs_what_the_search_and_the_generator_say(base: Path,
 # Behind a server
 
 
-class Reranking:
+class Reranking(Loopback):
     """A server with /v1/rerank that scores by length and misbehaves on demand."""
 
     def __init__(self) -> None:
@@ -262,21 +263,19 @@ class Reranking:
         found = [{"index": place, "relevance_score": len(text)} for place, text in enumerate(body["documents"])]
         return web.json_response({"results": found[::-1]})
 
-    async def __aenter__(self) -> str:
+    def application(self) -> web.Application:
         app = web.Application()
         app.router.add_post("/v1/rerank", self.answer)
-        self.runner = web.AppRunner(app)
-        await self.runner.setup()
-        site = web.TCPSite(self.runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}/v1"  # type: ignore[union-attr]
+        return app
 
-    async def __aexit__(self, *error: object) -> None:
-        await self.runner.cleanup()
+    @property
+    def url(self) -> str:
+        return f"{self.origin}/v1"
 
 
 async def test_a_server_is_asked_once_a_context_and_its_faults_are_told() -> None:
-    async with (server := Reranking()) as url:
+    async with Reranking() as server:
+        url = server.url
         critic = load(f"doc=trained:{url}", model=MODEL).doc
         assert critic.name == f"trained:{url}/rerank"
         far = Pair(context="Question:\nWhere?", candidate="far")
@@ -299,7 +298,8 @@ async def test_a_server_is_asked_once_a_context_and_its_faults_are_told() -> Non
 
 
 async def test_a_server_elsewhere_is_asked_through_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with (server := Reranking()) as url:
+    async with Reranking() as server:
+        url = server.url
         for name in ("HTTP_PROXY", "no_proxy", "NO_PROXY"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("http_proxy", url.removesuffix("/v1"))
@@ -310,7 +310,8 @@ async def test_a_server_elsewhere_is_asked_through_the_environments_proxy(monkey
 
 async def test_a_server_with_a_folder_reads_what_the_folder_reads(folder: Path) -> None:
     manifest = Manifest.model_validate_json((folder / "critic" / "critic.json").read_text())
-    async with (server := Reranking()) as url:
+    async with Reranking() as server:
+        url = server.url
         critic = load(f"trained:{url}#{folder}", model=MODEL).doc
         assert critic.name == f"trained:{url}/rerank {manifest.weights['shared'][:12]}"
         assert critic.passage_tokens == manifest.passage_tokens  # type: ignore[attr-defined]
@@ -322,7 +323,8 @@ async def test_a_server_with_a_folder_reads_what_the_folder_reads(folder: Path) 
 async def test_no_part_of_a_servers_key_stands_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "abcdefghijklmnopqrstuvwxyz"
     monkeypatch.setenv("RERANK_API_KEY", key)
-    async with (server := Reranking()) as url:
+    async with Reranking() as server:
+        url = server.url
         critic = load(f"trained:{url}", model=MODEL).doc
         server.replies = [web.Response(status=400, text="x" * 290 + key)]
         with pytest.raises(ModelError) as error:

@@ -90,15 +90,6 @@ ALONE = (
 def add(function, b):
     return function.__globals__["__builtins__"]["open"]
 """, tests="assert add(lambda x: x, 5) == 5", expect="exception"),
-    Hostile("contains everything", """
-class Everything:
-    def __contains__(self, item):
-        return True
-    def __iter__(self):
-        return iter([1])
-def add(a, b):
-    return Everything()
-""", tests="assert 5 in add(2, 3)", expect="wrong answer"),
     Hostile("exits before the answer", """
 import os
 os._exit(0)
@@ -162,15 +153,6 @@ def add(a, b):
             pass
     return None
 """, expect="exception, memory"),
-    Hostile("nests deeply", """
-import sys
-sys.setrecursionlimit(10**6)
-def add(a, b):
-    value = []
-    for _ in range(20000):
-        value = [value]
-    return value
-""", expect="wrong answer, exception"),
     Hostile("outlives its end", """
 import os
 import time
@@ -363,15 +345,8 @@ def patches() -> Iterator[Hostile]:
     }
     for name, line in lines.items():
         yield Hostile(f"patch-{name}", line + "\n" + _call("return 0"))
-    for file in (
-        "conftest.py",
-        "tests.py",
-        "unittest.py",
-        "numpy.py",
-        "json.py",
-        "sitecustomize.py",
-        "usercustomize.py",
-    ):
+    planted = ("conftest", "tests", "unittest", "numpy", "json", "sitecustomize", "usercustomize")
+    for file in (f"{name}.py" for name in planted):
         source = (
             "for folder in ('/box', '/tmp', '/home'):\n"
             f"    open(folder + '/{file}', 'w').write('import os; os._exit(0)')\n"

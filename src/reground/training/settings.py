@@ -21,26 +21,9 @@ FREE = frozenset({"checkpoint_every", "threads"})
 """Settings that a fit may go on with another value of: they do not change what is computed."""
 
 _ABOVE_0 = {
-    "epochs",
-    "learning_rate",
-    "batch",
-    "accumulate",
-    "max_length",
-    "checkpoint_every",
-    "iterations",
-    "episodes",
-    "replies",
-    "prompt_tokens",
-    "reply_tokens",
-    "sample_batch",
-    "temperature",
-    "target",
-    "clip",
-    "max_norm",
-    "collapse_kl",
-    "collapse_invalid",
-    "collapse_length",
-    "validate_every",
+    *("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every", "iterations", "episodes"),
+    *("replies", "prompt_tokens", "reply_tokens", "sample_batch", "temperature", "target", "clip", "max_norm"),
+    *("collapse_kl", "collapse_invalid", "collapse_length", "validate_every"),
 }
 _AT_LEAST = {"lora_rank": 0, "beta": 0, "value_coefficient": 0, "min_visits": 1}
 _SHARES = {"warmup", "gamma", "lam", "complete", "unanswerable"}
