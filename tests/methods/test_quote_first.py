@@ -43,6 +43,11 @@ async def answered(reply: str, form: AnswerForm = PHRASE) -> Answer:
             "2850 km",
         ),  # without its marks
         ('"It is 2850 km long." [1]\n\nThe Danube is 2850 km long [1].', TEXT, "The Danube is 2850 km long [1]."),
+        (
+            '"It is 2850 km long." [1]\n\nThe final answer: it is 2850 km long.',
+            TEXT,
+            "The final answer: it is 2850 km long.",
+        ),
         ('"It is 2850 km long." [1]', TEXT, '"It is 2850 km long." [1]'),  # nothing else
     ],
 )

@@ -165,7 +165,8 @@ class Evidence:
         left = "\n".join(filter(None, (rest.strip(), answer.strip())))
         if not left:  # a phrase is the answer, in quotation marks
             return text, [] if form.final_pass else quoted, []
-        return (left if rest else marked_answer(left) or left), quoted, misquoted
+        stated = "" if rest else marked_answer(left) or ""
+        return (stated if form.extract(stated) == form.extract(left) else left), quoted, misquoted
 
     def _copied(self, quotation: str, markers: Iterable[int]) -> list[Citation]:
         """What a quotation is copied from: the pieces of the first passage that has it."""
