@@ -22,13 +22,14 @@ async def told(id: str = "q0", question: str = QUESTION) -> Trajectory:
     """RAT on a question about rivers: drafts, queries, revisions, and an answer with one supported sentence."""
     trajectory = (await solve(rat(), question, Run(run_id="r", question_id=id), id=id, name="rat")).trajectory
     assert trajectory.answer is not None
-    support = Citation.of(1, PASSAGES[1], PASSAGES[1].text)
+    support = Citation.of(1, PASSAGES[1], PASSAGES[1].text).model_copy(update={"place": "slide 3"})
     sentences = (
         Sentence(text="Vienna lies on the Danube river. ", score=0.9, supports=(support,)),
         Sentence(text="The Danube has 2850 km. ", score=0.1),
         Sentence(text="Hm."),
     )
-    answer = trajectory.answer.model_copy(update={"text": "".join(s.text for s in sentences), "sentences": sentences})
+    changed = {"text": "".join(s.text for s in sentences), "sentences": sentences, "misquoted": ("It has 3000 km.",)}
+    answer = trajectory.answer.model_copy(update=changed)
     return trajectory.model_copy(update={"answer": answer, "steps": (*trajectory.steps, *judged())})
 
 

@@ -103,6 +103,8 @@ async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path):
         assert await texts(page, ".answer .supported") == ["Vienna lies on the Danube river."]
         assert await texts(page, ".answer .unsupported") == ["The Danube has 2850 km."]
         assert await page.inner_text("blockquote") == "The Danube is 2850 km long and flows through Vienna."
+        assert (await page.inner_text("figcaption")).endswith(", slide 3")
+        assert await texts(page, ".misquoted li") == ["It has 3000 km."]
         assert (await texts(page, ".steps del"))[:2] == [" Danube.", " 2000 km."]
         assert (await texts(page, ".steps ins"))[:2] == [" Danube river.", " 2850 km [1]."]
         assert (await texts(page, ".steps mark.qs"))[:2] == ["Danube", "Vienna"]

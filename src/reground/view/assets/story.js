@@ -53,6 +53,7 @@ function answerSection(answer) {
     : block(answer.text, "answer");
   const quotes = answer.sentences.filter((each) => each.supports.length);
   const lacking = answer.sentences.filter((each) => each.supported === false);
+  const misquoted = answer.misquoted ?? [];
   const cited = new Set(quotes.flatMap((each) => each.supports.map((quote) => quote.passage_id)));
   const others = [...answer.citations, ...answer.shown].filter(
     (each, at, all) => !cited.has(each.passage_id) && all.findIndex((one) => one.passage_id === each.passage_id) === at);
@@ -66,6 +67,9 @@ function answerSection(answer) {
     lacking.length > 0 && el("details", {}, el("summary", { "data-stop": true },
       `Supported by nothing that was read (${lacking.length})`),
       el("ul", {}, lacking.map((each) => el("li", { dir: "auto" }, each.text.trim())))),
+    misquoted.length > 0 && el("details", { open: true, class: "misquoted" },
+      el("summary", { "data-stop": true }, "Quoted, and in nothing that was read"),
+      el("ul", {}, misquoted.map((each) => el("li", { dir: "auto" }, each)))),
     others.length > 0 && el("details", {}, el("summary", { "data-stop": true }, `Also read (${others.length})`),
       el("ul", { class: "quotes" }, others.map((each) => el("li", {}, where(each))))));
 }
