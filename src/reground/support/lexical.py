@@ -170,8 +170,9 @@ _ENOUGH = 2
 """Words that a statement and a sentence share at least, unless one is a name or a number. "I made up the rest." has two
 that say something, and "The bridge rests on piers." has the stem of one: half of them, by chance."""
 
-_FIRST, _ADDED, _BETTER = 5, 2, 0.1
-"""For two sentences: the best ones that may be the first, the words that the second adds, the gain it must bring."""
+_FIRST, _ADDED, _MANY, _BETTER = 5, 2, 4, 0.1
+"""For two sentences: the best ones that may be the first, the words that each adds, those that may all be names, and
+the gain."""
 
 
 _AGREED = 0.75
@@ -341,7 +342,7 @@ class Lexical:
     def _adds(self, first: int, second: int, claim: _Words) -> bool:
         """Whether the second sentence says words of a claim that the first does not, and not only names or numbers."""
         added = (self._titled[second] - self._titled[first]) & claim.weights.keys()
-        return len(added) >= _ADDED and bool(added - claim.names - claim.numbers)
+        return len(added) >= _ADDED and (len(added) >= _MANY or bool(added - claim.names - claim.numbers))
 
     def _denies(self, text: str) -> list[set[str]]:
         """For each negation the terms that it stands before, or else behind. A name and a value None are none."""
@@ -397,7 +398,11 @@ class Lexical:
     def _opposed(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> bool:
         """Whether a claim denies what the sentences do not, or they deny what it says."""
         there = [terms for place in places for terms in self._denied[place]]
-        lacks = any(not any(terms & others for others in there) for terms in denied)
+        here = [
+            *there,
+            *({term.removeprefix("un")} for place in places for term in self._own[place] if term[:2] == "un"),
+        ]
+        lacks = any(not any(terms & others for others in here) for terms in denied)
         return lacks or any(
             2 * len(terms & claim.weights.keys()) > len(terms) and not any(terms & others for others in denied)
             for terms in there
@@ -462,6 +467,7 @@ class Lexical:
         plain = " ".join(word for word in words if not _CODE_NUMBER.fullmatch(word))  # 2.5 holds no 5
         signed = {word.casefold() for word in words if not word.isalpha() or not word.islower()}
         dates = " ".join(match[0] for date in _DATES for match in date.finditer(text))
+        signed.update({"one"} if "1" in words else ())
         return signed.union(self._analyzer.analyze(plain), self._analyzer.analyze(dates), _ISO.findall(text))
 
     def _cell(self, text: str) -> set[str]:

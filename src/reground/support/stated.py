@@ -10,6 +10,7 @@ from itertools import accumulate
 from reground.core.evidence import Passage
 from reground.support.lexical import Claim, claims
 from reground.support.units import columns
+from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.sentences import names_in
 
 _PRONOUN = re.compile(
@@ -27,8 +28,9 @@ _REFERENCE = re.compile(
 _BRACKETS = re.compile(r" ?(?<!\])\((?:[^()]|\([^()]{0,300}+\)){1,300}+\)")
 _LINK = re.compile(r"\[([^\[\]]{1,200})\]\([^()\s]{1,300}\)")
 _SOURCE = re.compile(r"\A[ \t]*+(?:[-*][ \t]++)?(?:\[\^?(\w{1,9})\]:?|(\d{1,3})[.)])[ \t]++(\S.*)")
-_MOST = 4
-"""The names that a pronoun may mean, and the words of a numbered source beside its link."""
+_MOST, _LONGEST = 4, 200
+"""The names that a pronoun may mean, which is also the words of a numbered source beside its link, and the characters
+of what stands before a claim that are searched with it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def stated(answer: str, question: str) -> list[Stated]:
     parts = claims(_QUOTED.sub(r"\1  ", _WRAPPED.sub(r"\1 ", answer)), question)
     ends = list(accumulate(len(part.text) for part in parts))
     found: list[Stated] = []
-    before, heading, over, head = names_in([question])[:_MOST], "", "", ""
+    before, last, heading, over, head = _names(question)[:_MOST], "", "", "", ""
     for part, end in zip(parts, ends, strict=True):
         text, bare = answer[end - len(part.text) : end], part.text.strip()
         claim, cites = replace(part, text=text), tuple(_references(text))
@@ -64,15 +66,21 @@ def stated(answer: str, question: str) -> list[Stated]:
             head, over = "", over if _ITEM.match(part.text) else ""
         if claim.statement:
             claim = replace(claim, statement=_without_references(claim.statement))
-            about = tuple(before) if _PRONOUN.match(claim.statement) else ()
-            context = " ".join(filter(None, [heading, over[-200:], *about]))
-            found.append(Stated(replace(claim, about=about), context or question, cites))
-            before = [*names_in([claim.statement]), *about][:_MOST] or before
+            leans = _PRONOUN.match(claim.statement) is not None
+            about = tuple(before) if leans else ()
+            context = " ".join(filter(None, [heading, over[-_LONGEST:], *(about or [last[:_LONGEST]] * leans)]))
+            claim = replace(claim, about=about, alone=claim.alone and not leans)
+            found.append(Stated(claim, context or question, cites))
+            before, last = [*_names(claim.statement), *about][:_MOST], claim.statement
         else:
             found.append(Stated(claim))
             if cites and len(found) > 1 and not _source(bare) and not any(map(str.isalnum, _REFERENCE.sub("", bare))):
                 found[-2] = replace(found[-2], cites=(*found[-2].cites, *cites))  # behind the full stop
     return found
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in names_in([text]) if name.casefold() not in FUNCTION_WORDS]
 
 
 def listed(answer: str) -> dict[str, tuple[str, ...]]:
