@@ -46,18 +46,29 @@ class Search:
 class Protocol:
     """How one provider is asked and answers.
 
-    query, count: the names of its parameters. key: the header of the key. wrap: its JSON for some pages. refused,
-    limited, spent: status, headers and body for a wrong key, for too many requests, and without quota.
+    query, count: the names of its parameters. key: the header of the key. fields: of a result, each with what of the
+    page it holds. wrap: the JSON around the results. refused, limited, spent: status and body for a wrong key, the body
+    for too many requests, and status and body without quota.
     """
 
     path: str
     query: str
     count: str | None
     key: str | None
-    wrap: Callable[[Sequence[Page]], Any]
+    fields: Mapping[str, Any]
+    wrap: Callable[[list[dict[str, Any]]], Any]
     refused: tuple[int, Any] = (401, {})
     limited: Any = ""
     spent: tuple[int, Any] = (402, {})
+
+    def reply(self, pages: Sequence[Page]) -> Any:
+        """Its JSON for these pages."""
+        return self.wrap(
+            [
+                {name: what.format(page=page) if isinstance(what, str) else what for name, what in self.fields.items()}
+                for page in pages
+            ]
+        )
 
 
 def _brave_error(status: int, code: str, detail: str) -> Any:
@@ -65,94 +76,59 @@ def _brave_error(status: int, code: str, detail: str) -> Any:
     return {"type": "ErrorResponse", "error": error, "time": 0}
 
 
-def _brave(pages: Sequence[Page]) -> Any:
-    results = [
-        {
-            "type": "search_result",
-            "title": each.title,
-            "url": each.url,
-            "description": f"<strong>{each.text}</strong>",
-            "page_age": each.date,
-        }
-        for each in pages
-    ]
+def _brave(results: list[dict[str, Any]]) -> Any:
     return {"type": "search", "query": {}, **({"web": {"type": "search", "results": results}} if results else {})}
 
 
-def _serper(pages: Sequence[Page]) -> Any:
-    results = [
-        {"title": each.title, "link": each.url, "snippet": each.text, "date": each.date, "position": at}
-        for at, each in enumerate(pages, start=1)
-    ]
-    return {"searchParameters": {"type": "search"}, "organic": results, "credits": 1}
-
-
-def _tavily(pages: Sequence[Page]) -> Any:
-    results = [
-        {"title": each.title, "url": each.url, "content": each.text, "score": 0.9, "raw_content": f"{each.text}\nMore."}
-        for each in pages
-    ]
-    return {"query": "", "answer": None, "images": [], "results": results, "response_time": 0.1}
-
-
-def _exa(pages: Sequence[Page]) -> Any:
-    results = [
-        {"id": each.url, "title": each.title, "url": each.url, "publishedDate": each.date, "text": each.text}
-        for each in pages
-    ]
-    return {"requestId": "0", "resolvedSearchType": "neural", "results": results}
-
-
-def _searxng(pages: Sequence[Page]) -> Any:
-    results = [
-        {
-            "title": each.title,
-            "url": each.url,
-            "content": each.text,
-            "score": 1.5,
-            "publishedDate": each.date,
-            "engines": ["mock"],
-        }
-        for each in pages
-    ]
-    return {"query": "", "results": results, "answers": [], "suggestions": [], "unresponsive_engines": []}
-
-
-def _searchr1(pages: Sequence[Page]) -> Any:
-    documents = [
-        {"document": {"id": str(at), "contents": f'"{each.title}"\n{each.text}'}, "score": 1.0 / at}
-        for at, each in enumerate(pages, start=1)
-    ]
-    return {"result": [documents]}
-
-
+_NAMED = {"title": "{page.title}", "url": "{page.url}"}
 PROTOCOLS = {
     "brave": Protocol(
-        *("/res/v1/web/search", "q", "count", "X-Subscription-Token", _brave),
+        *("/res/v1/web/search", "q", "count", "X-Subscription-Token"),
+        {**_NAMED, "type": "search_result", "description": "<strong>{page.text}</strong>", "page_age": "{page.date}"},
+        _brave,
         refused=(422, _brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "The provided subscription token is invalid.")),
         limited=_brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan."),
         spent=(429, _brave_error(429, "QUOTA_LIMITED", "Request quota limit exceeded for plan.")),
     ),
     "serper": Protocol(
-        *("/search", "q", "num", "X-API-KEY", _serper),
+        *("/search", "q", "num", "X-API-KEY"),
+        {"title": "{page.title}", "link": "{page.url}", "snippet": "{page.text}", "date": "{page.date}"},
+        lambda results: {"searchParameters": {"type": "search"}, "organic": results, "credits": 1},
         refused=(403, {"message": "Unauthorized.", "statusCode": 403}),
         limited={"message": "Too many requests.", "statusCode": 429},
         spent=(400, {"message": "Not enough credits", "statusCode": 400}),
     ),
     "tavily": Protocol(
-        *("/search", "query", "max_results", "Authorization", _tavily),
+        *("/search", "query", "max_results", "Authorization"),
+        {**_NAMED, "content": "{page.text}", "raw_content": "{page.text}\nMore.", "score": 0.9},
+        lambda results: {"query": "", "answer": None, "images": [], "results": results, "response_time": 0.1},
         refused=(401, {"detail": {"error": "Unauthorized: missing or invalid API key."}}),
         limited={"detail": {"error": "Your request has been blocked due to excessive requests."}},
         spent=(432, {"detail": {"error": "This request exceeds your plan's set usage limit."}}),
     ),
     "exa": Protocol(
-        *("/search", "query", "numResults", "x-api-key", _exa),
+        *("/search", "query", "numResults", "x-api-key"),
+        {**_NAMED, "id": "{page.url}", "publishedDate": "{page.date}", "text": "{page.text}"},
+        lambda results: {"requestId": "0", "resolvedSearchType": "neural", "results": results},
         refused=(401, {"requestId": "0", "error": "Invalid API key", "tag": "INVALID_API_KEY"}),
         limited={"error": "rate limit exceeded"},
         spent=(402, {"requestId": "0", "error": "You have exceeded your credits limit.", "tag": "NO_MORE_CREDITS"}),
     ),
-    "searxng": Protocol("/search", "q", None, None, _searxng, limited="Too Many Requests"),
-    "searchr1": Protocol("/retrieve", "queries", "topk", None, _searchr1),
+    "searxng": Protocol(
+        *("/search", "q", None, None),
+        {**_NAMED, "content": "{page.text}", "score": 1.5, "publishedDate": "{page.date}", "engines": ["mock"]},
+        lambda results: {"query": "", "results": results, "suggestions": [], "unresponsive_engines": []},
+        limited="Too Many Requests",
+    ),
+    "searchr1": Protocol(
+        *("/retrieve", "queries", "topk", None),
+        {"contents": '"{page.title}"\n{page.text}'},
+        lambda results: {
+            "result": [
+                [{"document": {"id": str(at), **each}, "score": 1.0 / at} for at, each in enumerate(results, start=1)]
+            ]
+        },
+    ),
 }
 
 
@@ -199,7 +175,7 @@ class MockEngines(Loopback):
         words = set((query if isinstance(query, str) else query[0]).lower().split())
         pages = [each for each in self.pages if words & set(f"{each.title} {each.text}".lower().split())]
         most = None if protocol.count is None else int(wanted[protocol.count])
-        return self._json(200, protocol.wrap(pages[:most]))
+        return self._json(200, protocol.reply(pages[:most]))
 
     async def _fail(
         self, request: web.Request, protocol: Protocol, fault: str, argument: str = ""
