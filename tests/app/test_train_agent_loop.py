@@ -52,7 +52,6 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     assert "gen1: fit" in capfd.readouterr().out
     assert not server.received
     assert run(loop) == 0, capfd.readouterr().err
-    assert (out / "gen1" / "small-unranked" / "model.safetensors").is_file()
     paid, kept = len(server.received), (out / "gen1" / "small" / "model.safetensors").stat().st_mtime_ns
     assert run(loop) == 0
     assert len(server.received) == paid, "what is finished is not paid again"
@@ -85,24 +84,16 @@ class Runs:
 
 
 def test_growing_goes_on_when_trying_failed_questions_again_changes_nothing(tmp_path: Path, monkeypatch, capfd) -> None:
-    folder, runs = tmp_path / "gen1", Runs(9, 2, 2, 0)
+    runs, order = Runs(9, 2, 2, 0), AgentLoop(task="t_train", out=tmp_path)
     monkeypatch.setattr(loops, "grown_by", runs.grown_by)
-    order = AgentLoop(task="t_train", out=tmp_path)
-
-    def again() -> loops.Loop:
-        """The loop of the same command, given again."""
-        return loops.Loop(order, SumTask())
-
     for _ in range(2):
         with pytest.raises(typer.Exit) as ended:
-            again().grow(folder, order)
+            loops.grow_again(order, SumTask())
         assert ended.value.exit_code == 3
-    loop = again()
-    loop.grow(folder, order)
+    assert loops.grow_again(order, SumTask()) == 2
     assert capfd.readouterr().out.endswith("; 2 questions failed\n")
-    assert loop.failed == 2
-    (folder / "ranking.json").touch()
-    again().grow(folder, order)
+    (tmp_path / "ranking.json").touch()
+    assert loops.grow_again(order, SumTask()) == 2
     assert runs.left == [0], "what was built on is not changed"
 
 
@@ -116,11 +107,9 @@ def planned(capfd: pytest.CaptureFixture[str], **changed: object) -> list[str]:
 def test_every_generation_fits_all_bases_afresh_and_the_first_grows_the_next(capfd) -> None:
     generation = [
         "rank the samples of each step",
-        "make the data mixture, by ranking",
-        "fit own/medium on mixture as medium",
-        "fit small on mixture as small",
-        "make the data unranked, by chance",
-        "fit small on unranked as small-unranked",
+        "make the mixture, by ranking",
+        "fit own/medium as medium",
+        "fit small as small",
     ]
     assert planned(capfd, repeats=4) == [
         "gen1: grow with openai/large, 1 a question",
@@ -128,11 +117,10 @@ def test_every_generation_fits_all_bases_afresh_and_the_first_grows_the_next(cap
         "gen2: grow with hf/out/gen1/medium, 4 a question",
         *(f"gen2: {stage}" for stage in generation),
     ]
-    few = {"generations": 1, "bases": "small", "by": "perplexity", "no_control": True}
-    assert planned(capfd, **few) == [
+    assert planned(capfd, generations=1, bases="small", by="perplexity") == [
         "gen1: grow with openai/large, 1 a question",
-        "gen1: make the data mixture, by perplexity",
-        "gen1: fit small on mixture as small",
+        "gen1: make the mixture, by perplexity",
+        "gen1: fit small as small",
     ]
 
 
@@ -147,8 +135,8 @@ def test_a_plan_that_cannot_be_carried_out_says_why(changed, why, capfd) -> None
 
 def test_a_student_has_no_exemplars_and_no_adapter_or_price_of_the_teacher(tmp_path: Path) -> None:
     options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1), base_url="http://localhost:1")
-    loop = loops.Loop(AgentLoop(task="t_train", out=tmp_path, model="hf/large", bases="large", model_options=options))
-    teacher, student = (loop.growing(number, "hf/large", tmp_path) for number in (1, 2))
+    order = AgentLoop(task="t_train", out=tmp_path, model="hf/large", bases="large", model_options=options)
+    teacher, student = (loops.growing_of(order, number, "hf/large") for number in (1, 2))
     assert (teacher.model_options, dict(teacher.settings)) == (options, {})
     assert (student.model_options, student.settings) == (replace(options, adapter=None, price=None), {"shots": 0})
 
@@ -157,6 +145,6 @@ def test_a_student_has_no_exemplars_and_no_adapter_or_price_of_the_teacher(tmp_p
 def test_another_ranker_has_no_adapter_or_price_of_the_teacher(ranker: str | None, same: bool, tmp_path: Path) -> None:
     options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1))
     order = AgentLoop(task="t_train", out=tmp_path, model="openai/m", ranker=ranker, model_options=options)
-    ranking = loops.Loop(order).ranking(tmp_path)
+    ranking = loops.ranking_of(order, tmp_path)
     assert ranking.model == (ranker or "openai/m")
     assert ranking.model_options == (options if same else ModelOptions())

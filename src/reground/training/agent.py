@@ -11,9 +11,9 @@ self-improvement and distillation, the prompted agent grows the trajectories of 
 fits all bases, each from its own weights again, on the steps of its trajectories; the first base's model grows the next
 generation, and the others are its students. Gold answers score the trajectories; they never choose a step.
 
-    OUT/gen1/grown, ranking.json, data/mixture.jsonl, data/unranked.jsonl    the first generation
-    OUT/gen1/NAME, NAME-unranked                                             its models
-    OUT/gen2/...                                                             the second
+    OUT/gen1/grown, ranking.json, data/mixture.jsonl    the first generation
+    OUT/gen1/NAME                                       its models
+    OUT/gen2/...                                        the second
 """
 
 from __future__ import annotations
@@ -452,7 +452,3 @@ def read_ranking_file(out: Path) -> Ranking:
         raise DataError("there is no ranking here: run reground train agent rank first", path=path) from None
     except (ValueError, TypeError, AttributeError) as error:
         raise DataError(f"this is no ranking: {error}", path=path) from None
-
-
-UNRANKED = "unranked"
-"""The control: as many steps as the ranked mixture, each with a sample drawn by chance."""

@@ -24,7 +24,7 @@ from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_training_task
 from reground.models.options import ModelOptions
 from reground.training import agent as steps
-from reground.training.agent import GROWN, MIXTURE, RANKING, UNRANKED, By, Style, usable
+from reground.training.agent import GROWN, MIXTURE, RANKING, By, Style, usable
 from reground.training.fitting import begin
 from reground.training.rows import Demonstration, read_rows, record_questions, write_demonstrations
 from reground.training.settings import FILE, AgentLessons, Fitting
@@ -45,9 +45,10 @@ class AgentFolder(train.TrainingFolder):
 
     out: Path = Path("runs/agent")
 
-    def rows(self, name: str) -> Path:
-        """The file of a mixture."""
-        return self.out / "data" / f"{name}.jsonl"
+    @property
+    def mixture(self) -> Path:
+        """The file of the mixture."""
+        return self.out / "data" / f"{MIXTURE}.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,11 +175,6 @@ def mix(options: AgentMix, config: ConfigFile = None) -> None:
 
     Example:  reground train agent mix --by ranking
     """
-    mix_as(options, MIXTURE)
-
-
-def mix_as(options: AgentMix, name: str) -> None:
-    """Write the mixture of the grown steps and of the rows added to them to OUT/data/NAME.jsonl."""
     out = options.out
     added = [row for file in listed(options.add) for row in read_rows(Path(file), Demonstration)]
     grown = not added or (out / GROWN).is_dir()
@@ -195,7 +191,7 @@ def mix_as(options: AgentMix, name: str) -> None:
         made.dropped["of failed questions"] = failed
     say(made.describe())
     if not options.dry_run:
-        write_demonstrations(options.rows(name), made.rows)
+        write_demonstrations(options.mixture, made.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,8 +229,6 @@ class AgentLoop(AgentGrow, Fitting):
     """provider/model of the judge of the samples; --model by default."""
     style: Style = field(default="rank", metadata=FILE)
     """Show all samples of a step at once, in rotated order, or judge each by itself."""
-    no_control: bool = field(default=False, metadata=FILE)
-    """Do not fit the last base also on as many steps whose sample is drawn by chance."""
     threads: int | None = field(default=None, metadata=FILE)
     """Processor threads; those of the model, --threads, by default."""
     seed: int = 0
@@ -268,121 +262,93 @@ def run_loop(options: AgentLoop) -> int:
     Raises ConfigurationError for a plan that cannot be carried out, and typer.Exit where growing goes on only after the
     same command has tried failed questions again.
     """
-    plan = Loop(options)
+    bases = bases_of(options)
     if not options.dry_run:
-        plan.task = load_training_task(options.task, options.data)
+        load_training_task(options.task, options.data)  # a wrong one is refused before the folder is of it
         settings = {each.name: str(getattr(options, each.name)) for each in dataclasses.fields(options)}
         fixed = {name: settings[name] for name in sorted(settings.keys() - _MAY_CHANGE)}
         begin(options.out / "fit" / "loop", fixed, instead="give another --out")
-    plan.run()
-    return plan.failed
+    failed, model = 0, options.model
+    for number in range(1, options.generations + 1):
+        folder = options.out / f"gen{number}"
+        growing = growing_of(options, number, model)
+        if _begins(options, f"{folder.name}: grow with {model}, {growing.repeats} a question"):
+            failed += grow_again(growing, load_training_task(options.task, options.data))
+        ranks = options.by == "ranking" and _begins(options, f"{folder.name}: rank the samples of each step")
+        if ranks and not (folder / RANKING).exists():
+            rank(ranking_of(options, folder))
+        mixing = AgentMix(out=folder, by=options.by, seed=options.seed)
+        if _begins(options, f"{folder.name}: make the {MIXTURE}, by {options.by}"):
+            mix(mixing)
+        for name, base in bases.items():
+            if _begins(options, f"{folder.name}: fit {base} as {name}") and not (folder / name).is_dir():
+                rows = read_rows(mixing.mixture, Demonstration)
+                train.fit_rows(options, rows, out=folder, name=name, base=base, cut=False)
+        model = f"hf/{folder / next(iter(bases))}"
+    return failed
 
 
-@dataclass
-class Loop:
-    """The stages. task: the questions to train on; a dry run needs none."""
-
-    options: AgentLoop
-    task: Task | None = None
-    failed: int = 0
-
-    def __post_init__(self) -> None:
-        self.bases = [name.strip() for name in self.options.bases.split(",")]
-        if not all(self.bases):
-            raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
-        if len({Path(base).name for base in self.bases}) < len(self.bases):
-            raise ConfigurationError(f"two bases have the same name: {', '.join(self.bases)}")
-
-    def run(self) -> None:
-        """All stages, in order."""
-        model = self.options.model
-        for number in range(1, self.options.generations + 1):
-            model = self._generation(number, model)
-
-    def _generation(self, number: int, model: str) -> str:
-        """Grow and fit once. Returns the model that grows the next generation."""
-        folder = self.options.out / f"gen{number}"
-        self.grow(folder, self.growing(number, model, folder))
-        if self.options.by == "ranking":
-            self.rank(folder)
-        self.mix(folder, MIXTURE, self.options.by)
-        names = [Path(base).name for base in self.bases]
-        for base, name in zip(self.bases, names, strict=True):
-            self.fit(folder, MIXTURE, base, name)
-        if not self.options.no_control:
-            self.mix(folder, UNRANKED, "chance", like=MIXTURE)
-            self.fit(folder, UNRANKED, self.bases[-1], f"{names[-1]}-{UNRANKED}")
-        return f"hf/{folder / names[0]}"
-
-    def grow(self, folder: Path, options: AgentLoop) -> None:
-        """Collect trajectories with the options of a generation."""
-        if not self._begins(f"{folder.name}: grow with {options.model}, {options.repeats} a question"):
-            return
-        run = folder / GROWN
-        before = _ended(run)
-        begun = (folder / RANKING).exists() or (folder / "data").exists()
-        if before is not None and (begun or not before.failed):
-            summary = before
-        else:
-            assert self.task is not None
-            summary = grown_by(options, self.task, folder)
-            if before is None or summary.failed < before.failed:  # else trying them again changes nothing
-                end_if_failed(summary.failed)
-        self.failed += summary.failed
-        say(f"  {usable(run).describe()}" + (f"; {summary.failed} questions failed" if summary.failed else ""))
-
-    def rank(self, folder: Path) -> None:
-        """Rank the samples of each step."""
-        if self._begins(f"{folder.name}: rank the samples of each step") and not (folder / RANKING).exists():
-            rank(self.ranking(folder))
-
-    def mix(self, folder: Path, name: str, by: By, like: str | None = None) -> None:
-        """Make data/`name`.jsonl. like: the mixture whose number of rows it may not exceed."""
-        if self._begins(f"{folder.name}: make the data {name}, by {by}"):
-            most = None if like is None else len(_rows(folder, like))
-            mix_as(AgentMix(out=folder, by=by, most=most, seed=self.options.seed), name)
-
-    def fit(self, folder: Path, rows: str, base: str, name: str) -> None:
-        """Fine-tune a base on a mixture; the result is folder/name."""
-        if self._begins(f"{folder.name}: fit {base} on {rows} as {name}") and not (folder / name).is_dir():
-            train.fit_rows(self.options, _rows(folder, rows), out=folder, name=name, base=base, cut=False)
-
-    def growing(self, number: int, model: str, folder: Path) -> AgentLoop:
-        """The options of a generation's growing. From the second one on, the agent has learnt to do without exemplars.
-
-        The first has one trajectory of each question.
-        """
-        own = replace(self.options, model=model, out=folder, model_options=self._model_options(number == 1))
-        if number == 1:
-            return replace(own, repeats=1)
-        return replace(own, settings={**own.settings, "shots": 0})
-
-    def ranking(self, folder: Path) -> AgentRank:
-        """The options of a ranking."""
-        options = self.options
-        model = options.ranker or options.model
-        return AgentRank(
-            out=folder,
-            quiet=options.quiet,
-            model=model,
-            style=options.style,
-            concurrency=options.concurrency,
-            model_options=self._model_options(model == options.model),
-        )
-
-    def _model_options(self, prompted: bool) -> ModelOptions:
-        """The adapter and the price are those of the prompted model. prompted: whether the options are for it."""
-        options = self.options.model_options
-        return options if prompted else replace(options, adapter=None, price=None)
-
-    def _begins(self, text: str) -> bool:
-        """Say what a stage does. Returns whether to do it."""
-        say(text)
-        return not self.options.dry_run
+def bases_of(options: AgentLoop) -> dict[str, str]:
+    """The bases by their short names, in order. Raises ConfigurationError where there is none, or two have one name."""
+    bases = [name.strip() for name in options.bases.split(",")]
+    named = {Path(base).name: base for base in bases}
+    if not all(bases):
+        raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
+    if len(named) < len(bases):
+        raise ConfigurationError(f"two bases have the same name: {', '.join(bases)}")
+    return named
 
 
-def _rows(folder: Path, name: str) -> list[Demonstration]:
-    return read_rows(AgentMix(out=folder).rows(name), Demonstration)
+def _begins(options: AgentLoop, text: str) -> bool:
+    """Say what a stage does. Returns whether to do it."""
+    say(text)
+    return not options.dry_run
+
+
+def grow_again(options: AgentLoop, task: Task) -> int:
+    """Collect a generation's trajectories. Returns the number of failed questions.
+
+    These are tried again as long as nothing was built on the others. Raises typer.Exit where that may change something.
+    """
+    folder = options.out
+    before = _ended(folder / GROWN)
+    begun = (folder / RANKING).exists() or (folder / "data").exists()
+    if before is not None and (begun or not before.failed):
+        summary = before
+    else:
+        summary = grown_by(options, task, folder)
+        if before is None or summary.failed < before.failed:
+            end_if_failed(summary.failed)
+    say(f"  {usable(folder / GROWN).describe()}" + (f"; {summary.failed} questions failed" * bool(summary.failed)))
+    return summary.failed
+
+
+def growing_of(options: AgentLoop, number: int, model: str) -> AgentLoop:
+    """The options of a generation's growing. From the second one on, the agent has learnt to do without exemplars.
+
+    The first has one trajectory of each question.
+    """
+    out, of_model = options.out / f"gen{number}", _model_options(options, number == 1)
+    own = replace(options, model=model, out=out, model_options=of_model)
+    return replace(own, repeats=1) if number == 1 else replace(own, settings={**own.settings, "shots": 0})
+
+
+def ranking_of(options: AgentLoop, folder: Path) -> AgentRank:
+    """The options of a ranking."""
+    model = options.ranker or options.model
+    return AgentRank(
+        out=folder,
+        quiet=options.quiet,
+        model=model,
+        style=options.style,
+        concurrency=options.concurrency,
+        model_options=_model_options(options, model == options.model),
+    )
+
+
+def _model_options(options: AgentLoop, prompted: bool) -> ModelOptions:
+    """The adapter and the price are those of the prompted model. prompted: whether the options are for it."""
+    return options.model_options if prompted else replace(options.model_options, adapter=None, price=None)
 
 
 def _ended(run: Path) -> Summary | None:
