@@ -196,6 +196,13 @@ def test_a_word_is_found_however_its_letters_are_written(tmp_path: Path, text: s
         ("class TideGaugeReader:", "tide_gauge_reader"),
         ("def tide_gauge(x):", "tideGauge"),
         ("ПолучитьОстатки()", "получить"),
+        ("Ο Ιάσων της Πάρου και ο Άδωνις.", "ΑΔΩΝΙΣ"),
+        ("The people of Niʻihau and Saʿīd.", "niihau"),
+        ("Hymns in the Qur’an.", "Quran"),
+        ("می\u200cنویسم", "مینویسم"),
+        ("call max\u200bPool\u200bSize first", "maxpoolsize"),
+        ("ISBN 978-0-306-40615-7.", "9780306406157"),
+        ("Mail clerk@hollem.example or ring.", "hollem.example"),
     ],
 )
 def test_a_word_is_found_in_its_other_spellings(tmp_path: Path, text: str, query: str) -> None:
@@ -214,6 +221,22 @@ def test_the_spelling_that_was_asked_for_comes_first(tmp_path: Path, exact: str,
     passages = [Passage(id=str(-number), text=text) for number, text in enumerate(texts)]
     found = make(tmp_path, passages, "none").search(exact, 9)
     assert (found[0].text, len(found)) == (texts[0], 1 + times)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("4.12.1", "It came with tidectl-v4.12.1-arm64.deb."),
+        ("192.168.7.31", "The gauge answers at 192.168.7.31 by night."),
+        ("2031-05-09", "Due on 2031-05-09 or later."),
+    ],
+)
+def test_numbers_with_marks_are_found_in_their_order(tmp_path: Path, name: str, text: str) -> None:
+    numbers = name.replace("-", ".").split(".")
+    others = ["-".join(numbers[::-1]), ".".join([*numbers[1:], numbers[0]]), " and ".join(numbers * 2)]
+    texts = [f"Here is {other}, {other}." for other in others]
+    index = make(tmp_path, [Passage(id=str(n), text=each) for n, each in enumerate([*texts, text])])
+    assert index.search(f"Where does it say {name}?", 4)[0].text == text
 
 
 @pytest.mark.parametrize(("first", "second"), [("か", "が"), ("कम", "कीमो"), ("3.11", "311"), ("its", "it's")])

@@ -115,9 +115,11 @@ def test_a_change_that_leaves_size_and_old_time_stamp_is_seen(notes: Path, tmp_p
 
 @pytest.mark.parametrize("number", [3, 90])
 def test_copies_of_a_text_take_one_place(tmp_path: Path, number: int) -> None:
-    tells = "The quay of Ostby is closed to ships over ninety metres."
+    tells = "The quay of Ostby is closed to 'long' ships, over ninety metres."
     files = {f"b/quay-{i}.md": f"# The quay, part {i}\n\n{tells}\n" for i in range(number)}
     files |= {f"a{i}.txt": tells.replace(" ", "  ") for i in range(number)}
+    marked = tells.replace("'long'", "‘long’").replace("quay", "**quay**").replace("metres", "_metres_")
+    files |= {"d.md": f"{marked}\n", "e.rst": f"Ostby\n=====\n\n{tells}\n"}
     files |= {"c.md": "# Quay\n\nThe quay was built in 1901 for the fishing fleet of Ostby.\n"}
     files |= {"fees.md": "# Fee A\n\nAt Ostby 9 crowns.\n", "fees-b.md": "# Fee B\n\nAt Ostby 9 crowns.\n"}
     write(tmp_path / "notes", {**files, "copies.jsonl": jsonl([{"id": "z", "title": "Elsewhere", "text": tells}])})

@@ -99,7 +99,7 @@ class Bm25Writer:
             self._writer.add_document(entry)
 
     def _others(self, found: Spellings) -> str:
-        also = {_ALSO + stem for stem in self._analyzer.analyze(" ".join(found.names | found.words))}
+        also = {_ALSO + stem for stem in self._analyzer.analyze(" ".join(found.names | found.numbers | found.words))}
         return " ".join(sorted(also | {_DEFINED + name + _DEFINED for name in found.defined}))
 
     def remove(self, key: int) -> None:
@@ -242,14 +242,14 @@ class Bm25Index:
         found = spellings(query)
         lacking = {term for term, _ in terms if not self._searcher.doc_freq("terms", term)}
         words = dict.fromkeys(self._analyzer.analyze(" ".join(found.words)), 1.0 if lacking else _SPELT)
-        asked = identifiers(query)
+        asked = identifiers(query) | found.numbers
         words |= dict.fromkeys(self._analyzer.analyze(" ".join(found.names - asked)), _SPELT)
-        words |= dict.fromkeys(self._analyzer.analyze(" ".join(found.names & asked)), _NAMED)
+        words |= dict.fromkeys(self._analyzer.analyze(" ".join((found.names & asked) | found.numbers)), _NAMED)
         words |= {term: count * (1.0 if term in lacking else _SPELT) for term, count in terms}
         weights: dict[str, float] = {}
         for word, weight in words.items():
             weights |= self._spelt(weight, word, _ALSO + word)
-        for name in asked:
+        for name in asked - found.numbers:
             weights |= self._spelt(_NAMED, _DEFINED + name + _DEFINED)
         for term, _ in terms:
             weights.pop(term, None)

@@ -288,16 +288,18 @@ def _number(passage_id: str) -> int:
 
 _TOLD = 8
 """Words of a text that make it the same under other headings. A shorter one may say different things under each."""
-_HEADINGS = re.compile(r"\A(?:\s*+#{1,6}[ \t][^\n]*+)++")
+_HEADINGS = re.compile(r"\A(?:\s*+(?:#{1,6}[ \t][^\n]*+|[^\n]++\n[-=~^+]{3,}+(?![^\n])))++")
+_MARKS = str.maketrans("‘’“”", "''\"\"", "*_`\\\u00ad\u200b\ufeff")
+"""Quotation marks of print as those of keyboards, and markup, which a copy may write in another way."""
 
 
 def distinct(passages: Iterable[Passage]) -> list[Passage]:
-    """The passages without copies of those before them: the same words, under whatever title or Markdown heading."""
+    """The passages without copies of those before them: the same words, under whatever title, heading and markup."""
     kept: dict[tuple[str, ...], Passage] = {}
     for passage in passages:
-        words = tuple(passage.text.split())
-        below = tuple(_HEADINGS.sub("", passage.text, count=1).split()) if passage.text.lstrip()[:1] == "#" else ()
-        kept.setdefault(below if len(below) >= _TOLD else words, passage)
+        text = passage.text.translate(_MARKS)
+        below = tuple(_HEADINGS.sub("", text, count=1).split())
+        kept.setdefault(below if len(below) >= _TOLD else tuple(text.split()), passage)
     return list(kept.values())
 
 

@@ -23,7 +23,7 @@ STOP_WORDS = {"da", "nl", "en", "fi", "fr", "de", "hu", "it", "no", "pt", "ru", 
 CHINESE = "zh"
 UNSTEMMED = "none"
 
-VERSION = 3
+VERSION = 4
 """Rises when a text gets other terms than before. An index by words that was made with other terms is made again."""
 
 _LONGEST_TERM = 128
@@ -32,7 +32,8 @@ _MOST_MARKS = 30
 """Marks and signs in a row that are looked at (UAX 15, section 13): to put them in order takes the square of their
 number."""
 _LONG_RUN = re.compile(rf"([^\w\s\x00-\x7f]{{{_MOST_MARKS}}})[^\w\s\x00-\x7f]+")
-_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u2060\ufeff"))  # soft hyphens and the like, which stand inside of words
+_USUAL = str.maketrans("\u02bb\u02bc\u02be\u02bf\u2018ς", "'''''σ", "\u00ad\u200d\u2060\ufeff")
+"""Apostrophes, the sigma at the end of a word, and soft hyphens and the like, which stand inside of words."""
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
 UNSPACED_LETTER = (
@@ -89,7 +90,7 @@ def segmenter(code: str) -> Segmenter:
 
 def _usual(text: str) -> str:
     """A text that is not ASCII alone with each letter written in one way."""
-    return unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1", text)).translate(_UNSEEN)
+    return unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1", text)).translate(_USUAL)
 
 
 def _in_pairs(text: str) -> str:
@@ -101,14 +102,18 @@ def _in_pairs(text: str) -> str:
 
 
 _POINTS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
-_JOINT = r"[-.'’@/+&]|::?"
+_JOINT = r"[-.'’@/+&\u200b\u200c]|::?"
 _LETTER = rf"[\w{_POINTS}]"
 _NAME = rf"{_LETTER}++(?:(?:{_JOINT}){_LETTER}++)*+"
 _NAMES = re.compile(_NAME)
 _PLAIN = rf"[A-Za-z]?[a-z]*+(?!{_LETTER}|(?:{_JOINT}){_LETTER})"  # most words, which have no other spelling
 _SPELT = re.compile(rf"(?<!{_LETTER})(?!{_PLAIN}){_NAME}")
 _JOINTS = re.compile(rf"{_JOINT}|_++")
-_ELISION = re.compile(r"['’]\w{1,2}\Z")  # of don't and it's
+_ELISION = re.compile(r"['’](?:[dmst]|ll|re|ve)\Z", re.IGNORECASE)  # of don't and it's
+_STRONG_JOINT = re.compile(r"[@/+&]|::")
+_NUMBERS = re.compile(rf"\d++(?:(?:{_JOINT})\d++)++")
+_BETWEEN = "ǀ"  # what joins the numbers of a version, a date or an address in one word, a letter of no common language
+_LONG_NUMBER = 8  # digits by which a number without its marks is known: of a book, a telephone, a date
 # A name at the beginning of an entry, with what may mark it up, or behind words such as "def" and "static int".
 _ENTRY = rf"^[^\w\n]{{0,9}}(?:\w{{1,20}}::?[ \t]*+){{0,3}}?({_NAME})[`*_\"')\]]{{0,4}}+[ \t]*+"
 _OF_ENTRY = r"(?:$|=(?!=)|:(?!:)|\||[-–—][ \t]|\([^\n]*[{:]$)"
@@ -122,12 +127,13 @@ _ARABIC = str.maketrans({"ى": "ي", "ی": "ي", "ة": "ه", "ک": "ك", "\u0640
 class Spellings(NamedTuple):
     """Words under which those of a text are found too.
 
-    names: compounds, each as a single word: servername for SERVER_NAME, usa for U.S.A. words: those inside of
-    parseHTMLResponse, and those with other letters without what stands on them: dvorak and lodz. defined: the names
-    that stand where a line defines something.
+    names: compounds, each as a single word: servername for SERVER_NAME, usa for U.S.A. numbers: those such as 2.10.3
+    and 10.0.12.7, each as a single word. words: those inside of parseHTMLResponse, and those with other letters without
+    what stands on them: dvorak and lodz. defined: the names that stand where a line defines something.
     """
 
     names: set[str]
+    numbers: set[str]
     words: set[str]
     defined: set[str]
 
@@ -136,13 +142,15 @@ def spellings(text: str) -> Spellings:
     """The other spellings of a text's words."""
     text = text if text.isascii() else _usual(text)
     entries = " ".join(map("".join, _DEFINING.findall(text)))
-    found = Spellings(set(), set(), {_JOINTS.sub("", name) for name in _NAMES.findall(entries.lower())})
+    found = Spellings(set(), set(), set(), {_JOINTS.sub("", name) for name in _NAMES.findall(entries.lower())})
     for run in set(_SPELT.findall(text)):
         if len(run) <= _LONGEST_TERM:
             parts = _JOINTS.split(run)
             names = [run] if _ELISION.search(run) is None else []
             names += [part for part in re.split(_JOINT, run) if "_" in part]
-            found.names.update(_joined(name) for name in names if len(parts) > 1)
+            names += [part for part in _STRONG_JOINT.split(run) if part != run]
+            found.names.update(_joined(name) for name in names if _JOINTS.search(name))
+            found.numbers.update(re.sub(_JOINT, _BETWEEN, number) for number in _NUMBERS.findall(run))
             for part in parts:
                 found.words.update(_inside(part))
                 found.words.update(() if part.isascii() else _folded(part))
@@ -159,9 +167,9 @@ def identifiers(query: str) -> set[str]:
 
 
 def _joined(name: str) -> str:
-    """A compound as one word without marks; "" for one of digits alone, which would be another number."""
+    """A compound as one word without marks; "" for one of few digits alone, which would be another number."""
     word = _JOINTS.sub("", next(iter(_folded(name)), name.lower()))
-    return "" if word.isdecimal() else word
+    return "" if word.isdecimal() and len(word) < _LONG_NUMBER else word
 
 
 def _inside(name: str) -> list[str]:
