@@ -43,30 +43,7 @@ def test_ask_gives_the_line_of_the_file(tmp_path: Path) -> None:
     assert result.answered and result.faithfulness == 1.0
 
 
-def at(quote: str, url: str, corpus: Path) -> Citation:
-    """Where a quote of this address is found."""
-    cited = Citation(marker=1, passage_id=url, url=url, quote=quote)
-    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(cited,)),))
-    ((found,),) = (sentence.supports for sentence in located(answer, corpus).sentences)
-    return found
-
-
-def test_a_quote_of_a_pdf_has_a_page_and_one_of_mail_a_line(tmp_path: Path) -> None:
-    mail = "From: a@example.org\nDate: today\n\nThe Danube is long.\n"
-    write(tmp_path, {"a.PDF": pdf(["The Seine is short.", "The Danube is long."]), "1:2,S": mail})
-    found = at("The Danube is long.", "a.PDF", tmp_path)
-    assert (found.page, found.line) == (2, None)
-    assert at("The Danube is long.", "1:2,S", tmp_path).line == 4
-
-
-@pytest.mark.parametrize("url", ["gone.md", "binary.md", "changed.md", "../secret.md", "https://example.org/a"])
-def test_what_does_not_hold_the_quote_has_no_line(url: str, tmp_path: Path) -> None:
-    files = {"docs/binary.md": b"\0\1\2", "docs/changed.md": "It was changed.", "secret.md": "It is long."}
-    write(tmp_path, files)
-    found = at("It is long.", url, tmp_path / "docs")
-    assert (found.line, found.page, found.heading) == (None, None, "")
-
-
+MAIL = "From: a@example.org\nDate: today\n\nThe Danube is long.\n"
 GUIDE = """---
 title: Guide
 # no heading: x
@@ -89,45 +66,10 @@ It is easy.
 
 It is fun.
 """
-
-
-@pytest.mark.parametrize(
-    ("quote", "line", "heading"),
-    [
-        ("It is quick.", 13, "Guide > Install"),
-        ("It is easy.", 17, "Guide > Install > Linux"),
-        ("It is fun.", 21, "Guide > Use"),
-        ("title: Guide", None, ""),  # of the front matter, which no passage holds
-        ("Guide", 5, "Guide"),
-    ],
-)
-def test_a_place_in_markdown_has_the_headings_above_it(quote: str, line: int, heading: str, tmp_path: Path) -> None:
-    found = at(quote, "guide.md", write(tmp_path, {"guide.md": GUIDE}))
-    assert (found.line, found.heading, found.fragment) == (line, heading, None)
-
-
 PAGE = """<html><head><title>It is fun.</title></head><body><h1>Guide</h1><p>Of <b>rivers</b>.</p>
 <section id="install"><h2>Install</h2><p>It <i>is</i>
 quick.</p><h3><a name="linux"></a>Linux</h3><script>h = "It is easy."</script>Yes. It is easy.</section>
 <h2>Use</h2><p>It is fun.</p></body></html>"""
-
-
-@pytest.mark.parametrize(
-    ("quote", "heading", "fragment"),
-    [
-        ("Of rivers.", "Guide", None),
-        ("It is quick.", "Guide > Install", "install"),
-        ("It is easy.", "Guide > Install > Linux", "linux"),
-        ("Yes.", "Guide > Install > Linux", "linux"),
-        ("It is fun.", "Guide > Use", "linux"),
-        ("It is gone.", "", None),
-    ],
-)
-def test_a_place_in_html_has_the_nearest_id(quote: str, heading: str, fragment: str | None, tmp_path: Path) -> None:
-    found = at(quote, "page.html", write(tmp_path, {"page.html": PAGE}))
-    assert (found.line, found.heading, found.fragment) == (None, heading, fragment)
-
-
 SHEETS = xlsx(
     {
         "Rivers": '<row r="2"><c t="str"><v>river</v></c><c t="str"><v>km</v></c></row>'
@@ -153,42 +95,65 @@ TALK = open_document(
     + "".join(f"<draw:page><text:p>{said}</text:p></draw:page>" for said in ("It is short.", "It is long."))
     + "</office:presentation>"
 )
-BOOK = epub({"a": "<h1>The Storm</h1><p>It was night.</p>", "b": f"<p>{'On and on. ' * 9}It is long.</p>"})
+BOOK = epub({"a": "<h1>The Storm</h1><p>It was night.</p>", "b": "<p>It is long.</p>"})
 CELLS = notebook(("markdown", "# Rivers"), ("code", "length = 2850"), ("markdown", "It is long."))
+RST = "=====\nGuide\n=====\n\nUse\n---\n\nIt is fun.\n\nMore\n----\n\nIt is long.\n"
+ROWS = f"said,n\n\n{'so ' * 20},1\n{'so ' * 20},2\n"
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "quote", "place", "heading"),
+    ("name", "content", "quote", "where"),
     [
-        ("a.pptx", pptx([["It is short."], ["Title", "It is long."]]), "It is long.", "slide 2", ""),
-        ("a.odp", TALK, "It is long.", "slide 2", ""),
-        ("a.xlsx", SHEETS, "river: Danube; km: 2850", "Rivers, row 9", ""),
-        ("a.xlsx", SHEETS, "river | km", "Rivers, row 2", ""),
-        ("a.xlsx", SHEETS, "Lake Neusiedl", "Lakes, row 1", ""),
-        ("a.ods", CALC, "river: Danube; km: 2850", "Rivers, row 8", ""),
-        ("a.csv", "river,km\n\nSeine,775\nDanube,2850\n", "river: Danube; km: 2850", "row 4", ""),
-        ("a.csv", f"said,n\n{'so ' * 20},1\n{'so ' * 20},2\n", f"said: {'so ' * 19}so; n: 2", "row 3", ""),
-        ("a.tsv", 'river\tsaid\nSeine\t"It\nis."\nDanube\tlong\n', "river: Danube; said: long", "row 3", ""),
-        ("a.docx", LETTER, "it is long.", "paragraph 2", ""),
-        ("a.docx", LETTER, "It is easy.", "paragraph 4", "Guide"),
-        ("a.docx", LETTER, "river: Danube; km: 2850", "table 1, row 2", "Guide"),
-        ("a.epub", BOOK, "It was night.", "part 1", "The Storm"),
-        ("a.epub", BOOK, "It is long.", "part 2", "The Storm"),
-        ("a.ipynb", CELLS, "length = 2850", "cell 2", "Rivers"),
-        ("a.ipynb", CELLS, "It is long.", "cell 3", "Rivers"),
-        ("a.json", '{"long": "It is long."}', "long: It is long.", "", ""),
-        ("a.rst", "=====\nGuide\n=====\n\nUse\n---\n\nIt is fun.\n\nMore\n----\n\nIt is long.\n", "It is long.", "",
-         "Guide > More"),
-        ("a.adoc", "= Guide\n\n== Use\n\nIt is fun.\n\n=== More\n\nIt is long.\n", "It is long.", "",
-         "Guide > Use > More"),
-        ("a.org", "* Guide\n*bold* text\n** Use\nIt is long.\n", "It is long.", "", "Guide > Use"),
+        ("a.PDF", pdf(["The Seine is short.", "The Danube is long."]), "The Danube is long.", {"page": 2}),
+        ("1:2,S", MAIL, "The Danube is long.", {"line": 4}),
+        ("a.md", GUIDE, "It is quick.", {"line": 13, "heading": "Guide > Install"}),
+        ("a.md", GUIDE, "It is easy.", {"line": 17, "heading": "Guide > Install > Linux"}),
+        ("a.md", GUIDE, "It is fun.", {"line": 21, "heading": "Guide > Use"}),
+        ("a.md", GUIDE, "title: Guide", {}),  # of the front matter, which no passage holds
+        ("a.md", GUIDE, "Guide", {"line": 5, "heading": "Guide"}),
+        ("a.rst", RST, "It is long.", {"line": 13, "heading": "Guide > More"}),
+        ("a.adoc", "= Guide\n\n== Use\n\nIt is long.\n", "It is long.", {"line": 5, "heading": "Guide > Use"}),
+        ("a.org", "* Guide\n*bold* text\n** Use\nIt is long.\n", "It is long.", {"line": 4, "heading": "Guide > Use"}),
+        ("a.html", PAGE, "Of rivers.", {"heading": "Guide"}),
+        ("a.html", PAGE, "It is quick.", {"heading": "Guide > Install", "fragment": "install"}),
+        ("a.html", PAGE, "It is easy.", {"heading": "Guide > Install > Linux", "fragment": "linux"}),
+        ("a.html", PAGE, "Yes.", {"heading": "Guide > Install > Linux", "fragment": "linux"}),
+        ("a.html", PAGE, "It is fun.", {"heading": "Guide > Use", "fragment": "linux"}),
+        ("a.html", PAGE, "It is gone.", {}),
+        ("a.pptx", pptx([["It is short."], ["Title", "It is long."]]), "It is long.", {"place": "slide 2"}),
+        ("a.odp", TALK, "It is long.", {"place": "slide 2"}),
+        ("a.xlsx", SHEETS, "river: Danube; km: 2850", {"place": "Rivers, row 9"}),
+        ("a.xlsx", SHEETS, "river | km", {"place": "Rivers, row 2"}),
+        ("a.xlsx", SHEETS, "Lake Neusiedl", {"place": "Lakes, row 1"}),
+        ("a.ods", CALC, "river: Danube; km: 2850", {"place": "Rivers, row 8"}),
+        ("a.csv", ROWS, f"said: {'so ' * 19}so; n: 2", {"place": "row 4"}),
+        ("a.tsv", 'river\tsaid\nSeine\t"It\nis."\nDanube\tlong\n', "river: Danube; said: long", {"place": "row 3"}),
+        ("a.docx", LETTER, "it is long.", {"place": "paragraph 2"}),
+        ("a.docx", LETTER, "It is easy.", {"place": "paragraph 4", "heading": "Guide"}),
+        ("a.docx", LETTER, "river: Danube; km: 2850", {"place": "table 1, row 2", "heading": "Guide"}),
+        ("a.epub", BOOK, "It was night.", {"place": "part 1", "heading": "The Storm"}),
+        ("a.epub", BOOK, "It is long.", {"place": "part 2"}),
+        ("a.ipynb", CELLS, "length = 2850", {"place": "cell 2", "heading": "Rivers"}),
+        ("a.json", '{"long": "It is long."}', "long: It is long.", {}),
+        ("binary.md", b"\0\1\2", "It is long.", {}),
+        ("../secret.md", "It is long.", "It is long.", {}),
     ],
-)  # fmt: skip
-def test_a_quote_of_a_file_without_pages_has_a_place(
-    name: str, content: str | bytes, quote: str, place: str, heading: str, tmp_path: Path
+)
+def test_a_quote_has_its_place(
+    name: str, content: str | bytes, quote: str, where: dict[str, object], tmp_path: Path
 ) -> None:
-    found = at(quote, name, write(tmp_path, {name: content}))
-    assert (found.place, found.heading, found.page) == (place, heading, None)
+    cited = Citation(marker=1, passage_id=name, url=name, quote=quote)
+    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(cited,)),))
+    (tmp_path / "docs").mkdir()
+    write(tmp_path / "docs", {name: content})
+    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path / "docs").sentences)
+    assert found == cited.model_copy(update={"fragment": None, **where})
+
+
+@pytest.mark.parametrize("url", ["gone.md", "https://example.org/a"])
+def test_what_is_no_file_has_no_place(url: str, tmp_path: Path) -> None:
+    cited = Citation(marker=1, passage_id=url, url=url, quote="It is long.")
+    assert located(Answer(text="Long.", quoted=(cited,)), tmp_path).quoted == (cited,)
 
 
 def test_of_too_many_places_the_last_are_not_told() -> None:

@@ -107,8 +107,8 @@ def _places(file: Path | None) -> Places:
             return Places("\n".join(pages), marks=marks)
         if reader == "web.read_html":
             page = parsed(decode(content, markup=True).text)
-            text, found, _ = ("", [], "") if page is None else outline(page)
-            return Places(text, marks=_marks(found))
+            text, shown, _ = ("", [], "") if page is None else outline(page)
+            return Places(text, marks=_marks(shown))
         if reader in _SECTIONS:
             text = decode(content).text
             begins = front_matter(text)[1] if reader == "text.read_markdown" else 0
@@ -120,7 +120,9 @@ def _places(file: Path | None) -> Places:
             places = tuple((at, {"place": place}) for at, place in read.places)
             if not file.name.lower().endswith(_PROSE):
                 return Places(read.text, marks=places)
-            return Places(read.text, marks=places + _marks(headings(read.text)), is_prose=True)
+            parts = [Heading(at, 1, "") for at, _ in read.places] if reader == "office.read_epub" else []
+            found = sorted([*parts, *headings(read.text)], key=lambda heading: heading.at)
+            return Places(read.text, marks=places + _marks(found), is_prose=True)
     except (OSError, ValueError, ImportError, MemoryError, Unreadable):
         pass
     return Places()
