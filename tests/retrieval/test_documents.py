@@ -55,17 +55,7 @@ def test_markdown_is_titled_by_its_first_heading(content: str, title: str) -> No
     assert "tags" not in document.text
 
 
-ARTICLE = """<html><head><title>Site - Rivers</title><style>p {color: red}</style></head><body>
-<nav><a href="/">Home</a></nav><article><h1>Of <b>rivers</b></h1>
-<p>The Danube rises in the Black Forest and flows for 2850 kilometres through ten countries to the Black Sea.</p>
-<p>It is the second longest river of Europe, after the Volga, and carries ships for most of its length.</p></article>
-<script>alert("no")</script><h1>Second</h1></body></html>"""
-
-
-def test_html_gives_its_article_and_heading_and_without_an_article_its_plain_text() -> None:
-    document = read("a.html", ARTICLE)
-    assert document.title == "Of rivers"
-    assert [words in document.text for words in ("Danube rises", "second longest", "alert", "color")] == [1, 1, 0, 0]
+def test_a_page_without_a_heading_is_titled_by_its_title_or_its_file() -> None:
     document = read("a.htm", "<title>Tiny</title><p>One &amp; <b>two</b></p><div>three</div><style>x</style>")
     assert (document.title, document.text.split()) == ("Tiny", ["One", "&", "two", "three"])
     assert read("b/On rivers.html", "<p>no title").title == "On rivers"

@@ -80,6 +80,28 @@ def test_a_compound_keeps_its_hyphen_at_the_end_of_a_line(halves: tuple[str, str
     assert pdf_pages(content).texts[0] == said
 
 
+def columns(*rows: tuple[str, str]) -> str:
+    """The text of a page with two columns that are written row by row, under a line of their own and over another."""
+    lines = [(20, 280, "Harbour handbook of the whole north coast, edition of 1931")]
+    lines += [(x, 262 - 10 * n, text) for n, row in enumerate(rows) for x, text in zip((20, 160), row, strict=True)]
+    drawn = "".join(f"BT /F1 9 Tf {x} {y} Td ({text}) Tj ET " for x, y, text in [*lines, (140, 5, "7")])
+    font = made(Font=made(F1=made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica")))
+    return pdf_pages(written(pdf_of((stream(drawn.encode()), lambda add: font)))).texts[0]
+
+
+def test_columns_of_prose_that_are_written_row_by_row_are_read_one_by_one() -> None:
+    left = ["The old harbour was built in", "1931 of granite from Vik and", "has two cranes on the quay"] * 4
+    right = ["Ships of more than nine metres", "pay a fee of forty kroner for", "each night in the summer"] * 4
+    said = columns(*zip(left, right, strict=True)).split("\n")
+    assert [line.strip() for line in said if line.strip()][1:-1] == [*left, *right]
+
+
+@pytest.mark.parametrize("left", ["Pump {}", "The pump of the quay {}"])
+def test_rows_of_a_table_stay_rows(left: str) -> None:
+    rows = [(left.format(n), "12 m" if n % 2 else "9 m on Sundays and days of rest") for n in range(12)]
+    assert f"{left.format(4)} 9 m on Sundays" in columns(*rows)
+
+
 def test_the_dots_of_a_table_of_contents_are_few() -> None:
     assert pdf_pages(pdf(["1.1 Rivers . . . . . . . . . . 12", "1.2 Lakes......... 13", "And so on ..."])).texts == [
         "1.1 Rivers … 12", "1.2 Lakes … 13", "And so on ...",

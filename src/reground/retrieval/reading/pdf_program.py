@@ -18,7 +18,9 @@ import re
 import resource
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pypdfium2.raw as pdfium
@@ -31,7 +33,8 @@ _PASSWORD = 4  # PDFium's number of the error that a password is missing
 _DIVIDE = "\ufffe"
 _DIVIDED = re.compile(r"(-?)([^\W\d_]{0,50}+)\ufffe([^\W\d_]{0,50}+)")
 """A word that a line's end divides: PDFium puts a sign of its own for the hyphen there."""
-_WHOLE = re.compile(r"(?<![\w\ufffe-])[^\W\d_]++(?:-[^\W\d_]++)*+(?![\ufffe-])")
+_LEAST_LINES, _MOST_BOXES, _SAMPLE = 8, 2000, 400  # of a page with two columns; characters
+_LEAST_FILLED = 0.7  # of a column's width, by the lines of prose
 _SHORTEST = 3  # letters of the first half of a compound
 
 _LEADERS = re.compile(r"(?: ?\.){5,}")  # the dots of a table of contents, which would fill passages
@@ -67,7 +70,7 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
         try:
             page = document[number]
             letters_of = page.get_textpage()
-            content = letters_of.get_text_range().replace("\r\n", "\n")
+            content = _by_columns(letters_of, letters_of.get_text_range()).replace("\r\n", "\n")
             added = list(_added(page, letters_of, attached))
             letters_of.close()
             texts.append("\n".join([_LEADERS.sub(" …", content), *added]))
@@ -96,12 +99,47 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     }
 
 
+def _by_columns(letters: PdfTextPage, text: str) -> str:
+    """The text of a page, and of two columns of prose that were written row by row first all of the left one. In
+    prose, lines are about as long as their column is wide; rows of a table are not."""
+    lines, middle = text.count("\n"), len(text) // 2
+    in_middle = text.count("\n", middle, middle + _SAMPLE)  # there a line ought to be of two pieces or more
+    if lines < _LEAST_LINES or 2 * letters.count_rects(middle, _SAMPLE) < 3 * in_middle:
+        return text
+    count = min(letters.count_rects(), _MOST_BOXES)
+    boxes = [letters.get_rect(number) for number in range(count)]  # left, bottom, right, top
+    least, most = min(box[0] for box in boxes), max(box[2] for box in boxes)
+    starts = Counter(round(box[0]) for box in boxes if box[0] > least + (most - least) / 3)
+    start = starts.most_common(1)[0][0] - 1 if starts else most
+    right = [box for box in boxes if box[0] >= start]
+    bottom, top = min((box[1] for box in right), default=0), max((box[3] for box in right), default=0)
+    beside = [box for box in boxes if box[0] < start and bottom <= (box[1] + box[3]) / 2 <= top]
+    turns = sum((before[0] < start) != (after[0] < start) for before, after in pairwise(boxes))
+    are_filled = all(len(column) >= _LEAST_LINES and _is_filled(column, most - least) for column in (beside, right))
+    if not are_filled or turns < len(right) or any(box[2] > start for box in beside):
+        return text
+    parts = (
+        (None, top, None, None),
+        (None, bottom, start, top),
+        (start, bottom, None, top),
+        (None, None, None, bottom),
+    )
+    return "\n".join(filter(str.strip, (letters.get_text_bounded(*part) for part in parts)))
+
+
+def _is_filled(column: Sequence[tuple[float, ...]], width: float) -> bool:
+    lengths = [box[2] - box[0] for box in column]
+    return sum(lengths) / len(lengths) > max(_LEAST_FILLED * max(lengths), width / 4)
+
+
 def _united(texts: list[str]) -> list[str]:
     """The texts without what divides words at the ends of lines. A compound keeps its hyphen: one that stands so
     elsewhere, or whose halves do, and of a text that divides no words also one whose first half does."""
     divided = [match for text in texts if _DIVIDE in text for match in _DIVIDED.finditer(text)]
     forms = {form for match in divided for form in _forms(match)}
-    known = {word for text in texts if forms for word in forms.intersection(_WHOLE.findall(text.lower()))}
+    wanted = {f"{before}{form}{behind}" for form in forms for before in ("", "(") for behind in ("", *".,;:)")}
+    words = (word for text in texts if forms for word in wanted.intersection(text.lower().split()))
+    known = {word.strip("().,;:") for word in words}
     divides = any(_forms(match)[0] in known for match in divided)
 
     def united(match: re.Match[str]) -> str:
