@@ -106,7 +106,7 @@ async def test_ask_retrieve_and_fetch(kind, tmp_path, docs, server):
 
     async with connected(kind, tmp_path, docs, server) as client:
         listed = (await client.list_tools()).tools
-        assert [tool.name for tool in listed] == ["ask", "retrieve", "fetch"]
+        assert [tool.name for tool in listed] == ["ask", "check", "retrieve", "fetch"]
         assert "rag/mock@docs" in json.dumps(listed[0].input_schema)
         assert all(tool.description and tool.output_schema for tool in listed)
 
@@ -121,6 +121,13 @@ async def test_ask_retrieve_and_fetch(kind, tmp_path, docs, server):
         assert [count for count, _ in told] == sorted({count for count, _ in told})
         assert any("retrieve" in (message or "") for _, message in told)
         assert any("answer done: 1 calls" in (message or "") for _, message in told)
+
+        text = "Penguins swim. Charles Bridge was finished in 1402."
+        checked = (await client.call_tool("check", {"text": text})).structured_content
+        assert (checked["supported"], checked["corpus"]) == (False, "docs")
+        assert [each["verdict"] for each in checked["sentences"]] == ["not found", "supported"]
+        (quote,) = checked["sentences"][1]["evidence"]
+        assert (quote["url"], quote["line"]) == ("bridges.md", 3) and "1402" in quote["quote"]
 
         found = await client.call_tool("retrieve", {"query": "mill at the river", "k": 5})
         assert tokens_of(text_of(found)) <= 2000
@@ -140,6 +147,8 @@ async def test_ask_retrieve_and_fetch(kind, tmp_path, docs, server):
 WRONG = [
     ("ask", {"question": ""}, "question: "),
     ("ask", {"question": "Why?", "offer": "rat/mock"}, "no model is called 'rat/mock'; did you mean"),
+    ("check", {"text": " \n"}, "empty"),
+    ("check", {"text": "The mill stands.", "corpus": "other"}, "no documents are called 'other'"),
     ("retrieve", {"query": "mill", "corpus": "other"}, "no documents are called 'other'"),
     ("retrieve", {"query": "mill", "k": 1000}, "k: "),
     ("retrieve", {"quary": "mill"}, "query: Field required; quary: "),
@@ -249,4 +258,4 @@ def test_wrong_options_are_refused(tmp_path, capsys):
     wrong = ["--method", "direct", "--model", "gguf/no-such-model", "--support", "wrods"]
     assert run(["mcp", *wrong]) == 2
     assert "no check of support is called 'wrods'" in capsys.readouterr().err
-    assert set(TOOLS) == {"ask", "retrieve", "fetch"}
+    assert set(TOOLS) == {"ask", "check", "retrieve", "fetch"}

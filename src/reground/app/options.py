@@ -262,14 +262,37 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work(ModelName, Searching):
-    """The model, the documents, the settings and the budget."""
+class Searched(Searching):
+    """What is searched."""
 
     corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(
         default=None, metadata={"short": "-c"}
     )
     """A folder of documents, a JSONL file, or an index. In Python also your own Retriever, or a list of texts, passages
     and paths."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supported:
+    """How sentences are checked, and who is told of the indexing."""
+
+    support: str = "words"
+    """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
+    cross-encoder:NAME or embedding:NAME; in `ask` also model, which asks the answering model, within the budget, or
+    none."""
+    support_threshold: float | None = field(default=None, metadata=_FILE)
+    """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
+    or for embeddings a cosine, 0.65 by default."""
+    on_index: Callable[[Progress], None] | None = field(default=None, metadata=_PYTHON)
+    """Called with progress while the corpus is indexed."""
+    on_report: Callable[[IndexReport], None] | None = field(default=None, metadata=_PYTHON)
+    """Called with the report of the indexing, before the method begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(ModelName, Searched):
+    """The model, the documents, the settings and the budget."""
+
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set", "metavar": "KEY=VALUE"})
     """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A value set here is never
     changed."""
@@ -296,19 +319,13 @@ class Helped(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Helped, Fresh, Web):
+class Ask(MethodName, Helped, Fresh, Web, Supported):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
     """The question."""
     form: str | None = None
     """The form of the answer: text, phrase, choice, number, program, pal, plan or article; else the method's own."""
-    support: str = "words"
-    """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
-    cross-encoder:NAME or embedding:NAME; model, which asks the answering model, within the budget; or none."""
-    support_threshold: float | None = field(default=None, metadata=_FILE)
-    """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
-    or for embeddings a cosine, 0.65 by default."""
     draft: Path | str | None = None
     """Begin with the text of this file instead of a draft by the model; for the methods that revise one, rar and rat.
     It is the setting `draft`, read from a file."""
@@ -320,10 +337,32 @@ class Ask(MethodName, Helped, Fresh, Web):
     """The folder for runs; the user's state folder by default."""
     observer: Observer | None = field(default=None, metadata=_PYTHON)
     """Called with every event while the method works."""
-    on_index: Callable[[Progress], None] | None = field(default=None, metadata=_PYTHON)
-    """Called with progress while the corpus is indexed."""
-    on_report: Callable[[IndexReport], None] | None = field(default=None, metadata=_PYTHON)
-    """Called with the report of the indexing, before the method begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check(Searched, Web, Supported):
+    """The options of `check`: an answer, and what it is checked against."""
+
+    text: str | None = field(default=None, kw_only=False)
+    """The answer itself."""
+    question: str | None = None
+    """The question that the answer is to, if it is known: a short answer says little without it."""
+    k: int = field(default=8, metadata={"short": "-k", "min": 1})
+    """The most passages of a query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckFiles(Check):
+    """The options of `check` on the command line, which takes files and several answers too."""
+
+    files: list[Path] | None = field(default=None, metadata={"argument": True})
+    """Files, each with an answer as text; by default, and for -, standard input."""
+    answers: Path | None = None
+    """Many answers: JSONL with text (or answer), and perhaps id and question."""
+    html: Path | None = None
+    """Write a page to this file: each answer, with its evidence beside each sentence."""
+    fail_under: float = field(default=1.0, metadata={"min": 0})
+    """The share of supported claims, from 0 to 1, from which on an answer passes; all of them by default."""
 
 
 @dataclass(frozen=True, kw_only=True)

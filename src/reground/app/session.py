@@ -23,11 +23,12 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reground.app import catalogue
 from reground.app.documents import BACKGROUND, Source, check_reranker, close, contents, names_other, open_source
 from reground.app.options import Ask, Searching, from_mapping, spread
+from reground.app.options import Check as CheckOptions
 from reground.app.runs import Hold, Result, empty_answer, held, identity
 from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
@@ -52,6 +53,7 @@ from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.settings import IndexReport, Progress
 from reground.sandbox import find_sandbox
 
+T = TypeVar("T")
 Model = str | LanguageModel
 Settings = Mapping[str, object]
 
@@ -149,15 +151,11 @@ def setup_of(options: Ask) -> Setup:
         raise ConfigurationError(f"model_options are reground.models.options.ModelOptions(...), not {model_options!r}")
     _form(options.form)
     listed, model = catalogue.method(options.method), _model(options.model, model_options)
-    if names_other(options):
-        sources = {"web" if options.web is not None else "own": Source()}
-    else:
-        sources = {} if options.corpus is None else {"docs": Source(options.corpus)}
     return Setup(
         search=options,
         methods=(listed.name,),
         models={model if isinstance(model, str) else model.name: model},
-        sources=sources,
+        sources=sources_of(options),
         settings={listed.name: {**(options.settings or {}), **_draft(options.draft, listed)}},
         rewriter=None if options.rewriter is None else _model(options.rewriter, model_options),
         model_options=model_options,
@@ -182,6 +180,13 @@ def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
     if not text.strip():
         raise DataError("the draft is empty", path=path)
     return {"draft": text}
+
+
+def sources_of(options: Ask | CheckOptions) -> dict[str, Source]:
+    """What is searched, by its name; nothing where the options name nothing. Raises ConfigurationError."""
+    if names_other(options):
+        return {"web" if options.web is not None else "own": Source()}
+    return {} if options.corpus is None else {"docs": Source(options.corpus)}
 
 
 def _form(name: str | None) -> AnswerForm | None:
@@ -247,8 +252,9 @@ class Session:
     """What a setup names, open, and the questions asked of it.
 
     models, retrievers: open, by their names in the setup. critics: open ones, by method and model, where names would
-    say too little in a run's identity. checks: of the sentences of an answer, by model. reports: of the indexing, by
-    source. look_every: seconds between two looks at a folder of documents (`follow`).
+    say too little in a run's identity. checks: of the sentences of an answer, by model; under "" one that asks no model
+    of the session. reports: of the indexing, by source. look_every: seconds between two looks at a folder of documents
+    (`follow`).
     """
 
     setup: Setup
@@ -296,7 +302,7 @@ class Session:
                     critics[method, name] = load(spec, model=models[name], own=judges)
             # only a check by the model that wrote the answer is another for every model
             shared = None if setup.support == "model" else open_check(setup.support, setup.threshold, None, opened)
-            checks = {
+            checks = {"": shared} | {
                 name: shared or open_check(setup.support, setup.threshold, model, opened)
                 for name, model in models.items()
             }
@@ -486,7 +492,7 @@ def ask(options: Ask) -> Result:
     The same call resumes an interrupted run and replays a finished one.
     Raises `reground.core.errors.RegroundError` if there is no answer.
     """
-    return _finish(answer(options))
+    return finished(answer(options))
 
 
 @spread(Ask)
@@ -512,7 +518,7 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
         )
 
 
-def _finish(work: Coroutine[Any, Any, Result]) -> Result:
+def finished(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end: in this thread, or in a new one if this thread already runs an event loop."""
     try:
         asyncio.get_running_loop()
@@ -520,7 +526,7 @@ def _finish(work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run(work)
     started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
 
-    async def cancellable() -> Result:
+    async def cancellable() -> T:
         started.append((asyncio.get_running_loop(), asyncio.current_task()))
         return await work
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from reground.core.answers import Citation
 from reground.core.concurrency import gather
-from reground.core.errors import RegroundError
+from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Critic, Run
 from reground.support.check import CANDIDATES, SUPPORTED, Best, Compared, rescored
@@ -82,15 +82,15 @@ async def verdicts(
     question: the one that it answers, if it is known. k: passages of each search. language: of the documents, a code or
     an English name. judge: decides in place of words which sentences support a claim, among the `candidates` whose
     words come nearest. run: records the searches and what the judge costs. progress: is told how many of the claims
-    have been compared, and their number. Raises RegroundError for an answer that is too long, and what the retriever
-    and the judge raise.
+    have been compared, and their number. Raises ConfigurationError for an answer that is too long, and what the
+    retriever and the judge raise.
     """
     parts = stated(answer, question) if len(answer) <= MOST_CHARACTERS else []
     unlike = list(dict.fromkeys(_asked(each) for each in parts if each.claim.statement))
     if len(answer) > MOST_CHARACTERS or len(unlike) > MOST_CLAIMS:
         size = f"{len(answer):,} characters" if not parts else f"{len(unlike):,} claims"
         most = f"at most {MOST_CHARACTERS:,} characters and {MOST_CLAIMS:,} claims are checked"
-        raise RegroundError(f"the answer has {size}, and {most}: check it in parts")
+        raise ConfigurationError(f"the answer has {size}, and {most}: check it in parts")
     run = run or Run()
     slots, done = asyncio.Semaphore(_AT_ONCE), 0
 

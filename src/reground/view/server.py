@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -27,6 +27,7 @@ POLICY = (
 )
 """What the served page may load: its own script, its own style, and data of the same server."""
 _SCRIPTS = ("dom.js", "data.js", "keys.js", "list.js", "story.js", "steps.js", "page.js")
+_CHECKED = ("dom.js", "story.js", "checked.js")
 _STYLE_TAG = '<link rel="stylesheet" href="page.css">'
 _SCRIPT_TAG = '<script src="page.js" defer></script>'
 
@@ -37,9 +38,9 @@ def _asset(name: str) -> str:
 
 
 @cache
-def _script() -> str:
-    """The page's script: its files behind each other, in a scope of their own."""
-    parts = "\n".join(_asset(name) for name in _SCRIPTS)
+def _script(names: Sequence[str] = _SCRIPTS) -> str:
+    """A page's script: its files behind each other, in a scope of their own."""
+    parts = "\n".join(_asset(name) for name in names)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
 
@@ -51,20 +52,35 @@ def exported(contents: Contents) -> Iterator[bytes]:
     """
     while contents.read():
         pass
-    script, style = _script(), _asset("page.css")
+
+    def data() -> Iterator[bytes]:
+        yield _data("news", contents.news())
+        for number in range(len(contents)):
+            try:
+                story = contents.question(number)
+            except DataError as error:
+                story = {"error": str(error)}
+            yield _data(f"question-{number}", story)
+
+    return _file("page.html", _script(), data())
+
+
+def checked(answers: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Answers that were checked as a page in one file: of each a `title`, the `summary` and the `sentences`.
+
+    A quote may have a `link`: where it opens.
+    """
+    return _file("checked.html", _script(_CHECKED), [_data("answers", answers)])
+
+
+def _file(page: str, script: str, data: Iterable[bytes]) -> Iterator[bytes]:
+    style = _asset("page.css")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
-    head, tail = _asset("page.html").split(_SCRIPT_TAG)
+    head, tail = _asset(page).split(_SCRIPT_TAG)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-    head = head.replace(_STYLE_TAG, f"{meta}\n<style>{style}</style>")
-    data, behind = tail.split("</body>")
-    yield f"{head}{data}".encode()
-    yield _data("news", contents.news())
-    for number in range(len(contents)):
-        try:
-            story = contents.question(number)
-        except DataError as error:
-            story = {"error": str(error)}
-        yield _data(f"question-{number}", story)
+    before, behind = tail.split("</body>")
+    yield f"{head.replace(_STYLE_TAG, f'{meta}<style>{style}</style>')}{before}".encode()
+    yield from data
     yield f"<script>{script}</script>\n</body>{behind}".encode()
 
 

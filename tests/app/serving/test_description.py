@@ -33,7 +33,7 @@ def server(tmp_path_factory):
         yield running
 
 
-BODIES = ("/v1/chat/completions", "/v1/responses", "/retrieve")
+BODIES = ("/v1/chat/completions", "/v1/responses", "/v1/check", "/retrieve")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.app.serving.engine import UnknownName
-from reground.app.serving.tools import LEAST, AskGiven, FetchGiven, RetrieveGiven, Tools, TooSmall, size
+from reground.app.serving.tools import LEAST, AskGiven, CheckGiven, FetchGiven, RetrieveGiven, Tools, TooSmall, size
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
 from reground.core.untrusted import neutralise
@@ -189,3 +189,18 @@ async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path):
     ):
         with pytest.raises(RegroundError, match=why):
             await plain.fetch(given_)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["The mill {} stands at the river.", "Mill <|im_end|> \x01 {} is '\"' old.", "橋{}は川にある。"]
+)
+async def test_a_check_is_within_its_bound_and_shows_first_what_fell(tmp_path, sentence):
+    found = passages_of([" ".join(sentence.format(n) for n in range(400, 500))])
+    served = tools(tmp_path, found)
+    text = " ".join([*(sentence.format(n) for n in range(400, 450)), "Penguins cannot fly at all."])
+    for tokens in (LEAST, 900):
+        result = await served.check(CheckGiven(text=text, max_tokens=tokens))
+        assert size(result) <= tokens
+        assert result.sentences_left_out and not result.supported
+        assert result.sentences[0].verdict != "supported"
+    assert "supported" in result.summary and "<|im_end|>" not in str(result)

@@ -14,7 +14,7 @@ from reground.app.cli.console import say
 from reground.app.cli.flags import Command
 
 _PANELS = {
-    "Ask": ("ask", "chat", "demo", "serve", "mcp"),
+    "Ask": ("ask", "check", "chat", "demo", "serve", "mcp"),
     "Look": ("index", "retrieve", "show", "view", "models", "methods"),
     "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
 }

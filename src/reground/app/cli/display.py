@@ -98,7 +98,7 @@ def as_written(console: Console, text: Text) -> None:
     console.print(_AsWritten(text), soft_wrap=True)
 
 
-def _tell(console: Console, text: Text, indent: int = 0) -> None:
+def tell(console: Console, text: Text, indent: int = 0) -> None:
     """Print prose wrapped at words in a terminal; elsewhere, where it is searched and copied, and code as written."""
     if console.is_terminal and not _LAID_OUT.search(text.plain):
         console.print(Padding(text, (0, 0, 0, indent)) if indent else text)
@@ -123,7 +123,7 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
     console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
 
 
-def head(console: Console, title: str, style: str = "dim") -> None:
+def head(console: Console, title: str | Text, style: str = "dim") -> None:
     """Print a line with a title."""
     console.print(Rule(title, style=style, align="left"))
 
@@ -131,7 +131,7 @@ def head(console: Console, title: str, style: str = "dim") -> None:
 def show_notes(console: Console, result: Result) -> None:
     """Print what was not checked, and what ended the answer early."""
     if result.unchecked is not None:
-        _tell(console, plain(f"the sentences were not checked: {result.unchecked}", "yellow"))
+        tell(console, plain(f"the sentences were not checked: {result.unchecked}", "yellow"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
     if result.trajectory.is_cut:
@@ -142,9 +142,9 @@ def show_answer_text(console: Console, result: Result) -> None:
     """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
     if not result.answered:
         written = "" if abstains(result.text) else " The model wrote:"
-        _tell(console, plain(f"Your documents do not say: {result.ungrounded}.{written}", "yellow"))
+        tell(console, plain(f"Your documents do not say: {result.ungrounded}.{written}", "yellow"))
     sentences = [plain(each.text, "yellow" if each.supported is False else "") for each in result.sentences]
-    _tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
+    tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
 
 
 def show_steps(console: Console, result: Result) -> None:
@@ -155,10 +155,10 @@ def show_steps(console: Console, result: Result) -> None:
         marks = "".join(f"[{marker}]" for marker in step.citations)
         same = step.draft is None or step.draft.strip() == step.text.strip()
         text = plain(step.text) if same else corrected(step.draft or "", step.text)
-        _tell(console, Text.assemble((f"{number}. ", "bold"), text, (f" {marks}" if marks else "", "cyan")))
+        tell(console, Text.assemble((f"{number}. ", "bold"), text, (f" {marks}" if marks else "", "cyan")))
         for label, words in (("asked", step.query), ("reflection", step.reflection)):
             if words:
-                _tell(console, plain(f"{label}: {' '.join(words.split())}", "dim"), 3)
+                tell(console, plain(f"{label}: {' '.join(words.split())}", "dim"), 3)
 
 
 def show_read(console: Console, result: Result) -> None:
@@ -171,7 +171,7 @@ def show_read(console: Console, result: Result) -> None:
     for passage in also:
         files.setdefault((passage.title, passage.url or passage.passage_id), []).append(passage)
     for passages in files.values():
-        _source(console, passages[0], result, [passage.marker for passage in passages])
+        show_source(console, passages[0], result.corpus, [passage.marker for passage in passages])
     steps = (step for step in result.trajectory.steps if isinstance(step, RetrieveStep))
     for skipped in dict.fromkeys(each for step in steps for each in step.skipped):
         console.print(unread(skipped), soft_wrap=True)
@@ -188,9 +188,9 @@ def show_support(console: Console, result: Result) -> None:
     if quotes:
         head(console, "Supported by" if result.sentences else "Sources")
     for quote in quotes:
-        _source(console, quote, result, [quote.marker])
+        show_source(console, quote, result.corpus, [quote.marker])
         if quote.quote:
-            _tell(console, plain(f"“{quote.quote}”", "dim"), 4)
+            tell(console, plain(f"“{quote.quote}”", "dim"), 4)
     lacking = [each.text.strip() for each in result.sentences if each.supported is False] if result.answered else []
     for title, texts in (
         ("Not supported by what was read", lacking),
@@ -199,10 +199,12 @@ def show_support(console: Console, result: Result) -> None:
         if texts:
             head(console, title, "yellow")
         for text in texts:
-            _tell(console, plain(text, "yellow"), 4)
+            tell(console, plain(text, "yellow"), 4)
 
 
-def _source(console: Console, citation: Citation, result: Result, markers: Sequence[int]) -> None:
+def show_source(
+    console: Console, citation: Citation, corpus: Path | None, markers: Sequence[int], indent: int = 0
+) -> None:
     """Print the markers of a file's passages, its title and its place, which opens where the terminal knows links."""
     place = f", page {citation.page}" if citation.page else f", {citation.place}" if citation.place else ""
     place = f":{citation.line}" if citation.line else place
@@ -210,10 +212,11 @@ def _source(console: Console, citation: Citation, result: Result, markers: Seque
     first, _, deeper = citation.heading.partition(" > ")
     heading = deeper if first == citation.title else citation.heading  # most files begin with their title
     where = plain(f"{citation.url or citation.passage_id}{place}", "dim")
-    if has_links(console) and (target := address(citation, result.corpus)) is not None:
+    if has_links(console) and (target := address(citation, corpus)) is not None:
         where.stylize(Style(link=target))
     line = Text.assemble(
-        ("".join(f"[{marker}]" for marker in markers) + " ", "cyan"),
+        " " * indent,
+        ("".join(f"[{marker}]" for marker in markers) + " " if markers else "", "cyan"),
         plain(citation.title or citation.passage_id, "bold"),
         "  ",
         where,
@@ -273,20 +276,20 @@ def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
 
 def show_trajectory(console: Console, trajectory: Trajectory) -> None:
     """Print every step of one trajectory, in the order in which the steps ended."""
-    _tell(console, plain(trajectory.question, "bold"))
+    tell(console, plain(trajectory.question, "bold"))
     for step in trajectory.steps:
         head(console, f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s")
         if isinstance(step, ExecuteStep):
             as_written(console, plain(step.program.source, "dim"))
         for text in _step_texts(step):
-            _tell(console, text)
+            tell(console, text)
         for skipped in step.skipped if isinstance(step, RetrieveStep) else ():
             console.print(unread(skipped), soft_wrap=True)
     head(console, "Answer", "green")
     if trajectory.failure is not None:
-        _tell(console, plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
+        tell(console, plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
     if trajectory.answer is not None:
-        _tell(console, plain(trajectory.answer.text))
+        tell(console, plain(trajectory.answer.text))
     console.print(Text(cost_line(trajectory.usage, trajectory.seconds), style="dim"))
 
 

@@ -19,7 +19,7 @@ from reground.core.errors import MissingExtra
 
 @flattened("corpus", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
 def mcp(options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
-    """Offer ask, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
+    """Offer ask, check, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 
     The client starts the command and speaks with it over standard input and output; logs go to standard error. --http
     serves streamable HTTP to this machine alone.

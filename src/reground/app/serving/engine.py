@@ -140,13 +140,17 @@ class Engine:
             raise UnknownName(f"no model is called {name!r}; {did_you_mean(name, self.offers)}")
         return self.offers[name or next(iter(self.offers))]
 
-    async def corpus(self, name: str | None = None) -> Retriever:
-        """The documents of this name, or the first, as their folder holds them now. Raises UnknownName."""
+    def documents(self, name: str | None = None) -> str:
+        """The name of documents that are searched, by default of the first. Raises UnknownName."""
         if not self.corpora:
             raise UnknownName("there are no documents to search")
         if name is not None and name not in self.corpora:
             raise UnknownName(f"no documents are called {name!r}; {did_you_mean(name, self.corpora)}")
-        name = next(iter(self.corpora)) if name is None else name
+        return next(iter(self.corpora)) if name is None else name
+
+    async def corpus(self, name: str | None = None) -> Retriever:
+        """The documents of this name, or the first, as their folder holds them now. Raises UnknownName."""
+        name = self.documents(name)
         await self.session.follow(name)
         return self.corpora[name]
 

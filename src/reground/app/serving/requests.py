@@ -7,7 +7,9 @@ pictures, several choices and a form of answer other than text.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -23,11 +25,13 @@ from pydantic import (
 from pydantic.json_schema import models_json_schema
 
 from reground import __version__
+from reground.app.options import Check
 from reground.app.serving.engine import question_of
 from reground.app.serving.errors import Refusal, refusal_of_body
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message
+from reground.support.verdicts import MOST_CHARACTERS
 
 _PART = {
     "type": "object",
@@ -209,6 +213,22 @@ class RetrieveRequest(BaseModel):
     corpus: str | None = None
 
 
+class CheckRequest(BaseModel):
+    """The body of POST /v1/check. text: the answer to check. question: the one that it is to, if it is known.
+
+    corpus: the name of the documents; by default those of model, a name of /v1/models, or else the first. k: the most
+    passages that are searched for each sentence.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: str = Field(min_length=1, max_length=MOST_CHARACTERS)
+    question: str | None = Field(default=None, max_length=20_000)
+    corpus: str | None = None
+    model: str = ""
+    k: int = Field(default=Check.k, ge=1, le=50)
+
+
 A = TypeVar("A", bound=BaseModel)
 
 
@@ -231,73 +251,11 @@ def _conversation(turns: Iterable[tuple[str | None, str]], param: str) -> list[M
 
 def description(*, with_keys: bool) -> dict[str, Any]:
     """The OpenAPI description. with_keys: whether a key is needed."""
-    bodies = [(kind, "validation") for kind in (ChatRequest, ResponsesRequest, RetrieveRequest)]
+    described: dict[str, Any] = json.loads(files(__package__).joinpath("openapi.json").read_text(encoding="utf-8"))
+    bodies = [(kind, "validation") for kind in (ChatRequest, ResponsesRequest, RetrieveRequest, CheckRequest)]
     _, defined = models_json_schema(bodies, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    components: dict[str, Any] = {"schemas": {**defined["$defs"], **_SCHEMAS}}
+    described["info"]["version"], described["security"] = __version__, [{"key": []}] if with_keys else []
+    described["components"]["schemas"] |= defined["$defs"]
     if with_keys:
-        components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    name = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-    question, errors = "Ask a question", (404, 429, 503)
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "reground", "version": __version__, "description": "Answers checked against documents."},
-        "security": [{"key": []}] if with_keys else [],
-        "paths": {
-            "/v1/models": {"get": _operation("What can be asked", "Models")},
-            "/v1/models/{name}": {"get": _operation("One of them", "Model", 404), "parameters": [name]},
-            "/v1/chat/completions": {"post": _operation(question, "ChatCompletion", *errors, takes="ChatRequest")},
-            "/v1/responses": {"post": _operation(question, "Response", *errors, takes="ResponsesRequest")},
-            "/retrieve": {"post": _operation("Search the documents", "Passages", 404, takes="RetrieveRequest")},
-            "/healthz": {"get": _operation("Whether the server works", "Health")},
-        },
-        "components": components,
-    }
-
-
-def _operation(summary: str, gives: str, *errors: int, takes: str = "") -> dict[str, Any]:
-    """What a path does, by the names of the schemas. 429 is a question's, which may be answered as a stream."""
-    statuses = (401, 403, *errors, *((400, 408, 413, 500, 502) if takes else ()))
-    responses = {str(status): {"description": "Refused", "content": _json("Error")} for status in statuses}
-    answer = _json(gives) | ({"text/event-stream": {"schema": {"description": "Events"}}} if 429 in errors else {})
-    operation = {"summary": summary, "responses": {"200": {"description": "Answered", "content": answer}, **responses}}
-    return operation | ({"requestBody": {"required": True, "content": _json(takes)}} if takes else {})
-
-
-def _json(schema: str) -> dict[str, Any]:
-    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{schema}"}}}
-
-
-def _has(**properties: Any) -> dict[str, Any]:
-    return {"type": "object", "required": list(properties), "properties": properties}
-
-
-def _list(of: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": of}
-
-
-_TEXT, _WHOLE, _OBJECT, _PERHAPS = {"type": "string"}, {"type": "integer"}, {"type": "object"}, ["string", "null"]
-_MODEL = _has(id=_TEXT, object={"const": "model"}, created=_WHOLE, owned_by=_TEXT)
-_MESSAGE = _has(role={"const": "assistant"}, content=_TEXT, annotations=_list(_OBJECT), reasoning_content=_TEXT)
-_CHOICE = _has(index=_WHOLE, message=_MESSAGE, finish_reason={"enum": ["stop", "length"]})
-_CHAT = {
-    "object": {"const": "chat.completion"},
-    "created": _WHOLE,
-    "choices": _list(_CHOICE),
-    "usage": _has(prompt_tokens=_WHOLE, completion_tokens=_WHOLE, total_tokens=_WHOLE),
-}
-_RESPONSE = {
-    "object": {"const": "response"},
-    "created_at": _WHOLE,
-    "status": {"enum": ["completed", "incomplete"]},
-    "output": _list(_OBJECT),
-    "usage": _has(input_tokens=_WHOLE, output_tokens=_WHOLE, total_tokens=_WHOLE),
-}
-_SCHEMAS = {
-    "Model": _MODEL,
-    "Models": _has(object={"const": "list"}, data=_list(_MODEL)),
-    "Health": _has(status={"const": "ok"}, working=_WHOLE, waiting=_WHOLE),
-    "Passages": _has(result=_list(_list(_OBJECT))),
-    "Error": _has(error=_has(message=_TEXT, type=_TEXT, param={"type": _PERHAPS}, code={"type": _PERHAPS})),
-    "ChatCompletion": _has(id=_TEXT, model=_TEXT, reground=_OBJECT, **_CHAT),
-    "Response": _has(id=_TEXT, model=_TEXT, reground=_OBJECT, **_RESPONSE),
-}
+        described["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return described

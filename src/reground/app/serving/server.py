@@ -16,15 +16,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
 
+from reground.app.checking import checked
 from reground.app.serving.engine import UnknownName
 from reground.app.serving.errors import Refusal
 from reground.app.serving.keys import Keys
 from reground.app.serving.middleware import Door
-from reground.app.serving.requests import ChatRequest, ResponsesRequest, RetrieveRequest, description, parsed
+from reground.app.serving.requests import (
+    ChatRequest,
+    CheckRequest,
+    ResponsesRequest,
+    RetrieveRequest,
+    description,
+    parsed,
+)
 from reground.app.serving.responses import ChatReply, ResponsesReply, json_response
 from reground.app.serving.streaming import Questions, read_body, while_connected
 from reground.app.serving.telemetry import Metrics
 from reground.core.concurrency import gather
+from reground.core.errors import ConfigurationError
 from reground.core.http import MIB, cannot_listen, is_loopback
 
 if TYPE_CHECKING:
@@ -36,6 +45,7 @@ if TYPE_CHECKING:
 
 _CANCELLED_SECONDS = 0.5  # how long cancelled requests may take to end
 _SEARCHES = 32  # searches at once for `POST /retrieve`; others wait
+_CHECKS = 4  # answers that are checked at once; others wait
 _LONGEST = 20_000  # characters of a query that are searched for
 
 
@@ -72,6 +82,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
         Route("/v1/models/{name:path}", one_model),
         Route("/v1/chat/completions", Questions(engine, metrics, order, ChatRequest, ChatReply), methods=["POST"]),
         Route("/v1/responses", Questions(engine, metrics, order, ResponsesRequest, ResponsesReply), methods=["POST"]),
+        Route("/v1/check", _check(engine, order.max_body * MIB), methods=["POST"]),
         Route("/retrieve", _search(engine, order.max_body * MIB), methods=["POST"]),
         Route("/healthz", health),
         Route("/metrics", figures),
@@ -123,6 +134,24 @@ def _search(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response
 
         async with while_connected(request.receive):
             return json_response({"result": await gather(*map(search, asked.queries))})
+
+    return answer
+
+
+def _check(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response]]:
+    """`POST /v1/check`: the sentences of an answer that anybody wrote, with their verdicts and the quotes for them."""
+    room = asyncio.Semaphore(_CHECKS)
+
+    async def answer(request: Request) -> Response:
+        asked = parsed(CheckRequest, await read_body(request, most))
+        corpus = engine.documents(asked.corpus or (engine.offer(asked.model).corpus if asked.model else None))
+        async with while_connected(request.receive), room:
+            try:
+                result = await checked(engine.session, asked.text, question=asked.question, corpus=corpus, k=asked.k)
+            except ConfigurationError as error:
+                raise Refusal(400, str(error), "invalid_value", param="text") from None
+        told = {key: value for key, value in result.to_dict().items() if key != "skipped"}
+        return json_response({"object": "check", "corpus": corpus, **told})
 
     return answer
 

@@ -83,9 +83,10 @@ function sentence(each) {
 
 function where(citation) {
   const place = citation.line ? `line ${citation.line}` : citation.page ? `page ${citation.page}` : citation.place;
-  return el("span", { class: "where" }, `[${citation.marker}] `,
+  const file = citation.url || citation.passage_id;
+  return el("span", { class: "where" }, citation.marker && `[${citation.marker}] `,
     el("b", { dir: "auto" }, citation.title || citation.passage_id), " ",
-    address(citation.url || citation.passage_id), place && `, ${place}`,
+    citation.link ? el("a", { href: citation.link, dir: "auto" }, file) : address(file), place && `, ${place}`,
     citation.heading && el("span", { class: "soft", dir: "auto" }, `, ${citation.heading}`),
     citation.fetched && el("span", { class: "soft" }, `, fetched ${citation.fetched}`));
 }

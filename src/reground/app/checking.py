@@ -1,0 +1,175 @@
+"""Anyone's answer checked against documents: each sentence with its verdict, and the quotes that decide it.
+
+The command, Python, the server and the tools of other programs' models all ask `checked` here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from reground.app.options import Check, spread
+from reground.app.session import Opening, Session, Setup, finished, sources_of
+from reground.core.answers import Answer, Sentence
+from reground.core.concurrency import in_daemon
+from reground.core.errors import ConfigurationError
+from reground.core.language import storable_text
+from reground.core.run import Run
+from reground.retrieval.quotes import located
+from reground.retrieval.settings import Skipped
+from reground.support.check import CANDIDATES
+from reground.support.verdicts import Checked, Verdict, verdicts
+
+_PLAIN = TypeAdapter(tuple[Checked, ...])
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """An answer, and what documents say of each of its sentences.
+
+    sentences: all of them; their texts, joined, are the answer. question: the one that it answers, if it was told.
+    corpus: the folder or file that was searched, if it was given as one on this machine. skipped: its files that could
+    not be read, and why.
+    """
+
+    text: str
+    sentences: tuple[Checked, ...]
+    question: str | None = None
+    corpus: Path | None = None
+    skipped: tuple[Skipped, ...] = ()
+
+    @property
+    def claims(self) -> tuple[Checked, ...]:
+        """The sentences that claim something."""
+        return tuple(each for each in self.sentences if each.verdict != Verdict.NO_CLAIM)
+
+    @property
+    def fallen(self) -> tuple[Checked, ...]:
+        """The claims that are not supported: contradicted, not found, or found elsewhere than they say."""
+        return tuple(each for each in self.claims if each.verdict != Verdict.SUPPORTED)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many sentences have each verdict, in the order of `Verdict`."""
+        found = Counter(each.verdict for each in self.sentences)
+        return {verdict.value: found[verdict] for verdict in Verdict}
+
+    @property
+    def share(self) -> float | None:
+        """The share of the claims that are supported; None where nothing is claimed."""
+        return self.counts[Verdict.SUPPORTED] / len(self.claims) if self.claims else None
+
+    def passes(self, least: float = 1.0) -> bool:
+        """Whether at least this share of the claims is supported. What claims nothing passes only where least is 0."""
+        return (self.share or 0.0) >= least
+
+    @property
+    def summary(self) -> str:
+        """The verdicts in one line."""
+        if not self.claims:
+            return "the answer claims nothing that documents could support"
+        others = Counter(each.verdict.value for each in self.fallen)
+        parts = [f"{len(self.claims) - len(self.fallen)} of {len(self.claims)} claims supported"]
+        return ", ".join([*parts, *(f"{count} {verdict}" for verdict, count in others.most_common())])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain data."""
+        return {
+            "text": self.text,
+            "question": self.question,
+            "share": self.share,
+            "counts": self.counts,
+            "sentences": _PLAIN.dump_python(self.sentences, mode="json", exclude={"__all__": {"found"}}),
+            "skipped": [each.model_dump(mode="json") for each in self.skipped],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"{each.verdict}: {' '.join(each.text.split())}" for each in self.claims), self.summary])
+
+
+def setup_of(options: Check) -> Setup:
+    """What a check opens: documents or the web, and no model that answers. Raises ConfigurationError, DataError."""
+    sources, support = sources_of(options), options.support
+    if not sources:
+        raise ConfigurationError("say what to check against: --corpus DIR or --web ENGINE")
+    if support in ("none", "model"):
+        raise ConfigurationError(f"--support {support} is for answers of `ask`: write words, or cross-encoder:NAME")
+    return Setup(
+        search=options,
+        methods=(),
+        models={},
+        sources=sources,
+        support=support,
+        threshold=options.support_threshold,
+    )
+
+
+async def checked(
+    session: Session,
+    text: str,
+    *,
+    question: str | None = None,
+    corpus: str | None = None,
+    k: int = Check.k,
+    progress: Callable[[int, int], None] | None = None,
+) -> CheckResult:
+    """An answer checked against what a session searches, by default the first; its folder is looked at again.
+
+    k: passages of each search. progress: is told how many claims have been compared, and their number. Raises
+    ConfigurationError for an answer that is empty or too long, and what the search and the check raise.
+    """
+    text, name = storable_text(text), corpus or next(iter(session.retrievers))
+    if not text.strip():
+        raise ConfigurationError("the answer is empty: there is nothing to check")
+    await session.follow(name)
+    retriever, folder = session.retrievers[name], session.setup.sources[name].folder
+    judge = session.checks.get(next(iter(session.models), ""))
+    sentences = await verdicts(
+        text,
+        retriever,
+        question=question or "",
+        k=k,
+        language=session.setup.search.language or getattr(retriever, "language", None) or "en",
+        judge=judge,
+        candidates=CANDIDATES if judge is None else judge.candidates,
+        run=Run(budget=session.setup.budget),
+        progress=progress,
+    )
+    if folder is not None:
+        sentences = await in_daemon(partial(_placed, sentences, folder), name="places")
+    skipped = tuple(skipped for report in session.reports.get(name, ()) for skipped in report.skipped)
+    return CheckResult(text, tuple(sentences), question, folder, skipped)
+
+
+def _placed(sentences: list[Checked], folder: Path) -> list[Checked]:
+    """The same with the places of their quotes in the files of the folder."""
+    quoted = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
+    placed = located(quoted, folder).sentences
+    return [replace(each, evidence=place.supports) for each, place in zip(sentences, placed, strict=True)]
+
+
+@spread(Check)
+def check(options: Check) -> CheckResult:
+    """Check an answer that anybody wrote against documents, sentence by sentence. It works in a notebook too.
+
+    Raises `reground.core.errors.RegroundError` for what cannot be checked or searched.
+    """
+    return finished(_check(options))
+
+
+@spread(Check)
+async def acheck(options: Check) -> CheckResult:
+    """`check` as a coroutine, with the same options."""
+    return await _check(options)
+
+
+async def _check(options: Check) -> CheckResult:
+    opening = Opening(on_index=options.on_index, on_report=options.on_report)
+    async with Session.open(setup_of(options), opening) as session:
+        return await checked(session, options.text or "", question=options.question, k=options.k)
