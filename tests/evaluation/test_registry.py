@@ -1,5 +1,4 @@
 import importlib
-import re
 import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
@@ -135,15 +134,8 @@ def test_a_file_of_ones_own_holds_tasks(tmp_path: Path) -> None:
         load_task(str(tmp_path / "three.py"))
 
 
-def test_the_reference_names_every_task_and_its_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reference_names_every_task() -> None:
     page = (ROOT / "docs" / "reference" / "tasks.md").read_text(encoding="utf-8")
     assert task_names() == sorted(set(task_names()))
     for name in (*task_names(), *(f"{scheme}:DIR" for scheme in ("beir", "beir_train", "bright"))):
         assert f"`{name}`" in page, name
-    program, expected = re.search(
-        r"```python\n(from pathlib.*?print\(scores\.means\))  # (\{.*?\})\n```", page, re.S
-    ).groups()
-    monkeypatch.chdir(tmp_path)
-    space: dict[str, object] = {}
-    exec(program, space)
-    assert str(space["scores"].means) == expected  # type: ignore[attr-defined]
