@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Annotated, ClassVar, Literal
 
 from reground.core.answers import Answer, Thought
@@ -54,6 +55,7 @@ class Prompts(Templates):
     reflect: {question}, {verified}, {passages} and {step}.
     refine (Eq. 5, first and second case; B.3): as reflect, with {reflection} and {cite}.
     refine_last (Eq. 5, third case): as refine, with {form}; {step} is the last step followed by the draft's answer.
+    refine_short: as refine_last, for a short answer that is given; one that is asked to correct it would copy it.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): the same with {reflection}, {cite} and
     {form}.
     """
@@ -81,6 +83,11 @@ class Prompts(Templates):
         _CHECKED + "Errors found in the text below:\n{reflection}\n\nText to correct:\n{step}\n\n"
         "Task: Write the text again, corrected: " + _CORRECT + ", and end with the final answer that follows. "
         "{cite} {form}"
+    )
+    refine_short: str = (
+        _CHECKED + "Somebody answered:\n{step}\n\nErrors found in this answer:\n{reflection}\n\n"
+        "Task: The documents do not support this answer. Answer the question from the passages instead, in one full "
+        "sentence with the names that matter, and end with the final answer that follows. {cite} {form}"
     )
     reflect_answer: str = (
         _HEAD + "{passages}\n\nAnswer to check:\n{answer}\n\n"
@@ -179,7 +186,8 @@ class _Solving(SolvingDraft[RaR]):
         limit = (config.max_steps + 1) * config.k if config.max_contents is None else config.max_contents
         most = max(1, min(config.max_steps, limit // config.k - min(1, config.max_rounds)))
         thoughts, raw = (given, "") if given else split_draft(draft, form, most=most)
-        self.steps = [_Step(t, t, self.run.span("step", step=i, phase=1)) for i, t in enumerate(thoughts, start=1)]
+        spans = (self.run if i in config.settled else self.run.span("step", step=i + 1, phase=1) for i in count())
+        self.steps = [_Step(thought, thought, run) for thought, run in zip(thoughts, spans, strict=False)]
         self._propose(draft)
         return join_answer([*thoughts, raw], form), raw
 
@@ -194,9 +202,10 @@ class _Solving(SolvingDraft[RaR]):
             if self.config.queries == "sequential":
                 step.markers = self.evidence.add(await self._search(step, verified))
             await self._refine_step(step, verified, raw if last else None, rest=len(unsettled) - done)  # line 6
-            texts = [each.text for each in self.steps]
-            answer = join_answer(texts if last and step.refined else [*texts, raw], self.config.form) or answer
-            self._propose(answer)
+            if step.refined:
+                texts = [each.text for each in self.steps]
+                answer = join_answer(texts if last else [*texts, raw], self.config.form) or answer
+                self._propose(answer)
         return answer
 
     @property
@@ -231,6 +240,8 @@ class _Solving(SolvingDraft[RaR]):
         """
         prompts, before = self.config.prompts, join_steps([step.draft, raw or ""])
         template = prompts.refine_last if raw or (raw is not None and self.config.form.final_pass) else prompts.refine
+        if self.config.in_steps and self.config.form.final_pass:
+            template = prompts.refine_short
         step.reflection, generation, text = await self._correct(
             prompts.reflect,
             template,

@@ -151,7 +151,7 @@ class SolvingDraft(Solving[D]):
     """One question of a method that revises a draft step by step."""
 
     async def draft(self, prompt: str) -> tuple[str, list[str]]:
-        """The draft, which is given or else the model's reply to the prompt; and its steps, if it is given in steps."""
+        """The draft, given or else the model's reply to the prompt; and its steps, if it is given in steps."""
         config, form = self.config, self.config.form
         if config.draft:
             texts = [config.draft] if isinstance(config.draft, str) else config.draft
@@ -162,6 +162,12 @@ class SolvingDraft(Solving[D]):
         if reply.finish_reason == "length":
             self.run.note("draft cut", kept=draft)
         return draft, []
+
+    async def query(self, template: str, run: Run, source: str, **values: str) -> str:
+        """As elsewhere; but a short answer that is given has nothing to look up, and the question is the query."""
+        if self.config.in_steps and self.config.form.final_pass:
+            return self.question
+        return await super().query(template, run, source, **values)
 
     def before(self, steps: Sequence[str]) -> str:
         """The steps before another as its prompts show them: of a draft given in steps, the nearest ones."""
