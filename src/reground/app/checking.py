@@ -6,7 +6,7 @@ The command, Python, the server and the tools of other programs' models all ask 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,16 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from reground.app.options import Check, spread
-from reground.app.session import Opening, Session, Setup, finished, sources_of
+from reground.app.catalogue import method
+from reground.app.mending import Mending, mended
+from reground.app.options import Ask, Check, field_names, spread
+from reground.app.session import Opening, Session, Setup, check_revises, finished, sources_of
+from reground.app.session import setup_of as setup_to_ask
 from reground.core.answers import Answer, Sentence
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.language import storable_text
-from reground.core.run import Run
+from reground.core.run import Observer, Run
 from reground.retrieval.quotes import located
 from reground.retrieval.settings import Skipped
 from reground.support.check import CANDIDATES
@@ -35,7 +38,7 @@ class CheckResult:
 
     sentences: all of them; their texts, joined, are the answer. question: the one that it answers, if it was told.
     corpus: the folder or file that was searched, if it was given as one on this machine. skipped: its files that could
-    not be read, and why.
+    not be read, and why. mended: the answer after mending, if that was asked for.
     """
 
     text: str
@@ -43,6 +46,7 @@ class CheckResult:
     question: str | None = None
     corpus: Path | None = None
     skipped: tuple[Skipped, ...] = ()
+    mended: Mending | None = None
 
     @property
     def claims(self) -> tuple[Checked, ...]:
@@ -66,8 +70,12 @@ class CheckResult:
         return self.counts[Verdict.SUPPORTED] / len(self.claims) if self.claims else None
 
     def passes(self, least: float = 1.0) -> bool:
-        """Whether at least this share of the claims is supported. What claims nothing passes only where least is 0."""
-        return (self.share or 0.0) >= least
+        """Whether at least this share of the claims is supported, of a mended answer those that it has then.
+
+        What claims nothing passes only where least is 0.
+        """
+        share = self.share if self.mended is None else self.mended.share
+        return (share or 0.0) >= least
 
     @property
     def summary(self) -> str:
@@ -87,6 +95,7 @@ class CheckResult:
             "counts": self.counts,
             "sentences": _PLAIN.dump_python(self.sentences, mode="json", exclude={"__all__": {"found"}}),
             "skipped": [each.model_dump(mode="json") for each in self.skipped],
+            "mended": None if self.mended is None else self.mended.to_dict(),
         }
 
     def __str__(self) -> str:
@@ -94,12 +103,19 @@ class CheckResult:
 
 
 def setup_of(options: Check) -> Setup:
-    """What a check opens: documents or the web, and no model that answers. Raises ConfigurationError, DataError."""
+    """What a check opens: documents or the web; and a method and its model where the answer is to be mended.
+
+    Raises ConfigurationError, DataError.
+    """
     sources, support = sources_of(options), options.support
     if not sources:
         raise ConfigurationError("say what to check against: --corpus DIR or --web ENGINE")
     if support in ("none", "model"):
         raise ConfigurationError(f"--support {support} is for answers of `ask`: write words, or cross-encoder:NAME")
+    if options.mend:
+        check_revises(method(options.method))
+        shared = set(field_names(Ask)).intersection(field_names(Check)) - {"question"}
+        return setup_to_ask(Ask("", **{name: getattr(options, name) for name in shared}))
     return Setup(
         search=options,
         methods=(),
@@ -147,6 +163,25 @@ async def checked(
     return CheckResult(text, tuple(sentences), question, folder, skipped)
 
 
+async def mend(session: Session, result: CheckResult, options: Check, observer: Observer | None = None) -> CheckResult:
+    """The result with the answer as it is after mending. Raises what `mended` raises."""
+
+    async def again(text: str) -> Sequence[Checked]:
+        return (await checked(session, text, question=result.question, k=options.k)).sentences
+
+    after = await mended(
+        session,
+        result.sentences,
+        again,
+        question=result.question,
+        unsupported=options.unsupported,
+        budget=session.setup.budget,
+        fresh=options.fresh,
+        observer=observer or options.observer,
+    )
+    return replace(result, mended=after)
+
+
 def _placed(sentences: list[Checked], folder: Path) -> list[Checked]:
     """The same with the places of their quotes in the files of the folder."""
     quoted = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
@@ -172,4 +207,5 @@ async def acheck(options: Check) -> CheckResult:
 async def _check(options: Check) -> CheckResult:
     opening = Opening(on_index=options.on_index, on_report=options.on_report)
     async with Session.open(setup_of(options), opening) as session:
-        return await checked(session, options.text or "", question=options.question, k=options.k)
+        result = await checked(session, options.text or "", question=options.question, k=options.k)
+        return await mend(session, result, options) if options.mend else result

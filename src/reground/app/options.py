@@ -340,8 +340,8 @@ class Ask(MethodName, Helped, Fresh, Web, Supported):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(Searched, Web, Supported):
-    """The options of `check`: an answer, and what it is checked against."""
+class Check(MethodName, Work, Fresh, Web, Supported):
+    """The options of `check`: an answer, what it is checked against, and how it is mended."""
 
     text: str | None = field(default=None, kw_only=False)
     """The answer itself."""
@@ -349,6 +349,17 @@ class Check(Searched, Web, Supported):
     """The question that the answer is to, if it is known: a short answer says little without it."""
     k: int = field(default=8, metadata={"short": "-k", "min": 1})
     """The most passages of a query."""
+    mend: bool = False
+    """Let --method revise, with --model, what the documents do not support, and print the mended text. What they
+    support stays letter by letter as it is."""
+    unsupported: Literal["mark", "remove", "keep"] = "mark"
+    """What becomes, with --mend, of a sentence that they do not support and that nothing can take the place of."""
+    method: str = field(default="rar", metadata={"short": "-m"})
+    """The method that mends, rar or rat."""
+    home: Path | None = field(default=None, metadata=_PYTHON)
+    """The folder for runs; the user's state folder by default."""
+    observer: Observer | None = field(default=None, metadata=_PYTHON)
+    """Called with every event while the method works."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,6 +372,8 @@ class CheckFiles(Check):
     """Many answers: JSONL with text (or answer), and perhaps id and question."""
     html: Path | None = None
     """Write a page to this file: each answer, with its evidence beside each sentence."""
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The file for the mended text; by default it is printed."""
     fail_under: float = field(default=1.0, metadata={"min": 0})
     """The share of supported claims, from 0 to 1, from which on an answer passes; all of them by default."""
 

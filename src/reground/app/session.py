@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain, product
 from pathlib import Path
@@ -171,8 +171,7 @@ def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
     """The text of a file as the setting `draft` of a method. Raises ConfigurationError, DataError."""
     if path is None:
         return {}
-    if "draft" not in method.fields:
-        raise ConfigurationError(f"a draft is for methods that revise one, rar and rat; {method.name} would not use it")
+    check_revises(method)
     try:
         text = decode(expanded(path).read_bytes()).text
     except (OSError, Unreadable) as error:
@@ -187,6 +186,12 @@ def sources_of(options: Ask | CheckOptions) -> dict[str, Source]:
     if names_other(options):
         return {"web" if options.web is not None else "own": Source()}
     return {} if options.corpus is None else {"docs": Source(options.corpus)}
+
+
+def check_revises(method: catalogue.Listed) -> None:
+    """Raise ConfigurationError for a method that cannot begin with a draft that it is given."""
+    if "draft" not in method.fields:
+        raise ConfigurationError(f"a draft is for methods that revise one, rar and rat; {method.name} would not use it")
 
 
 def _form(name: str | None) -> AnswerForm | None:
@@ -397,15 +402,18 @@ class Session:
         observer: Observer | None = None,
         home: Path | None = None,
         hold: Hold = held,
+        settings: Settings | None = None,
     ) -> Result:
         """Answer one question with what is offered, by default the first. hold: a block around the work in the folder.
+
+        settings: of the method for this question, over its others; the sentences are not checked then.
 
         The run's id is a hash of everything that shapes the run. The same question therefore resumes an interrupted run
         and pays for no call twice; a finished run is replayed. Raises what kept the method from an answer.
         """
         question = checked_question(question)
         offer = offer if offer is not None else next(iter(self.setup.offers.values()))
-        method, named = self._ready(offer, form)
+        method, named = self._ready(offer, form, settings)
         config = {"question": question, "form": form, "seed": seed, **named}
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home or self.setup.home or runs_dir()) / run_id
@@ -418,7 +426,7 @@ class Session:
                     journal.forget(run_id)
                 run = Run(run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=seed)
                 solved = await solve(method, question, run, id=run_id, name=offer.method)
-                if self.setup.support != "none":
+                if self.setup.support != "none" and settings is None:
                     solved = await with_support(
                         solved,
                         method,
@@ -430,15 +438,18 @@ class Session:
                     )
             return self._result(solved, offer, folder / "trajectory.jsonl")
 
-    def _ready(self, offer: Offer, form: str | None) -> tuple[Method, dict[str, Any]]:
-        """The method of an offer, and what identifies its runs. A method holds nothing of a question: one does for
-        all."""
-        if (offer.name, form) not in self._built:
-            method = self.method(offer.method, offer.model, offer.corpus, _form(form))
-            named = self.identity(offer.method, method, offer.model, offer.corpus)
-            named["settings"] = named.pop("method_settings")  # the name in the config.json of an evaluation
+    def _ready(self, offer: Offer, form: str | None, settings: Settings | None = None) -> tuple[Method, dict[str, Any]]:
+        """The method of an offer, and what identifies its runs. One does for all questions without own settings,
+        because a method holds nothing of a question."""
+        if settings is None and (offer.name, form) in self._built:
+            return self._built[offer.name, form]
+        method: Any = self.method(offer.method, offer.model, offer.corpus, _form(form))
+        method = replace(method, **settings) if settings else method
+        named = self.identity(offer.method, method, offer.model, offer.corpus)
+        named["settings"] = named.pop("method_settings")  # the name in the config.json of an evaluation
+        if settings is None:
             self._built[offer.name, form] = method, named
-        return self._built[offer.name, form]
+        return method, named
 
     def _folder(self, offer: Offer) -> Path | None:
         """The folder or file in which the quotes of an offer's answers are looked up."""

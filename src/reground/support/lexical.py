@@ -45,6 +45,8 @@ _PLACE = re.compile(
     r"\b(?:in|from|see|by|under|to)\s(?:the\s)?(?:(?:passage|document|source)s?\s)?\[\d+\]", re.IGNORECASE
 )
 """Where an answer says that something stands, as a part of the sentence: "see passage [2]"."""
+NOTE = re.compile(r" ?\[(?:source|unsupported|contradicted): [^\[\]\n]{1,300}\]")
+"""What is written into a sentence that was mended or that fell."""
 _SHORT_WORDS, _SHORT_LETTERS = 5, 40  # a sentence below both is an answer without its statement, such as "In 1889."
 
 
@@ -77,7 +79,7 @@ def claims(text: str, question: str) -> list[Claim]:
     claimed = []
     for part, below in zip(parts, (*parts[1:], ""), strict=False):  # no parts, one below
         is_head = "|" in below and "-" in below and _RULE.fullmatch(below) is not None
-        bare = _BULLET.sub("", without_unknown(part, ())[0])
+        bare = _BULLET.sub("", without_unknown(NOTE.sub("", part), ())[0])
         statement = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
         is_heading = part.lstrip().startswith("#") or statement.endswith((":", "："))
         is_empty = not any(map(str.isalnum, statement)) or statement.endswith(("?", "？")) or abstains(statement)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from reground.app.checking import CheckResult, checked, setup_of
+from reground.app.checking import CheckResult, checked, mend, setup_of
 from reground.app.cli.console import consoles, json_text, print_json, say
-from reground.app.cli.display import address, head, plain, show_source, tell
+from reground.app.cli.display import address, as_written, corrected, cost_line, head, plain, show_source, tell
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
+from reground.app.mending import Mending, Outcome
 from reground.app.options import CheckFiles
 from reground.app.session import Session
 from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, DataError
@@ -41,12 +43,14 @@ Results = Sequence[tuple[str, CheckResult]]
 
 @flattened(
     *("files", "corpus", "question", "text", "answers", "fail_under", "html"),
+    *("mend", "unsupported", "method", "model", "budget__tokens", "out"),
     *("support", "retrieval", "as_json", "quiet"),
 )
 def check(options: CheckFiles, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Check an answer that anybody wrote: which sentences your documents support, contradict or do not have.
 
-    No model is asked, and the same answer over the same documents gets the same verdicts. Exit codes: 0 all claims are
+    No model is asked, and the same answer over the same documents gets the same verdicts; --mend lets one revise what
+    fell, and the same command resumes or replays its work. Exit codes: 0 all claims are
     supported (or the share of --fail-under), 4 they are not, 2 the command or the environment is wrong.
 
     Example:  reground check answer.md --corpus docs/   ·   reground check --text "It is 516 m long." -c docs/
@@ -54,6 +58,8 @@ def check(options: CheckFiles, as_json: Json = False, quiet: Quiet = False, conf
     least = options.fail_under
     if least > 1:
         raise ConfigurationError(f"--fail-under is a share from 0 to 1, not {least:g}")
+    if options.mend and not as_json and (options.answers is not None or len(options.files or []) > 1):
+        raise ConfigurationError("mend one answer at a time, or print all with --json")
     results = asyncio.run(_checked(list(_given(options)), options, quiet=quiet or as_json))
     if options.html is not None:
         from reground.view.server import checked as page
@@ -64,6 +70,8 @@ def check(options: CheckFiles, as_json: Json = False, quiet: Quiet = False, conf
     elif as_json:
         for name, result in results:
             say(json_text({"id": name, "passes": result.passes(least), **result.to_dict()}))
+    elif (mended := results[0][1].mended) is not None:
+        _show_mended(mended, results[0][1], options.out, quiet=quiet)
     elif len(results) == 1:
         _show(consoles()[0], results[0][1], results[0][1].claims)
     else:
@@ -87,6 +95,8 @@ async def _checked(given: Sequence[Given], options: CheckFiles, *, quiet: bool) 
                     if len(given) == 1:
                         raise
                     raise ConfigurationError(f"{name}: {error}") from error
+                if options.mend:
+                    result = await mend(session, result, options, progress.on_event)
                 results.append((name, result))
     return results
 
@@ -151,6 +161,33 @@ def _show(console: Console, result: CheckResult, claims: Sequence[Checked]) -> N
             tell(console, plain(f"“{quote.quote}”", "dim"), 4)
             show_source(console, quote, result.corpus, (), 4)
     console.print(plain(result.summary, "bold"), soft_wrap=True)
+
+
+def _show_mended(mended: Mending, result: CheckResult, out: Path | None, *, quiet: bool) -> None:
+    """Write the mended text to its file or print it; and say what changed, word by word, on the other stream."""
+    printed, told = consoles()
+    if out is None:
+        as_written(printed, plain(mended.text.removesuffix("\n")))
+    else:
+        replace_lines(expanded(out), [mended.text.encode()])
+        told = printed
+    if quiet:
+        return
+    for part in mended.parts:
+        if part.outcome != Outcome.KEPT or part.why:
+            changed = corrected(part.before.text.strip(), part.text.strip())
+            tell(
+                told,
+                Text.assemble((f"{part.outcome}: ", f"bold {_STYLES.get(part.before.verdict, 'yellow')}"), changed),
+            )
+            for quote in part.source:
+                tell(told, plain(f"“{quote.quote}”", "dim"), 4)
+                show_source(told, quote, result.corpus, (), 4)
+    if mended.stopped is not None:
+        tell(told, plain(f"the {mended.stopped} budget ended the work early; what is mended so far stands", "yellow"))
+    outcomes = Counter(part.outcome.value for part in mended.parts if part.before.statement)
+    told.print(plain(", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()), "bold"))
+    told.print(Text(cost_line(mended.usage, mended.seconds), style="dim"))
 
 
 def _show_all(console: Console, results: Results, least: float) -> None:
