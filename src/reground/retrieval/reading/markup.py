@@ -129,7 +129,8 @@ def _field(mark: Any, context: Context) -> str:
         context.fields.append("")
         return _chosen(mark)
     link = _LINK.search(context.fields.pop()) if context.fields and kind == "end" else None
-    return behind_link(link[1], mark.getparent().getparent(), 1) if link else ""
+    shown = mark.getparent().getprevious()
+    return behind_link(link[1], mark if shown is None else shown) if link else ""
 
 
 def _chosen(field: Any) -> str:
@@ -156,12 +157,11 @@ def _address(element: Any, name: str, context: Context) -> str:
     return "" if link is None else context.links.get(attribute(link, "id"), "")
 
 
-def behind_link(address: str, element: Any, besides: int = 0) -> str:
-    """What stands behind a link: its address in brackets, unless its text has it or it leads to no other place.
-    besides: how often the element holds it where nobody sees it."""
+def behind_link(address: str, element: Any) -> str:
+    """What stands behind a link: its address in brackets, unless its text has it or it leads to no other place."""
     address = address.removeprefix("mailto:")
     leads_nowhere = not address or len(address) > _LONGEST_ADDRESS or (":" not in address and "@" not in address)
-    is_said = leads_nowhere or "".join(element.itertext()).count(address.rstrip("/")) > besides
+    is_said = leads_nowhere or address.rstrip("/") in "".join(element.itertext())
     return "" if is_said else f" ({address})"
 
 
