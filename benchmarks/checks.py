@@ -334,7 +334,7 @@ async def by_prompt(given: argparse.Namespace, work: Path) -> None:
     for seed in (1, 2):
         replies.append([])
         for each in sample:
-            found = fence(list(each.checked[0].found)[:5], tokens=200)
+            found = fence(list(each.checked[0].found)[:3], tokens=150)
             sampling = Sampling(temperature=0.7, seed=seed, max_tokens=8)
             prompt = _JUDGE.format(passages=found, claim=each.part.text)
             reply = await run.generate(model, prompt, name="judge", sampling=sampling)

@@ -248,14 +248,14 @@ class Lexical:
         topic |= words.code or question.code
         rarity = {term: math.log1p(len(self.sentences) / max(1, self._keyed[term])) for term in topic}
         rarest = max(rarity.values(), default=0.0)
-        left, meant = [], self._meant(claim)
+        left, elsewhere = [], self._elsewhere(claim)
         for place, unit in enumerate(self.sentences):
             named = [(name, value) for name, value in self._cells[place] if name and name <= both]
             stated = [name for name, value in named if value <= both]
             own = self._keys[place].union(*stated) if unit.cells else self._own[place]
             missing = topic - own - self._titles[place] if unit.key else set[str]()
             is_other = any(2 * rarity[term] >= rarest for term in missing)
-            is_other |= bool(meant) and not any(terms <= self._whole[place] for terms in meant)
+            is_other |= elsewhere[place]
             left.append(_OTHER_KEY if is_other or (named and not stated) else 1.0)
         return left
 
@@ -299,7 +299,7 @@ class Lexical:
         """
         words = self._words(f"{claim.question} {claim.statement}") if claim.alone else self._of(claim)
         said, denied = self._tokens(claim.statement), self._denies(claim.statement)
-        shared, meant = words.weights.keys(), self._meant(claim)
+        shared, elsewhere = words.weights.keys(), self._elsewhere(claim)
         best: tuple[float, int, tuple[str, str]] = (0.0, 0, ("", ""))
         for place, unit in enumerate(self.sentences):
             here, title = self._titled[place], self._titles[place] | self._keys[place]
@@ -310,7 +310,7 @@ class Lexical:
             first = next((term for term in words.weights if term not in value), "")
             is_other = first not in here and title.isdisjoint(shared - value)
             is_other |= not (missing - value).isdisjoint(words.names)
-            is_other |= bool(meant) and not any(terms <= self._whole[place] for terms in meant)
+            is_other |= elsewhere[place]
             if is_other or agreement < _AGREED or agreement <= best[0]:
                 continue
             pair: tuple[str, str] | None = None
@@ -325,9 +325,17 @@ class Lexical:
             best = best if pair is None else (agreement, place, pair)
         return best if best[0] else None
 
-    def _meant(self, claim: Claim) -> list[Set[str]]:
-        """The terms of each name that a claim's pronoun may mean, of which its passage has to have all of one."""
-        return [terms for name in claim.about if (terms := self._words(f"the {name}").weights.keys())]
+    def _elsewhere(self, claim: Claim) -> list[bool]:
+        """For each unit whether its passage lacks what a claim's pronoun means: the first of its names anywhere, or
+        another one in the title or the unit itself."""
+        names = [self._words(f"the {name}").weights.keys() for name in claim.about]
+        if not any(names):
+            return [False] * len(self.sentences)
+        others = [terms for terms in names[1:] if terms]
+        return [
+            not (names[0] <= whole or any(terms <= titled for terms in others))
+            for whole, titled in zip(self._whole, self._titled, strict=True)
+        ]
 
     def _in_column(self, place: int, value: Set[str], said: Tokens, words: _Words) -> tuple[str, str] | None:
         """What a claim says instead of a cell whose column it names, if it names another cell of the row."""

@@ -80,7 +80,11 @@ def stated(answer: str, question: str) -> list[Stated]:
 
 
 def _names(text: str) -> list[str]:
-    return [name for name in names_in([text]) if name.casefold() not in FUNCTION_WORDS]
+    """The names that a pronoun behind a text may mean: not those before a noun, as in "an American actor"."""
+    names = [name for name in names_in([text]) if name.casefold() not in FUNCTION_WORDS]
+    behind = (re.search(rf"{re.escape(name)}['’s]*(\W*)(\w*)", text) for name in names[1:])
+    nouns = [at is None or at[1] != " " or at[2].casefold() in FUNCTION_WORDS for at in behind]
+    return [*names[:1], *(name for name, is_noun in zip(names[1:], nouns, strict=True) if is_noun)]
 
 
 def listed(answer: str) -> dict[str, tuple[str, ...]]:
