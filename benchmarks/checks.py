@@ -117,8 +117,13 @@ class Made(NamedTuple):
     hidden: frozenset[str] = frozenset()
 
 
-def answers(gold: Sequence[Passage], others: Sequence[Passage], draw: random.Random) -> Iterator[Made]:
-    """Answers made of gold passages: a right one, one whose passages are hidden, and one for each thing altered."""
+def answers(
+    gold: Sequence[Passage], others: Sequence[Passage], draw: random.Random, hidden: frozenset[str] = frozenset()
+) -> Iterator[Made]:
+    """Answers made of gold passages: a right one, one for each thing altered, and one that the search must not find.
+
+    hidden: what is hidden for it beside the gold passages.
+    """
     stated = [(each.title, *_sentences(each)) for each in gold]
     stated = [each for each in stated if len(each) > 1]
     if not stated:
@@ -140,7 +145,7 @@ def answers(gold: Sequence[Passage], others: Sequence[Passage], draw: random.Ran
     clause = _CLAUSE.split(said)[0].rstrip(".") + "."
     if clause != said and len(clause.split()) > 4:
         yield Made((Part(clause, "clause"),))
-    yield Made((Part(said, "taken away"),), hidden=frozenset(each.page_id for each in gold))
+    yield Made((Part(said, "taken away"),), hidden=hidden | {each.id for each in gold})
     for kind, altered in altered_of(said, title, names, [each.title for each in others], draw):
         beside = [Part(_named(*each[:2]), "") for each in stated if each[0] != title]
         yield Made((*beside, Part(altered, kind)))
@@ -217,7 +222,8 @@ def made(name: str, root: Path, corpus: Mapping[str, Passage], split: str) -> It
         draw = random.Random(name + split)
         prose = [each for each in everything if _sentences(each) and "::" not in each.text]
         for each in draw.sample(prose, min(300, len(prose))):
-            yield list(answers([each], draw.sample(everything, 8), draw))
+            beside = frozenset(other.id for other in everything if other.page_id == each.page_id)
+            yield list(answers([each], draw.sample(everything, 8), draw, beside))
     else:
         file = "questions_with_passages.jsonl" if name == "popqa" else "questions.jsonl"
         file = "train.jsonl" if name == "2wikimultihopqa" and split == "train" else file

@@ -106,6 +106,7 @@ def test_words_of_one_sentence_or_of_two_of_a_page_support_it_whatever_is_denied
         "Brinkholm was built by Hanna Voss in 1902.",
         "The quay was not built by Hanna Voss in 1902.",
         "The quay is used by ferries.",
+        "The repaired quay of Alderby in 1950 is pink.",
         "It was painted.",
     ],
 )

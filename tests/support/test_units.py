@@ -60,6 +60,7 @@ def test_a_value_of_another_row_or_entry_supports_nothing(text: str, question: s
 
 def test_a_row_that_says_no_denies_nothing() -> None:
     text = "country: Norway; income: 4102; oil: no\n\ncountry: Yemen; income: 77; oil: no"
+    assert not supported(text, "The oil of Norway is yes.")
     assert supported(text, "The income of Norway is 4102.")
     assert not supported(text, "The income of Norway is 77.")
 

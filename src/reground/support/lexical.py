@@ -168,6 +168,8 @@ _SCALE = 2.5
 _LEAST = 0.3
 """What is left for an answer that stands there, but among no word of the question, and the most for a statement that
 shares a single word: too little to support it."""
+_FEW = 4
+"""Words of a value, at most, with the verb before it."""
 _ENOUGH = 2
 """Words that a statement and a sentence share at least, unless one is a name or a number. "I made up the rest." has two
 that say something, and "The bridge rests on piers." has the stem of one: half of them, by chance."""
@@ -233,7 +235,16 @@ class Lexical:
             for place in places:
                 at_most = 1.0 if new.weights.keys() & self._titled[place] else _LEAST
                 scores[place] = max(min(scores[place], at_most), self._answers(place, new, question, denied))
-        return [score * left for score, left in zip(scores, self._left(claim, words, question), strict=True)]
+        value = self._value(claim.statement)
+        most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
+        left = self._left(claim, words, question)
+        return [min(score * rest, limit) for score, rest, limit in zip(scores, left, most, strict=True)]
+
+    def _value(self, statement: str) -> Set[str]:
+        """The terms of the few words behind the last "is" or "has", of which a sentence has to have one."""
+        words = _WORD.findall(statement)
+        at = next((place for place in reversed(range(len(words))) if words[place] in _VERBS), len(words))
+        return self._words("is " + " ".join(words[at + 1 :])).weights.keys() if len(words) - at <= _FEW else set()
 
     def _left(self, claim: Claim, words: _Words, question: _Words) -> list[float]:
         """What is left of each unit's score: little of a row's or an entry's that is not the claim's, and of a row's
@@ -455,8 +466,8 @@ class Lexical:
                 words.code.update(terms)
             elif any(map(str.isdigit, word)):
                 words.numbers.update(terms)
-            if word.islower() and self._not.fullmatch(word):
-                continue
+            if word.islower() and behind and self._not.fullmatch(word):
+                continue  # it counts by what it denies
             if is_first and terms.isdisjoint(self._small):
                 is_first = behind[:1].islower() and behind not in _VERBS and terms.isdisjoint(self._holding.keys())
             if is_code or (word[0].isupper() and not is_first):
