@@ -149,7 +149,7 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(ca
     assert code == 0, said.err
     answer = json.loads(said.out)
     keys = "question answer method steps usage stopped trajectory citations shown sentences ungrounded answered"
-    assert answer.keys() == {*keys.split(), "faithfulness", "unchecked", "skipped", "notes"}
+    assert answer.keys() == {*keys.split(), "faithfulness", "unchecked", "skipped", "notes", "quoted", "misquoted"}
     assert [passage["marker"] for passage in answer["citations"]] == [1]
     assert [passage["marker"] for passage in answer["shown"]] == [1, 2]
     assert answer["ungrounded"] is None
