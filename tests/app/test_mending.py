@@ -105,6 +105,8 @@ Ada Lovelace was born in London in 1820 [3].  She died in 1852 [4].
 She invented the telephone.
 ```
 
+    She invented the telephone.
+
 | name | born |
 |---|---|
 | Ada Lovelace | 1820 |

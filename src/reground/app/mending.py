@@ -41,7 +41,7 @@ _FELL = (Verdict.CONTRADICTED, Verdict.NOT_FOUND)
 _LEAD = re.compile(r"\A\s*+(?:>\s*+)*+(?P<sign>(?:[-*+•]|\d{1,3}[.)])\s++(?:\[[ xX]\]\s++)?+)?+")
 """What stands before a sentence and is no part of it: white space, the signs of a quotation and of a list's item."""
 _HEADING, _FENCE = re.compile(r"\A(#{1,6})\s"), re.compile(r"\A(`{3,}|~{3,})")
-_INDENT, _BLANK = re.compile(r"(?:(?<=\n)[ \t]++)?\Z"), re.compile(r"\n[ \t]*+\n")
+_INDENT, _BLANK = re.compile(r"(?:(?<=\n)[ \t]++)?\Z"), re.compile(r"\n[ \t\r]*+\n")
 _PARAGRAPH, _HEAD, _RULE, _ROW = 10, 11, 12, 13
 """Ranks: headings are below them, and items of a list above, by their indentation. What has a higher rank is under what
 has a lower one."""
@@ -188,7 +188,7 @@ class _Piece:
 
 def _pieces(parts: Sequence[Checked]) -> Iterator[_Piece]:
     """The parts of a text, each with the indentation of its own line."""
-    indent, fence, rank = "", "", 0
+    indent, fence, rank, above = "", "", 0, _Piece("", "", "\n\n", 0)
     for number, part in enumerate(parts):
         text = indent + part.text
         found = _INDENT.search(text)
@@ -197,7 +197,8 @@ def _pieces(parts: Sequence[Checked]) -> Iterator[_Piece]:
         lead = _LEAD.match(text)
         start = lead.end() if lead else 0
         body = text[start:].rstrip()
-        mark, is_code = _FENCE.match(body), bool(fence)
+        may_be = above.is_code or (above.rank <= _ROW and _BLANK.search(above.tail))
+        mark, is_code = _FENCE.match(body), bool(fence or (may_be and text.startswith(("    ", "\t"))))
         if mark or is_code:
             fence = "" if body == fence else fence or (mark[1] if mark else "")
             rank = _PARAGRAPH
@@ -207,7 +208,8 @@ def _pieces(parts: Sequence[Checked]) -> Iterator[_Piece]:
             rank = _ROW if part.verdict != Verdict.NO_CLAIM else _RULE if rank == _HEAD else _HEAD
         else:
             rank = _ROW + 1 + len(lead[0]) - len(lead[0].lstrip()) if lead and lead["sign"] else _PARAGRAPH
-        yield _Piece(text[:start], body, text[start + len(body) :], rank, is_code=bool(mark or is_code))
+        above = _Piece(text[:start], body, text[start + len(body) :], rank, is_code=bool(mark or is_code))
+        yield above
 
 
 def _plain(body: str) -> str:
