@@ -79,10 +79,15 @@ async def test_a_reply_without_quotations_passes_untouched(reply: str, form: Ans
 
 
 async def test_what_no_passage_has_is_told_and_the_answer_judged_by_words() -> None:
-    answer = await answered('"It is 3000 km long." [1] "The Seine flows through Paris." [1]\nAnswer: 2850 km')
-    assert answer.misquoted == ("It is 3000 km long.",)
-    assert [(each.marker, each.quote) for each in answer.quoted] == [(2, "The Seine flows through Paris")]
+    answer = await answered('"It is 3000 km long." [1]\nAnswer: 2850 km')
+    assert (answer.text, answer.misquoted, answer.quoted) == ("2850 km", ("It is 3000 km long.",), ())
     assert [each.quote for each in answer.sentences[0].supports] == ["It is 2850 km long."]
+
+
+async def test_a_bare_answer_that_its_quotation_does_not_hold_is_not_supported() -> None:
+    answer = await answered('"The Danube flows through Vienna." [2]\nAnswer: 2850 km')
+    assert [each.marker for each in answer.quoted] == [1]
+    assert answer.sentences[0].supported is False
 
 
 async def test_two_quotations_support_a_claim_side_by_side() -> None:

@@ -84,12 +84,17 @@ class Compared:
 
     @property
     def best(self) -> Best:
-        """What words say: copied sentences that support the claim, else the best one, or two together."""
+        """What words say: copied sentences that support the claim, else the best one, or two together.
+
+        A bare answer has to be in what was copied: a wrong one stands among the question's words in some other sentence
+        much more often (docs/reproduction/support.md).
+        """
         copied: list[Best] = [(self.scores[at], (at,)) for at in self.copies if self.scores]
         if len(copied) > 1 and not self.claim.alone:
             copied.append((self.lexical.jointly(self.claim, self.copies), self.copies))
         best = max(copied, default=(0.0, ()))
-        return best if best[0] >= SUPPORTED else self.lexical.together(self.claim, self.scores)
+        is_certain = best[0] >= SUPPORTED or (self.claim.alone and copied)
+        return best if is_certain else self.lexical.together(self.claim, self.scores)
 
     def nearest(self, most: int) -> list[tuple[int, ...]]:
         """The sentences whose words come nearest, best first, and two that come nearer together than any alone."""

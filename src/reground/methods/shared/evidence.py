@@ -153,7 +153,8 @@ class Evidence:
         marked, rest = quotations(head)
         said = without_unknown(rest, ())[0]
         parts = sentences(said) if answer else []
-        bare = [each for each in parts if is_long(each, LEAST_BARE)] if len(parts) <= MOST else []
+        is_prose = len(parts) <= MOST and any(is_long(each, LEAST_BARE) for each in parts)
+        bare = [each for each in parts if is_long(each)] if is_prose else []
         order = dict.fromkeys([*self.cited(head, form), *shown, *self.all])
         copies = {each: self._copied(each, order) for each in (*marked, *bare)}
         quoted = list(dict.fromkeys(citation for each in copies.values() for citation in each))
