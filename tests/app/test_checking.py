@@ -43,6 +43,13 @@ def test_a_claim_is_printed_with_its_verdict_its_quote_and_its_place(capsys) -> 
     assert told(capsys, "answer.md", code=4) == out
 
 
+def test_what_a_claim_is_contradicted_by_and_where_it_stands_are_shown(capsys) -> None:
+    text = "The Seine is 757 km long. The Danube flows through Vienna (see seine.md)."
+    out = told(capsys, "--text", text, code=4)
+    assert "the answer says 757" in out and "the documents say 775" in out
+    assert "it cites seine.md" in out and "danube.md:3" in out
+
+
 @pytest.mark.parametrize("how", [("--text", RIGHT), ("answer.md",), ("-",), ()])
 def test_an_answer_comes_from_a_file_standard_input_or_the_command(how: tuple[str, ...], capsys, monkeypatch) -> None:
     Path("answer.md").write_text(RIGHT)

@@ -347,7 +347,7 @@ class Check(MethodName, Work, Fresh, Web, Supported):
     """The answer itself."""
     question: str | None = None
     """The question that the answer is to, if it is known: a short answer says little without it."""
-    k: int = field(default=8, metadata={"short": "-k", "min": 1})
+    k: int = field(default=5, metadata={"short": "-k", "min": 1})
     """The most passages of a query."""
     mend: bool = False
     """Let --method revise, with --model, what the documents do not support, and print the mended text. What they

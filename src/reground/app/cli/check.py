@@ -157,6 +157,8 @@ def _show(console: Console, result: CheckResult, claims: Sequence[Checked]) -> N
         if claim.difference is not None:
             said, found = claim.difference
             tell(console, plain(f"the answer says {said}, the documents say {found}", style), 4)
+        if claim.verdict == Verdict.ELSEWHERE:
+            tell(console, plain(f"it cites {', '.join(claim.cites)}, and it stands here:", style), 4)
         for quote in claim.evidence:
             tell(console, plain(f"“{quote.quote}”", "dim"), 4)
             show_source(console, quote, result.corpus, (), 4)

@@ -16,6 +16,7 @@ function checkedRow(each) {
     el("div", {}, el("span", { class: `badge ${badge}` }, each.verdict),
       each.difference && el("p", {}, "The answer says ", el("b", { dir: "auto" }, each.difference[0]),
         ", the documents say ", el("b", { dir: "auto" }, each.difference[1]), "."),
+      each.verdict === "cited elsewhere" && el("p", { dir: "auto" }, `It cites ${each.cites.join(", ")}, and it stands here:`),
       each.evidence.map(quoted)));
 }
 
