@@ -241,6 +241,8 @@ def test_the_command_prints_the_mended_text_alone_and_says_what_changed_beside_i
         mended = json.loads(capsys.readouterr().out)["mended"]
         assert (mended["text"], mended["share"]) == (out, 1.0)
         assert [part["outcome"] for part in mended["parts"]] == ["corrected"]
+        assert run([*told, "-o", "by_json.md", "--json"]) == 0
+        assert Path("by_json.md").read_text(encoding="utf-8") == json.loads(capsys.readouterr().out)["mended"]["text"]
         assert run([*told, "-o", "mended.md", "--quiet"]) == 0
         assert (Path("mended.md").read_text(encoding="utf-8"), capsys.readouterr().out) == (out, "")
         assert len(server.received) == asked  # replayed
@@ -249,16 +251,20 @@ def test_the_command_prints_the_mended_text_alone_and_says_what_changed_beside_i
 
 
 @pytest.mark.usefixtures("docs")
-@pytest.mark.parametrize("more", [["--method", "rag"], ["other.md"], ["--method", "rar+non_causal"]])
+@pytest.mark.parametrize(
+    "more",
+    [["--mend", "--method", "rag"], ["--mend", "other.md"], ["--mend", "--method", "rar+non_causal"], ["-o", "x.md"]],
+)
 def test_what_cannot_mend_is_refused(more: list[str]) -> None:
     for name in ("answer.md", "other.md"):
         Path(name).write_text("The Seine is 775 km long. The Danube is 12 km long.", encoding="utf-8")
     with serving(MockOpenAI(lambda body: "x")) as server:
-        assert run(["check", "answer.md", *more, "-c", "docs", "--mend", *model_of(server)]) == 2
+        assert run(["check", "answer.md", *more, "-c", "docs", *model_of(server)]) == 2
         assert server.received == []
 
 
 SAME = [
+    ("In Paris, Ada Lovelace was born in 1820.", "Ada Lovelace was born in London in 1815.", ""),
     ("Ada Lovelace was born in Paris in 1820.", "Ada Lovelace was born in London in 1815.", ""),
     ("In 1820 Ada Lovelace was born.", "Ada Lovelace was born in 1815.", ""),
     ("She was born in 1820.", "Ada Lovelace was born in 1815.", "Ada Lovelace"),
@@ -280,6 +286,7 @@ SAME = [
     ("The option --retries takes 5 tries.", "The option --retries takes 3 tries.", ""),
 ]
 OTHER = [
+    ("The Eiffel Tower is 500 m high.", "The Tower Bridge is 65 m high.", ""),
     (
         "Ada Lovelace won the Nobel Prize in Physics in 1903.",
         "Marie Curie won the Nobel Prize in Physics in 1903.",

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import accumulate, chain
+from itertools import accumulate, chain, takewhile
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -271,9 +271,11 @@ def _usable(draft: str, number: int, pieces: Sequence[_Piece], topic: str, form:
 def same_subject(before: str, after: str, topic: str) -> bool:
     """Whether a sentence may be a revision of another: it speaks of the same thing.
 
-    They share words, and the later one begins with a word of the earlier one or of the topic, or it holds the name with
-    which the earlier one begins. Or else it holds all that the earlier one has of the topic's words: "Canberra is the
-    capital", for "Sydney is the capital", where the question is about a capital. topic: the question, or a heading.
+    They share words, and the later one begins with names or a word of the earlier one, or it holds the name with which
+    the earlier one begins. Or else it begins with a word of the topic, or holds all that the earlier one has of the
+    topic's words: "Canberra is the capital", for "Sydney is the capital", where the question is about a capital.
+
+    topic: the question, or a heading.
     """
     old, new, asked = _subject(before), _subject(after), set(terms(topic)) - FUNCTION_WORDS
     if len(old) < _WORDS:
@@ -281,7 +283,8 @@ def same_subject(before: str, after: str, topic: str) -> bool:
     if not new or similarity(before, after) < ALIKE:
         return False
     first, begins = next(iter(old)), next(iter(new))
-    if begins in old or (first in new and old[first]):
+    names = set(takewhile(lambda term: new[term], new)) or {begins}
+    if names <= old.keys() or (first in new and old[first]):
         return True
     return first not in asked and (begins in asked or new.keys() >= asked & old.keys() != set())
 

@@ -50,34 +50,48 @@ def check(options: CheckFiles, as_json: Json = False, quiet: Quiet = False, conf
     """Check an answer that anybody wrote: which sentences your documents support, contradict or do not have.
 
     No model is asked, and the same answer over the same documents gets the same verdicts; --mend lets one revise what
-    fell, and the same command resumes or replays its work. Exit codes: 0 all claims are
-    supported (or the share of --fail-under), 4 they are not, 2 the command or the environment is wrong.
+    fell, and the same command resumes or replays its work. Exit codes: 0 all claims are supported (or the share of
+    --fail-under), 4 they are not, 2 the command or the environment is wrong.
 
     Example:  reground check answer.md --corpus docs/   ·   reground check --text "It is 516 m long." -c docs/
     """
-    least = options.fail_under
-    if least > 1:
-        raise ConfigurationError(f"--fail-under is a share from 0 to 1, not {least:g}")
-    if options.mend and not as_json and (options.answers is not None or len(options.files or []) > 1):
-        raise ConfigurationError("mend one answer at a time, or print all with --json")
+    _refuse(options, as_json=as_json)
     results = asyncio.run(_checked(list(_given(options)), options, quiet=quiet or as_json))
     if options.html is not None:
         from reground.view.server import checked as page
 
         replace_lines(expanded(options.html), page([_shown(name, result) for name, result in results]))
+    if options.out is not None and (mended := results[0][1].mended) is not None:
+        replace_lines(expanded(options.out), [mended.text.encode()])
+    _print(results, options, as_json=as_json, quiet=quiet)
+    if not all(result.passes(options.fail_under) for _, result in results):
+        raise typer.Exit(EXIT_UNGROUNDED)
+
+
+def _refuse(options: CheckFiles, *, as_json: bool) -> None:
+    """Raise ConfigurationError for options that do not go together."""
+    several = options.answers is not None or len(options.files or []) > 1
+    if options.fail_under > 1:
+        raise ConfigurationError(f"--fail-under is a share from 0 to 1, not {options.fail_under:g}")
+    if options.mend and several and (options.out is not None or not as_json):
+        raise ConfigurationError("mend one answer at a time, or print all with --json")
+    if options.out is not None and not options.mend:
+        raise ConfigurationError("--out is the file for a mended answer: add --mend")
+
+
+def _print(results: Results, options: CheckFiles, *, as_json: bool, quiet: bool) -> None:
+    name, result = results[0]
     if as_json and options.answers is None and len(results) == 1:
-        print_json(results[0][1].to_dict(), indent=2)
+        print_json(result.to_dict(), indent=2)
     elif as_json:
         for name, result in results:
-            say(json_text({"id": name, "passes": result.passes(least), **result.to_dict()}))
-    elif (mended := results[0][1].mended) is not None:
-        _show_mended(mended, results[0][1], options.out, quiet=quiet)
+            say(json_text({"id": name, "passes": result.passes(options.fail_under), **result.to_dict()}))
+    elif result.mended is not None:
+        _show_mended(result.mended, result, is_printed=options.out is None, quiet=quiet)
     elif len(results) == 1:
-        _show(consoles()[0], results[0][1], results[0][1].claims)
+        _show(consoles()[0], result, result.claims)
     else:
-        _show_all(consoles()[0], results, least)
-    if not all(result.passes(least) for _, result in results):
-        raise typer.Exit(EXIT_UNGROUNDED)
+        _show_all(consoles()[0], results, options.fail_under)
 
 
 async def _checked(given: Sequence[Given], options: CheckFiles, *, quiet: bool) -> Results:
@@ -165,13 +179,12 @@ def _show(console: Console, result: CheckResult, claims: Sequence[Checked]) -> N
     console.print(plain(result.summary, "bold"), soft_wrap=True)
 
 
-def _show_mended(mended: Mending, result: CheckResult, out: Path | None, *, quiet: bool) -> None:
-    """Write the mended text to its file or print it; and say what changed, word by word, on the other stream."""
+def _show_mended(mended: Mending, result: CheckResult, *, is_printed: bool, quiet: bool) -> None:
+    """Print the mended text, unless it is in a file; and say what changed, word by word, on the other stream."""
     printed, told = consoles()
-    if out is None:
+    if is_printed:
         as_written(printed, plain(mended.text.removesuffix("\n")))
     else:
-        replace_lines(expanded(out), [mended.text.encode()])
         told = printed
     if quiet:
         return
