@@ -130,7 +130,10 @@ def documents(folder: Path) -> Iterator[Document]:
 
 
 def asked(folder: Path, most: int) -> list[Asked]:
-    """At most that many questions of each kind about the files of a folder, from as many files as there are."""
+    """At most that many questions of each kind about the files of a folder, from as many files as there are.
+
+    A place that two questions or files share is asked for by none.
+    """
     draw = random.Random(SEED)
     found: dict[str, list[list[Asked]]] = {}
     holders: Counter[str] = Counter()
