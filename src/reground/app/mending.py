@@ -293,7 +293,8 @@ def _subject(text: str) -> dict[str, bool]:
     """The terms of a text that are no numbers or function words, in order, and whether each is written as a name."""
     split = (word.strip(".,;:!?()") for word in text.split())
     words = {term: not (word.isalpha() and word.islower()) for word in split for term in terms(word)}
-    return {term: is_name for term, is_name in words.items() if term not in FUNCTION_WORDS and not term.isdigit()}
+    counted = (term for term in words if term not in FUNCTION_WORDS and not term.isdigit())
+    return {term: words[term] for term in counted if len(term) > 1 or not term.isascii()}
 
 
 async def _supported(
