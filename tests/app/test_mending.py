@@ -184,6 +184,8 @@ def test_a_short_answer_is_mended_as_an_answer(tmp_path: Path) -> None:
     model = reviser({"1999": "Answer: 1815"})
     result = mend("1999", tmp_path, model, question="When was Ada Lovelace born in London?")
     assert result.text == "1815 [source: Ada Lovelace]"
+    nothing = mend("1999", tmp_path, reviser({}, otherwise="[1]"), question="In what year was Ada Lovelace born?")
+    assert nothing.parts[0].outcome == Outcome.MARKED
 
 
 def test_where_the_method_finds_nothing_the_word_of_the_documents_stands_in_a_contradicted_sentence(

@@ -18,6 +18,7 @@ from reground.app import catalogue
 from reground.app.runs import Result
 from reground.app.session import Session
 from reground.core.answers import PHRASE, TEXT, AnswerForm, Citation
+from reground.core.errors import EmptyAnswer
 from reground.core.evidence import without_unknown
 from reground.core.language import Usage
 from reground.methods.shared.steps import split_answer
@@ -139,7 +140,8 @@ async def mended(
     topic = question or next((piece.body.strip("# ") for piece in pieces if piece.rank < _PARAGRAPH), "")
     form = PHRASE if question and len(pieces) == 1 and pieces[0].body[-1:] not in _ENDS else TEXT
     result = await _run(session, pieces, fallen, topic or _TASK, form, **asked) if fallen else None
-    revised = {i: _revised(result.steps[i].text, i, parts, pieces, topic, form) for i in fallen} if result else {}
+    drafts = {i: result.steps[i].text if result is not None else "" for i in fallen}
+    revised = {i: _revised(draft, i, parts, pieces, topic, form) for i, draft in drafts.items()}
     sources = await _supported(pieces, {i: text for i, (text, _) in revised.items() if text}, again)
     if result is not None and form.final_pass and not sources and revised[0][0]:
         # What it was found in says more than the short answer.
@@ -219,8 +221,11 @@ def _plain(body: str) -> str:
 
 async def _run(
     session: Session, pieces: Sequence[_Piece], fallen: Collection[int], question: str, form: AnswerForm, **asked: Any
-) -> Result:
-    """The method's run, whose draft's steps are the parts of the text; all but the fallen ones are settled."""
+) -> Result | None:
+    """The method's run, whose draft's steps are the parts of the text, all but the fallen ones settled.
+
+    None if the model leaves nothing of a text.
+    """
     offer = next(iter(session.setup.offers.values()))
     settled = tuple(i for i in range(len(pieces)) if i not in fallen)
     steps = tuple(_plain(piece.body) for piece in pieces)
@@ -229,7 +234,10 @@ async def _run(
     if "k" not in session.setup.settings.get(offer.method, {}):
         settings |= {"k": _K, "reflection_tokens": _REFLECTION}
     used = {key: value for key, value in settings.items() if key in known}
-    return await session.ask(question, offer, form=form.name, settings=used, **asked)
+    try:
+        return await session.ask(question, offer, form=form.name, settings=used, **asked)
+    except EmptyAnswer:
+        return None
 
 
 def _revised(
