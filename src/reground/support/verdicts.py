@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 from reground.core.answers import Citation
-from reground.core.concurrency import gather
+from reground.core.concurrency import gather, in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Critic, Run
@@ -85,7 +86,8 @@ async def verdicts(
     have been compared, and their number. Raises ConfigurationError for an answer that is too long, and what the
     retriever and the judge raise.
     """
-    parts = stated(answer, question) if len(answer) <= MOST_CHARACTERS else []
+    is_short = len(answer) <= MOST_CHARACTERS
+    parts = await in_daemon(partial(stated, answer, question), name="claims") if is_short else []
     unlike = list(dict.fromkeys(_asked(each) for each in parts if each.claim.statement))
     if len(answer) > MOST_CHARACTERS or len(unlike) > MOST_CLAIMS:
         size = f"{len(answer):,} characters" if not parts else f"{len(unlike):,} claims"
