@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,25 +14,19 @@ import typer
 from reground.app.benchmark import Bench, corpus_of, settings_by_method
 from reground.app.catalogue import build_method
 from reground.app.cli import train
-from reground.app.cli.console import consoles, end_if_failed, human_time, listed, note, say
-from reground.app.cli.eval import slug
+from reground.app.cli.console import end_if_failed, human_time, note, say
 from reground.app.cli.flags import ConfigFile
-from reground.app.cli.progress import Progress, opened_model
 from reground.app.documents import Source, check_reranker, open_source
 from reground.app.options import Benchmark, Cluster
 from reground.app.runs import resolved
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.results import write_text
 from reground.evaluation.runner import EvalSettings, choose
-from reground.evaluation.runner import Progress as RunProgress
 from reground.evaluation.task import Task
-from reground.evaluation.tasks import load_task, load_training_task
+from reground.evaluation.tasks import load_training_task
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-from reground.models.options import ModelOptions
 from reground.training.fitting import require_training
 from reground.training.report import write_section
-from reground.training.rewriter import evaluate as measuring
 from reground.training.rewriter import reward as rewards
 from reground.training.rewriter.warmup import Divided, divided, learnt, warmup_rows
 from reground.training.rows import write_demonstrations
@@ -45,7 +37,7 @@ REWRITTEN, PLAIN = "rewritten", "plain"
 rewriter_app = typer.Typer(
     no_args_is_help=True,
     help="Train a query rewriter: collect rewritings of a prompted model, warmup on those that led to the answer, ppo "
-    "on the reward of the whole pipeline, eval; all in one --out."
+    "on the reward of the whole pipeline; all in one --out."
     "\n\nExample:  reground train rewriter collect --task hotpotqa_train --limit 400 --out runs/rewriter",
 )
 
@@ -266,96 +258,3 @@ def _line(number: int, total: int, metrics: dict[str, float], rewarded: dict[str
         f"value loss {metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, "
         f"{metrics['seconds']:.0f} s, {human_time((total - number) * metrics['seconds'])} left"
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RewriterEval(Searching):
-    """The options of `train rewriter eval`."""
-
-    limit: int = 0
-    """The number of questions, drawn by the seed; 0 means all."""
-    models: str | None = None
-    """Models to measure, separated by commas: folders or anything that hf/ takes; the training's own by default."""
-    prompted: bool = False
-    """Measure --model as a prompted rewriter too."""
-    answered: int = field(default=0, metadata={"min": 0, **FILE})
-    """The number of questions, the first ones, that --model also answers with what each rewriter finds."""
-
-
-@train.stage(
-    rewriter_app, *("task", "corpus", "models", "model", "prompted", "limit", "out", "dry_run", "quiet"), name="eval"
-)
-def evaluate(options: RewriterEval, config: ConfigFile = None) -> None:
-    """Measure what rewriters find, against the question itself as the query; no reader is needed for that.
-
-    The rewriters are the training's own: warmup and model. --prompted adds --model as a prompted one; the key
-    answered has it answer some of the questions. The same command resumes an interrupted measuring.
-
-    Example:  reground train rewriter eval --task hotpotqa --out runs/rewriter
-    """
-    task = load_task(options.task, options.data)
-    count = len(choose(task, train.settings_of(options, METHOD)))
-    if options.dry_run:
-        say(f"eval: {count} questions, {options.answered} answered, {options.prompted * count} prompted rewritings")
-        return
-    found, *answered = asyncio.run(_measured(options, task, count))
-    parts = []
-    every = tuple(dict.fromkeys([*rewards.metrics_of(task), *measuring.FOUND]))
-    groups: list[tuple[list[measuring.Rewriter], str, str, tuple[str, ...]]]
-    groups = [(found, "What the queries find", "", measuring.FOUND)]
-    groups += [(rewriters, "What the reader answers", "-answered", every) for rewriters in answered]
-    for rewriters, title, suffix, wanted in groups:
-        if not (metrics := measuring.measurable(rewriters, wanted)):
-            continue
-        data = json.dumps(measuring.record(rewriters, metrics), indent=2, ensure_ascii=False)
-        write_text(options.out / f"eval-{slug(options.task)}{suffix}.json", data + "\n")
-        tables = measuring.tables(rewriters, metrics, f"{title}, {options.passages} passages")
-        parts += [f"#{each.markdown()}" for each in tables]
-        consoles()[0].print(*(each.terminal() for each in tables), sep="\n")
-    if not parts:
-        raise ConfigurationError(
-            f"{task.name} has no metric of what is found: set answered and give a --model to answer"
-        )
-    parts.append(f"#{measuring.rewritings_table(found).markdown()}")
-    write_section(options.out, f"eval {slug(options.task)}", "\n\n".join(parts))
-
-
-async def _measured(options: RewriterEval, task: Task, count: int) -> list[list[measuring.Rewriter]]:
-    """What each rewriter finds, and with `answered` what the reader makes of it. count: the questions."""
-    async with AsyncExitStack() as stack:
-        method = await _pipeline(options, task, stack, reader=bool(options.answered or options.prompted))
-        methods = {measuring.QUESTION: replace(method, mode="retrieve")}
-        if options.prompted:
-            name = f"{measuring.PROMPTED} {options.model}"
-            methods[name] = replace(method, mode="rewrite", rewriter=method.model, rewriter_style="prompted")
-        own = [str(options.out / name) for name in ("warmup", "model") if (options.out / name).is_dir()]
-        local = ModelOptions(threads=options.model_options.threads, dtype=options.model_options.dtype)
-        for name in own if options.models is None else listed(options.models):
-            model = await stack.enter_async_context(opened_model(f"hf/{name}", local, quiet=options.quiet))
-            methods[name] = replace(method, mode="rewrite", rewriter=model, rewriter_style="trained", logprobs=False)
-        stages = [("searching", options.limit)]
-        stages += [("answering", min(options.answered, count))] if options.answered else []
-        results = []
-        for stage, limit in stages:
-            settings = train.settings_of(replace(options, limit=limit), METHOD)
-            rewriters = []
-            for name, each in methods.items():
-                used = each if stage == "answering" else rewards.without_reader(each)
-                run = _run(options, task, used, name)
-                with options.progress(f"{stage}: {name}") as progress:
-                    observer = partial(_count, progress)
-                    one = await measuring.measure_rewriter(name, task, used, settings, run, observer=observer)
-                rewriters.append(one)
-            results.append(rewriters)
-        return results
-
-
-def _count(progress: Progress, now: RunProgress) -> None:
-    progress.count(now.done, now.total, "questions")
-
-
-def _run(options: RewriterEval, task: Task, method: RewriteRetrieveRead, name: str) -> Path:
-    """The run of a rewriter: another one for other weights, documents, readers or settings."""
-    parts = [getattr(part, "identity", getattr(part, "name", "")) for part in (method.rewriter, method.model)]
-    about = (task.name, name, *parts, getattr(method.retriever, "name", ""), sorted(resolved(method).items()))
-    return options.out / "eval" / hashlib.sha256(repr(about).encode()).hexdigest()[:16]
