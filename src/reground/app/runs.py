@@ -253,7 +253,8 @@ class Result:
             return "the passages do not hold the answer"
         scores = [sentence.score for sentence in self.sentences if sentence.score is not None]
         if noted is None and scores and max(scores) < SUPPORTED:
-            return f"nothing that was read {'comes near' if max(scores) < NEAR else 'supports'} it"
+            seen = "quoted" if self.quoted else "read"
+            return f"nothing that was {seen} {'comes near' if max(scores) < NEAR else 'supports'} it"
         return noted
 
     @property
