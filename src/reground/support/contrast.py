@@ -19,9 +19,9 @@ _ROUGH = 0.05
 
 def kind(word: str) -> str:
     """What a word names: a time (a year or a date), a number, a name, or nothing of these ("")."""
-    if any(map(str.isdigit, word)):
+    if word[:1].isdigit():
         return "time" if _TIME.match(word) else "number"
-    return "name" if word[:1].isupper() else ""
+    return "name" if word[:1].isupper() or any(map(str.isdigit, word)) else ""
 
 
 def in_its_place(
