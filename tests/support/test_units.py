@@ -65,6 +65,13 @@ def test_a_row_that_says_no_denies_nothing() -> None:
     assert not supported(text, "The income of Norway is 77.")
 
 
+def test_a_row_with_a_name_in_small_letters_is_told_from_others_without_a_question() -> None:
+    text = "animal: red fox; brain: 50; body: 4\n\nanimal: grey wolf; brain: 119; body: 36\n\nanimal: hare; body: 50"
+    assert supported(text, "The brain of the grey wolf is 119.")
+    assert not supported(text, "The brain of the grey wolf is 50.")
+    assert not supported(text, "The body of the grey wolf is 50.")
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -251,11 +251,12 @@ class Lexical:
         that has other values in the columns that the claim names.
 
         The claim's topic is its names and numbers, with the words of the question that it repeats, or all of them where
-        none is in a key. A common word of other keys says nothing.
+        none is in a key; without a question all of its words. A common word of other keys says nothing.
         """
         both = words.weights.keys() | question.weights.keys()
         repeated = words.weights.keys() & question.weights.keys() & self._keyed.keys()
-        topic = self._keyed.keys() & (words.names | words.numbers | (repeated or question.weights.keys()))
+        asked = repeated or question.weights.keys() or words.weights.keys()
+        topic = self._keyed.keys() & (words.names | words.numbers | asked)
         topic |= words.code or question.code
         rarity = {term: math.log1p(len(self.sentences) / max(1, self._keyed[term])) for term in topic}
         rarest = max(rarity.values(), default=0.0)
