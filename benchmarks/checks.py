@@ -222,8 +222,8 @@ def made(name: str, root: Path, corpus: Mapping[str, Passage], split: str) -> It
         draw = random.Random(name + split)
         prose = [each for each in everything if _sentences(each) and "::" not in each.text]
         for each in draw.sample(prose, min(300, len(prose))):
-            beside = frozenset(other.id for other in everything if other.page_id == each.page_id)
-            yield list(answers([each], draw.sample(everything, 8), draw, beside))
+            page = frozenset(other.id for other in everything if other.page_id == each.page_id)
+            yield list(answers([each], draw.sample(everything, 8), draw, page))
     else:
         file = "questions_with_passages.jsonl" if name == "popqa" else "questions.jsonl"
         file = "train.jsonl" if name == "2wikimultihopqa" and split == "train" else file
@@ -304,6 +304,17 @@ def show(name: str, results: Sequence[Result]) -> None:
         true = [each for each in results if TRUTH[each.part.kind] is verdict]
         both = sum(TRUTH[each.part.kind] is verdict for each in said)
         print(f"{verdict}: precision {both / max(1, len(said)):.3f}, recall {both / max(1, len(true)):.3f}")
+    print(f"AUROC of supported claims: {auroc(*_scores(results)):.3f}")
+
+
+def _scores(results: Sequence[Result]) -> tuple[list[float], list[float]]:
+    """The scores of the claims that are supported, and of the others; of what is not called so half at most."""
+    true, false = list[float](), list[float]()
+    for part, verdict, checked in results:
+        score = min(each.score or 0.0 for each in checked)
+        score = score if verdict is Verdict.SUPPORTED else min(score, 0.49)
+        (true if TRUTH[part.kind] is Verdict.SUPPORTED else false).append(score)
+    return true, false
 
 
 def _made(given: argparse.Namespace) -> tuple[dict[str, Passage], Iterator[list[Made]]]:
@@ -346,15 +357,11 @@ async def by_prompt(given: argparse.Namespace, work: Path) -> None:
             reply = await run.generate(model, prompt, name="judge", sampling=sampling)
             replies[-1].append(reply[0].text.strip().split(" ")[0].strip(".,:!*").casefold())
     await model.aclose()  # type: ignore[attr-defined]
-    right = [TRUTH[each.part.kind] is Verdict.SUPPORTED for each in sample]
-    words = [next(iter(each.checked)).score or 0.0 for each in sample]
-    words = [0.0 if each.verdict is not Verdict.SUPPORTED else score for each, score in zip(sample, words, strict=True)]
     scale = {"yes": 1.0, "no": 0.0}
-    first = [scale.get(each, 0.5) for each in replies[0]]
-    for name, scores in (("words", words), (given.judge, first)):
-        true, false = (
-            [s for s, is_right in zip(scores, right, strict=True) if is_right is each] for each in (True, False)
-        )
+    right = [TRUTH[each.part.kind] is Verdict.SUPPORTED for each in sample]
+    said = [(scale.get(reply, 0.5), is_right) for reply, is_right in zip(replies[0], right, strict=True)]
+    asked = [score for score, is_right in said if is_right], [score for score, is_right in said if not is_right]
+    for name, (true, false) in (("words", _scores(sample)), (given.judge, asked)):
         print(f"{name}: AUROC {auroc(true, false):.3f} of {len(true)} supported and {len(false)} other claims")
     unread = sum(each not in scale for each in replies[0]) / len(sample)
     changed = sum(a != b for a, b in zip(*replies, strict=True)) / len(sample)
