@@ -181,3 +181,20 @@ async def test_answers_in_the_language_of_the_documents(language: str, text: str
 @pytest.mark.parametrize("answer", ["", " \n", "...", "Which river?"])
 async def test_what_claims_nothing_is_not_searched_for(answer: str) -> None:
     assert all(each.verdict is Verdict.NO_CLAIM for each in await checked(answer))
+
+
+async def test_a_short_answer_is_supported_where_the_question_is_about_or_one_link_further() -> None:
+    passages = [
+        Passage(id="hyder", title="Charles Hyder", text="Charles Hyder, a physicist, was born in Albuquerque."),
+        Passage(id="smith", title="John Smith", text="John Smith was born in the city of London."),
+        Passage(id="jaws", title="Jaws", text="Jaws is a film whose director was Steven Spielberg."),
+        Passage(id="spielberg", title="Steven Spielberg", text="Steven Spielberg was born in the city of Cincinnati."),
+    ]
+    for question, answer, verdict in (
+        ("In what city was Charles Hyder born?", "London", Verdict.NOT_FOUND),
+        ("In what city was Charles Hyder born?", "Albuquerque", Verdict.SUPPORTED),
+        ("In what city was the director of the film Jaws born?", "Cincinnati", Verdict.SUPPORTED),
+        ("In what city was a scientist born?", "London", Verdict.SUPPORTED),
+    ):
+        (said,) = await checked(answer, *passages, question=question)
+        assert (question, answer, said.verdict) == (question, answer, verdict)

@@ -221,7 +221,7 @@ class Lexical:
         whole: dict[int, set[str]] = {}
         for each, terms in zip(sentences, self._titled, strict=True):
             whole.setdefault(each.place, set()).update(terms)
-        self._whole = [whole[each.place] for each in sentences]
+        self._whole, self._passages = [whole[each.place] for each in sentences], [*whole.values()]
 
     def scores(self, claim: Claim) -> list[float]:
         """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
@@ -403,10 +403,17 @@ class Lexical:
         return self._against(places, claim, denied, here, passages) * (share if enough else min(share, _LEAST))
 
     def _answers(self, place: int, new: _Words, question: _Words, denied: Sequence[Set[str]]) -> float:
-        """How far a sentence says what is new in a claim, among words of the question."""
+        """How far a sentence says what is new in a claim, among words of the question.
+
+        Its passage has a name of the question, or its title stands in one that has.
+        """
         own, here, passage = self._own[place], self._titled[place], self._whole[place]
         about = (self._share(question.weights, own) + self._share(question.weights, here)) / 2
         fits = min(1.0, max(_LEAST, _SCALE * about)) if question.weights else 1.0
+        named = question.names | question.numbers
+        linked = (each for each in self._passages if not named.isdisjoint(each))
+        if named and named.isdisjoint(passage) and not any(self._titles[place] <= each for each in linked):
+            fits = min(fits, _LEAST)
         return self._against((place,), new, denied, here, passage) * self._share(new.weights, here) * fits
 
     def _against(
