@@ -56,8 +56,8 @@ class Claim:
 
     text: as it stands, with the white space around it. statement: what it claims, without markers and markup; empty if
     it claims nothing. alone: whether it answers the question without stating what it answers. about: names of what its
-    pronoun may mean; a sentence supports it only where its passage has one of them. key: the words that tell it, a row
-    of a table, from the others.
+    pronoun may mean. key: the words that tell it, a row of a table, from the others. context: what it stands under.
+    cites: what it cites, as it is written.
     """
 
     text: str
@@ -66,6 +66,8 @@ class Claim:
     alone: bool = False
     about: tuple[str, ...] = ()
     key: str = ""
+    context: str = ""
+    cites: tuple[str, ...] = ()
 
 
 def claims(text: str, question: str) -> list[Claim]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
 from reground.core.evidence import Passage
@@ -33,49 +33,40 @@ _MOST, _LONGEST = 4, 200
 of what stands before a claim that are searched with it."""
 
 
-@dataclass(frozen=True)
-class Stated:
-    """A claim. context: what it stands under, to search with. cites: what it cites, as it is written."""
+def stated(answer: str, question: str) -> list[Claim]:
+    """The claims of an answer as `claims` gives them, with what they stand under, lean on and cite.
 
-    claim: Claim
-    context: str = ""
-    cites: tuple[str, ...] = ()
-
-
-def stated(answer: str, question: str) -> list[Stated]:
-    """The parts of an answer in order; together their texts are the answer. Sources that it lists claim nothing."""
+    Rows of a table are read with its head, and the sources that an answer lists claim nothing.
+    """
     parts = claims(_QUOTED.sub(r"\1  ", _WRAPPED.sub(r"\1 ", answer)), question)
-    ends = list(accumulate(len(part.text) for part in parts))
-    found: list[Stated] = []
+    ends = accumulate(len(part.text) for part in parts)
+    found: list[Claim] = []
     before, last, heading, over, head = _names(question)[:_MOST], "", "", "", ""
     for part, end in zip(parts, ends, strict=True):
-        text, bare = answer[end - len(part.text) : end], part.text.strip()
-        claim, cites = replace(part, text=text), tuple(_references(text))
+        text, bare, statement, key = answer[end - len(part.text) : end], part.text.strip(), part.statement, ""
+        cites = tuple(_references(text))
         if _source(bare) or not bare:
-            claim = replace(claim, statement="")
+            cites, statement = (), ""
         elif bare.startswith("|"):
             head = head or bare
-            values = zip(columns(head), columns(bare), strict=False)
-            row = "; ".join(": ".join(filter(None, cell)) for cell in values)
-            claim = replace(claim, statement=row, key=columns(bare)[0]) if claim.statement else claim
+            cells = columns(bare)
+            row = "; ".join(": ".join(filter(None, cell)) for cell in zip(columns(head), cells, strict=False))
+            statement, key = (row, cells[0]) if statement else ("", "")
         elif bare.startswith("#"):
             heading, over = bare.strip("# "), ""
         elif bare.endswith((":", "：")):
             over = bare
         else:
             head, over = "", over if _ITEM.match(part.text) else ""
-        if claim.statement:
-            claim = replace(claim, statement=_without_references(claim.statement))
-            leans = _PRONOUN.match(claim.statement) is not None
-            about = tuple(before) if leans else ()
-            context = " ".join(filter(None, [heading, over[-_LONGEST:], *(about or [last[:_LONGEST]] * leans)]))
-            claim = replace(claim, about=about, alone=claim.alone and not leans)
-            found.append(Stated(claim, context or question, cites))
-            before, last = [*_names(claim.statement), *about][:_MOST], claim.statement
-        else:
-            found.append(Stated(claim))
-            if cites and len(found) > 1 and not _source(bare) and not any(map(str.isalnum, _REFERENCE.sub("", bare))):
-                found[-2] = replace(found[-2], cites=(*found[-2].cites, *cites))  # behind the full stop
+        statement = _without_references(statement)
+        leans = _PRONOUN.match(statement) is not None
+        about = tuple(before) if leans else ()
+        context = " ".join(filter(None, [heading, over[-_LONGEST:], *(about or [last[:_LONGEST]] * leans)])) or question
+        found.append(Claim(text, statement, part.question, part.alone and not leans, about, key, context, cites))
+        if statement:
+            before, last = [*_names(statement), *about][:_MOST], statement
+        elif cites and len(found) > 1 and not any(map(str.isalnum, _REFERENCE.sub("", bare))):  # behind the full stop
+            found[-2] = replace(found[-2], cites=(*found[-2].cites, *cites))
     return found
 
 

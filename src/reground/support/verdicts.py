@@ -18,7 +18,7 @@ from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Critic, Run
 from reground.support.check import CANDIDATES, SUPPORTED, Best, Compared, rescored
 from reground.support.lexical import Claim, Lexical
-from reground.support.stated import Stated, listed, names_page, stated
+from reground.support.stated import listed, names_page, stated
 from reground.support.units import evidence
 
 MOST_CLAIMS, MOST_CHARACTERS = 2_000, 300_000
@@ -88,7 +88,7 @@ async def verdicts(
     """
     is_short = len(answer) <= MOST_CHARACTERS
     parts = await in_daemon(partial(stated, answer, question), name="claims") if is_short else []
-    unlike = list(dict.fromkeys(_asked(each) for each in parts if each.claim.statement))
+    unlike = list(dict.fromkeys(_asked(each) for each in parts if each.statement))
     if len(answer) > MOST_CHARACTERS or len(unlike) > MOST_CLAIMS:
         size = f"{len(answer):,} characters" if not parts else f"{len(unlike):,} claims"
         most = f"at most {MOST_CHARACTERS:,} characters and {MOST_CLAIMS:,} claims are checked"
@@ -96,13 +96,13 @@ async def verdicts(
     run = run or Run()
     slots, done = asyncio.Semaphore(_AT_ONCE), 0
 
-    async def compared(each: Stated, branch: Run) -> Compared:
+    async def compared(claim: Claim, branch: Run) -> Compared:
         nonlocal done
         async with slots:
-            queries = dict.fromkeys((each.claim.statement, f"{each.context} {each.claim.statement}".strip()))
+            queries = dict.fromkeys((claim.statement, f"{claim.context} {claim.statement}".strip()))
             results = [await branch.retrieve(retriever, query, k=k) for query in queries]
             found = {passage.id: passage for passages in results for passage in passages}
-            comparison = await asyncio.to_thread(_compared, each.claim, [*found.values()], language)
+            comparison = await asyncio.to_thread(_compared, claim, [*found.values()], language)
         done += 1
         if progress is not None:
             progress(done, len(unlike))
@@ -119,9 +119,9 @@ async def verdicts(
     return [await verdict.of(part, *known.get(_asked(part), (None, (0.0, ())))) for part in parts]
 
 
-def _asked(part: Stated) -> Stated:
+def _asked(claim: Claim) -> Claim:
     """The claim without its place in the answer, so that what an answer repeats is searched for once."""
-    return replace(part, claim=replace(part.claim, text=""), cites=())
+    return replace(claim, text="", cites=())
 
 
 def _compared(claim: Claim, found: Sequence[Passage], language: str) -> Compared:
@@ -140,9 +140,9 @@ class _Verdicts:
         self._pages: dict[str, list[Passage]] = {}
         self._numbers: dict[str, int] = {}
 
-    async def of(self, part: Stated, compared: Compared | None, best: Best) -> Checked:
-        """The verdict of a part; None is compared with what claims nothing."""
-        claim, (score, places) = part.claim, best
+    async def of(self, claim: Claim, compared: Compared | None, best: Best) -> Checked:
+        """The verdict of a claim; None is compared with what claims nothing."""
+        score, places = best
         if compared is None:
             return Checked(claim.text, Verdict.NO_CLAIM)
         lexical, verdict, difference = compared.lexical, Verdict.SUPPORTED, None
@@ -153,7 +153,7 @@ class _Verdicts:
             verdict, units = Verdict.NOT_FOUND, []
             if other is not None:
                 verdict, units, difference = Verdict.CONTRADICTED, [lexical.sentences[other[1]]], other[2]
-        elif pages := await self._named(part.cites):
+        elif pages := await self._named(claim.cites):
             ids = {each.page_id for each in pages}
             if ids.isdisjoint(unit.passage.page_id for unit in units):
                 there = await asyncio.to_thread(_compared, compared.claim, pages, self._language)
@@ -165,7 +165,7 @@ class _Verdicts:
             self._numbers.setdefault(unit.passage.id, len(self._numbers) + 1)
         quotes = (Citation.of(self._numbers[unit.passage.id], unit.passage, unit.sentence) for unit in units)
         found = tuple(dict.fromkeys(unit.passage for unit in lexical.sentences))
-        return Checked(claim.text, verdict, claim.statement, score, tuple(quotes), difference, part.cites, found)
+        return Checked(claim.text, verdict, claim.statement, score, tuple(quotes), difference, claim.cites, found)
 
     async def _named(self, cites: Sequence[str]) -> list[Passage]:
         """What was found of the documents that citations name, or all of them where they can be opened."""
