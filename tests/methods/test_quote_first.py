@@ -90,12 +90,6 @@ async def test_a_bare_answer_that_its_quotation_does_not_hold_is_not_supported()
     assert answer.sentences[0].supported is False
 
 
-async def test_two_quotations_support_a_claim_side_by_side() -> None:
-    reply = '"It is 2850 km long." [1] "It is 775 km long." [2]\nBoth are long: one is 2850 km long, one 775 km.'
-    answer = await answered(reply, TEXT)
-    assert [each.marker for each in answer.sentences[0].supports] == [1, 2]
-
-
 @pytest.mark.parametrize("method", [Grounded, RaR])
 async def test_other_methods_ask_for_quotations_at_their_end(method: Callable[..., Method]) -> None:
     said = '"It is 2850 km long." [1]\n\nAnswer: 2850 km'

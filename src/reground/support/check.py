@@ -84,14 +84,12 @@ class Compared:
 
     @property
     def best(self) -> Best:
-        """What words say: copied sentences that support the claim, else the best one, or two together.
+        """What words say: a copied sentence that supports the claim, else the best one, or two together.
 
         A bare answer has to be in what was copied: a wrong one stands among the question's words in some other sentence
         much more often (docs/reproduction/support.md).
         """
         copied: list[Best] = [(self.scores[at], (at,)) for at in self.copies if self.scores]
-        if len(copied) > 1 and not self.claim.alone:
-            copied.append((self.lexical.jointly(self.claim, self.copies), self.copies))
         best = max(copied, default=(0.0, ()))
         is_certain = best[0] >= SUPPORTED or (self.claim.alone and copied)
         return best if is_certain else self.lexical.together(self.claim, self.scores)

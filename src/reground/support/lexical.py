@@ -299,12 +299,6 @@ class Lexical:
                     best = score, (first, second)
         return best
 
-    def jointly(self, claim: Claim, places: tuple[int, ...]) -> float:
-        """How far sentences say all of a claim side by side."""
-        words = self._of(claim)
-        left = self._left(claim, words, self._words(claim.question))
-        return self._states(places, words, self._denies(claim.statement)) * min(left[place] for place in places)
-
     def otherwise(self, claim: Claim) -> tuple[float, int, tuple[str, str]] | None:
         """How far a unit agrees that says something else of the same thing, its place, and what the claim and it say.
 
