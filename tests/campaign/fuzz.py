@@ -203,7 +203,11 @@ def _within(folder: Path) -> Iterator[None]:
         os.environ.update(before)
 
 
-def _value(chance: random.Random, parameter: Any = None) -> str:
+_Tried = tuple[str, list[str], bytes | None]
+"""The kind of a command line, its words, and the configuration file."""
+
+
+def _value(chance: random.Random) -> str:
     """A value that an option may not expect; paths are given to options of every kind now and then."""
     roll = chance.random()
     if roll < 0.25:
@@ -214,7 +218,7 @@ def _value(chance: random.Random, parameter: Any = None) -> str:
     return chance.choice(TEXTS)
 
 
-def _options(chance: random.Random) -> tuple[str, list[str], bytes | None]:
+def _options(chance: random.Random) -> _Tried:
     words, command = chance.choice(list(commands().items()))
     arguments = [*_good(words)]
     for _ in range(chance.choice((1, 1, 2, 4))):
@@ -226,13 +230,13 @@ def _options(chance: random.Random) -> tuple[str, list[str], bytes | None]:
         elif parameter.param_type_name == "argument":
             arguments.insert(0, _value(chance))
         else:
-            arguments += [chance.choice(parameter.opts), _value(chance, parameter)]
+            arguments += [chance.choice(parameter.opts), _value(chance)]
     if chance.random() < 0.1 and arguments:
         del arguments[chance.randrange(len(arguments))]
     return f"Options of {' '.join(words)}", [*words, *arguments], None
 
 
-def _settings(chance: random.Random) -> tuple[str, list[str], bytes | None]:
+def _settings(chance: random.Random) -> _Tried:
     name = chance.choice(sorted(methods()))
     fields = [f.name for f in dataclasses.fields(method(name).cls)]  # type: ignore[arg-type]
     given: list[str] = []
@@ -240,11 +244,8 @@ def _settings(chance: random.Random) -> tuple[str, list[str], bytes | None]:
         key = chance.choice(fields) if chance.random() < 0.95 else _value(chance)
         given += ["--set", f"{key}={_value(chance)}"]
     form = ["--form", chance.choice(("phrase", "text", "program", "pal", "number", "plan", "choice"))]
-    return (
-        "Settings of methods",
-        ["ask", *_good(("ask",)), "--method", name, *given, *(form if chance.random() < 0.4 else [])],
-        None,
-    )
+    words = ["ask", *_good(("ask",)), "--method", name, *given, *(form if chance.random() < 0.4 else [])]
+    return "Settings of methods", words, None
 
 
 def _toml(value: Any, chance: random.Random) -> str:
@@ -261,7 +262,7 @@ def _toml(value: Any, chance: random.Random) -> str:
     return json.dumps(value) if isinstance(value, str) else str(value)
 
 
-def _configuration(chance: random.Random) -> tuple[str, list[str], bytes | None]:
+def _configuration(chance: random.Random) -> _Tried:
     words = chance.choice([("ask",), ("eval",), ("compare",), ("train", "critics", "collect")])
     options = [opt[2:].replace("-", "_") for p in commands()[words].params for opt in p.opts if opt.startswith("--")]
     keys = [*options, *(f.name for f in dataclasses.fields(ModelOptions))]
@@ -288,14 +289,11 @@ def _configuration(chance: random.Random) -> tuple[str, list[str], bytes | None]
     return "The configuration file", [*words, *kept], written
 
 
-def _words(chance: random.Random) -> tuple[str, list[str], bytes | None]:
+def _words(chance: random.Random) -> _Tried:
     count = chance.randrange(6)
     known = [word for words in commands() for word in words]
-    return (
-        "Words at random",
-        [chance.choice(known) if chance.random() < 0.4 else _value(chance) for _ in range(count)],
-        None,
-    )
+    words = [chance.choice(known) if chance.random() < 0.4 else _value(chance) for _ in range(count)]
+    return "Words at random", words, None
 
 
 _KINDS = (_options, _settings, _configuration, _options, _settings, _configuration, _options, _words)

@@ -40,13 +40,13 @@ class BadServer:
             head = await reader.readuntil(b"\r\n\r\n")
             length = _LENGTH.search(head)
             body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
-            reply = self._right.completion(body)
-            fault = self.choose(body)
-            if fault is not None:
-                await fault(wire, reply)
+            if not body:  # a page that tells what the server is
+                wire.write(whole(b"", "404 Not Found"))
+            elif fault := self.choose(body):
+                await fault(wire, self._right.completion(body))
             else:
                 self.counts[body["messages"][-1]["content"]] += 1
-                wire.write(whole(json.dumps(reply).encode()))
+                wire.write(whole(json.dumps(self._right.completion(body)).encode()))
             await wire.drain()
         with suppress(ConnectionError):
             wire.close()
@@ -245,28 +245,25 @@ def no_json(chance: random.Random) -> Fault:
     return _raw(whole(chance.choice(_BODIES)))
 
 
-def wrong_types(chance: random.Random) -> Fault:
-    """The right reply with one of its parts replaced by something that has no place there."""
-    value, seed = chance.choice(ODD), chance.random()
+def _parted(chance: random.Random, edit: Callable[[Any, Any], None]) -> Fault:
+    seed = chance.random()
 
     def change(reply: dict[str, Any]) -> bytes:
-        holder, key = random.Random(seed).choice(list(_parts(reply)))
-        holder[key] = value
+        edit(*random.Random(seed).choice(list(_parts(reply))))
         return whole(_packed(reply))
 
     return _changed(change)
+
+
+def wrong_types(chance: random.Random) -> Fault:
+    """The right reply with one of its parts replaced by something that has no place there."""
+    value = chance.choice(ODD)
+    return _parted(chance, lambda holder, key: holder.__setitem__(key, value))
 
 
 def missing(chance: random.Random) -> Fault:
     """The right reply without one of its parts."""
-    seed = chance.random()
-
-    def change(reply: dict[str, Any]) -> bytes:
-        holder, key = random.Random(seed).choice(list(_parts(reply)))
-        del holder[key]
-        return whole(_packed(reply))
-
-    return _changed(change)
+    return _parted(chance, lambda holder, key: holder.__delitem__(key))
 
 
 def _parts(value: Any) -> Any:
