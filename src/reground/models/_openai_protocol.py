@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import groupby, pairwise
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -17,7 +20,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.http import LEAST_LIMIT, MOST_LIMIT, redacted, retry_after
+from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after
 from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.models.options import Price, priced
@@ -26,19 +29,10 @@ _GRAMMAR = re.compile(r"grammar|json.?schema|structured.?output|response.?(?:for
 TOKEN_BYTES = 64
 SCORED_TOKEN_BYTES = 4096
 """A token with its log-probability takes about 150 bytes; some servers add twenty alternatives."""
-_OPTIONAL = ("max_tokens", "temperature", "top_p", "seed", "stop")
-_UNSUPPORTED = re.compile(
-    r"unsupported|not? support|unrecogni[sz]ed|unknown|extra (?:input|field)|unexpected|not (?:permitted|allowed)"
-    r"|deprecated|only the default",
-    re.IGNORECASE,
-)
-_ONE_SAMPLE = re.compile(
-    r"only (?:one|1|a single) (?:completion|choice|sample|candidate)|multiple candidates|\bcandidateCount\b"
-    r"|\bn\b\W{0,3}(?:must|should|can only) be (?:1|one)\b",
-    re.IGNORECASE,
-)
-_NOT_BOTH = re.compile(r"temperature.{1,9}top_p.{1,9}cannot both", re.IGNORECASE)
 Wish = Literal["logprobs", "grammar"]
+
+
+Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -47,28 +41,33 @@ class Dialect:
 
     without: parameters that are not sent, because they are refused or ignored; "system" stands for system messages, and
     without "max_tokens" the length limit has its other name. lacks: what cannot be asked for at all, because the server
-    would ignore it silently. samples: the most replies of one request. stops: the most stop strings of one request.
-    refuses_blank_stops: a stop string of white space alone is refused. thinks_apart: `completion_tokens` leaves out the
-    tokens of thoughts, which `total_tokens` has.
+    would ignore it silently. bounds: the least and the most that a parameter may be. samples: the most replies of one
+    request. stops: the most stop strings of one request. refuses_blank_stops: a stop string of white space alone is
+    refused. joins: turns of one role that follow each other become one. streams: replies are taken as streams.
+    thinks_apart: `completion_tokens` leaves out the tokens of thoughts, which `total_tokens` has.
     """
 
     without: frozenset[str] = frozenset()
     lacks: frozenset[Wish] = frozenset()
+    bounds: frozenset[tuple[str, Bounds]] = frozenset()
     samples: int | None = None
     stops: int | None = None
     refuses_blank_stops: bool = False
+    joins: bool = False
+    streams: bool = False
     thinks_apart: bool = False
 
-    def body(self, model: str, messages: Sequence[Message], sampling: Sampling, grammar: str) -> bytes:
-        """The JSON of a chat completion request. grammar: how the server takes one, as in `grammar_parameter`."""
+    def request(self, model: str, messages: Sequence[Message], sampling: Sampling, grammar: str) -> dict[str, Any]:
+        """A chat completion request. grammar: how the server takes one, as in `grammar_parameter`."""
+        limit = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
         wanted: dict[str, Any] = {
             "model": model,
             "messages": [{"role": message.role, "content": message.content} for message in self._turns(messages)],
-            "max_tokens": sampling.max_tokens,
+            limit: sampling.max_tokens,
             "temperature": sampling.temperature,
         }
-        if sampling.n > 1:
-            wanted["n"] = min(sampling.n, self.samples or sampling.n)
+        if (samples := min(sampling.n, self.samples or sampling.n)) > 1:
+            wanted["n"] = samples
         if sampling.top_p < 1:
             wanted["top_p"] = sampling.top_p
         if stop := self._stops(sampling.stop):
@@ -79,18 +78,27 @@ class Dialect:
             wanted["logprobs"] = True
         if sampling.grammar is not None:
             wanted |= grammar_parameter(grammar, sampling.grammar)
-        if "max_tokens" in self.without:
-            wanted["max_completion_tokens"] = sampling.max_tokens
-        return to_json({name: value for name, value in wanted.items() if name not in self.without})
+        if self.streams:
+            wanted |= {"stream": True, "stream_options": {"include_usage": True}}
+        for name, (least, most) in self.bounds:
+            if name in wanted:
+                wanted[name] = type(wanted[name])(min(max(wanted[name], least), most))
+        return {name: value for name, value in wanted.items() if name not in self.without}
 
     def _turns(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages that are sent: without system messages, the first turn begins with what these say."""
-        if "system" not in self.without:
+        if "system" in self.without:
+            instructions = [message.content for message in messages if message.role == "system"]
+            others = [message for message in messages if message.role != "system"] or [Message(role="user", content="")]
+            opening = "\n\n".join(filter(None, (*instructions, others[0].content)))
+            messages = (others[0].model_copy(update={"content": opening}), *others[1:])
+        if not self.joins:
             return messages
-        instructions = [message.content for message in messages if message.role == "system"]
-        others = [message for message in messages if message.role != "system"] or [Message(role="user", content="")]
-        opening = "\n\n".join(filter(None, (*instructions, others[0].content)))
-        return (others[0].model_copy(update={"content": opening}), *others[1:])
+        turns = [list(turn) for _, turn in groupby(messages, key=lambda message: message.role)]
+        return [
+            first.model_copy(update={"content": "\n\n".join(message.content for message in (first, *rest))})
+            for first, *rest in turns
+        ]
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
         sent = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop
@@ -100,24 +108,120 @@ class Dialect:
         """Whether replies are to be cut on this side, because the server does not get all of these stop strings."""
         return bool(stop) and ("stop" in self.without or len(self._stops(stop)) < len(stop))
 
-    def learn(self, complaint: Complaint) -> Dialect | None:
-        """The dialect that avoids this error; None if the error is about something else."""
-        if complaint.is_about_context or not (complaint.status in (400, 422) or complaint.is_about_system):
+    def changes_from(self, known: Dialect) -> str:
+        """What this dialect learnt, for people."""
+        learnt = [f"no {name}" for name in sorted(self.without - known.without)]
+        learnt += [f"{name} from {low:g} to {high:g}" for name, (low, high) in sorted(self.bounds - known.bounds)]
+        counts = ((self.samples, known.samples, "replies"), (self.stops, known.stops, "stop strings"))
+        learnt += [f"at most {most} {what}" for most, before, what in counts if most != before]
+        learnt += ["only streams"] * self.streams + ["no two turns of one role"] * self.joins
+        return f"the server takes {', '.join(learnt) or 'no stop string of white space'}; requests follow that"
+
+    def learn(self, complaint: Complaint, sent: Mapping[str, Any]) -> Dialect | None:
+        """The dialect that avoids this error: what is named of the request is another value, or is not sent.
+
+        None if nothing of the request is named, or something else is wrong. sent: the request.
+        """
+        if complaint.status not in (400, 404, 422, 500) or complaint.code in (BAD_KEY, NO_QUOTA):
             return None
-        is_refused = {
-            "n": complaint.param == "n" or _ONE_SAMPLE.search(complaint.message),
-            "system": complaint.is_about_system,
-            "top_p": _NOT_BOTH.search(complaint.message),
-        }
-        if _UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported"):
-            is_refused |= {name: is_refused.get(name) or complaint.names(name) for name in _OPTIONAL}
-        refused = next((name for name, value in is_refused.items() if value and name not in self.without), None)
-        return None if refused is None else replace(self, without=self.without | {refused})
+        if complaint.is_about_context or complaint.is_passing:
+            return None
+        if complaint.status != 500:
+            if "stream" not in sent and "stream" not in self.without and complaint.named(["stream"]):
+                return replace(self, streams=True)
+            for name in complaint.named([name for name in sent if name not in _KEPT]):
+                if (better := self._relaxed(name, complaint, sent)) is not None:
+                    return better
+        return self._turned(complaint, sent["messages"])
+
+    def _relaxed(self, name: str, complaint: Complaint, sent: Mapping[str, Any]) -> Dialect | None:
+        """The dialect that sends this parameter otherwise, or not at all; None if it cannot."""
+        value, without = sent[name], replace(self, without=self.without | {name})
+        numbers = complaint.numbers(sent["model"])
+        if name == "n":
+            fewer = max((int(each) for each in numbers if each < value), default=1)
+            return replace(self, samples=fewer if fewer >= _WORTH_ASKING and self.samples is None else 1)
+        if name == "stop":
+            if not self.refuses_blank_stops and not all(each.strip() for each in value):
+                return replace(self, refuses_blank_stops=True)
+            fewer = max((int(each) for each in numbers if each < len(value)), default=0)
+            return replace(self, stops=fewer) if fewer >= 1 else without
+        if name == "max_tokens" and "max_completion_tokens" in complaint.whole:
+            return without
+        allowed = allowed_values(name, value, complaint, numbers)
+        if allowed is not None:
+            known = dict(self.bounds)
+            least, most = known.get(name, allowed)
+            known[name] = max(least, allowed[0]), min(most, allowed[1])
+            if known[name][0] <= known[name][1]:
+                return replace(self, bounds=frozenset(known.items()))
+        return None if name == "max_completion_tokens" else without
+
+    def _turned(self, complaint: Complaint, turns: Sequence[Mapping[str, Any]]) -> Dialect | None:
+        """The dialect with other roles of messages; None if the complaint is not about roles."""
+        roles = [turn["role"] for turn in turns]
+        about = _ROLES if complaint.status != 500 else _SURELY_ROLES
+        if not (about.search(complaint.whole) or complaint.param.startswith("messages")):
+            return None
+        repeats = any(role == following for role, following in pairwise(roles))
+        if "system" in roles and not (repeats and _ALTERNATE.search(complaint.whole)):
+            return replace(self, without=self.without | {"system"})
+        return replace(self, joins=True) if repeats else None
 
 
-def most_bytes(sampling: Sampling) -> int:
+def allowed_values(name: str, value: Any, complaint: Complaint, numbers: Sequence[float]) -> Bounds | None:
+    """The least and the most that a complaint allows for a parameter; None if it names no such numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    others = {number for number in numbers if number != value}
+    if name in _LENGTHS:
+        below = [number for number in others if _LEAST_LENGTH <= number < value]
+        above = [number for number in others if value < number <= _LARGEST_LEAST]
+        return (1, max(below)) if below else (min(above), math.inf) if above else None
+    if (span := _RANGE.search(complaint.whole)) is not None:
+        least, most = float(span[1]), float(span[2])
+        if least < most and not least < value < most:
+            edge = (most - least) / 100  # the ends themselves may be refused
+            return least + edge * (value == least), most - edge * (value == most)
+    if len(others) != 1:
+        return None
+    (only,) = others
+    return (-math.inf, only) if value > only else (only, math.inf)
+
+
+_KEPT = frozenset({"model", "messages", "logprobs", "grammar", "structured_outputs", "response_format"})
+"""What is not left out: a request makes no sense without it, or the caller has to know that it was."""
+_LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
+_LEAST_LENGTH, _LARGEST_LEAST, _WORTH_ASKING = 16, 64, 4
+_ROLES = re.compile(r"\brole|alternat|\bsystem\b|developer instruction|角色", re.IGNORECASE)
+_SURELY_ROLES = re.compile(r"\broles?\b|\bsystem (?:message|prompt|instruction)", re.IGNORECASE)
+_ALTERNATE = re.compile(r"alternat|consecutive|\bsame role|交替", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![A-Za-z0-9_./])(?<![A-Za-z]-)\d{1,9}(?:\.\d{1,9})?(?![A-Za-z0-9_]|\.\d|-[A-Za-z])")
+_THOUSANDS = re.compile(r"(?<![\[(\d])(\d{1,3}),(?=\d{3}(?!\d))")
+_RANGE = re.compile(
+    r"(?<![A-Za-z0-9_.])(\d{1,9}(?:\.\d{1,9})?)[^\dA-Za-z.]{1,4}(?:[a-z]{1,3}[^\dA-Za-z.]{1,2})?(\d{1,9}(?:\.\d{1,9})?)"
+)
+_PATTERNS = {
+    "max_tokens": r"max(?:imum)?[\s_-]?(?:(?:completion|output|new)[\s_-]?)?tokens",
+    "n": r"n(?!['’][^\W\d_])|candidate[\s_]?count|number of (?:candidates|choices|completions|samples)"
+    r"|(?:multiple|several|only (?:one|1|a single)) (?:candidate|choice|completion|sample)s?",
+    "stop": r"stop(?:[\s_-]?(?:sequence|string|word)s?)?",
+    "stream": r"(?:non-?)?stream(?:s|ed|ing)?|流式",
+}
+_PATTERNS["max_completion_tokens"] = _PATTERNS["max_tokens"]
+
+
+@cache
+def _naming(parameter: str) -> re.Pattern[str]:
+    """What names a parameter: its words, however they are joined."""
+    words = _PATTERNS.get(parameter) or r"[\s_-]?".join(map(re.escape, parameter.split("_")))
+    # Not \b: in Chinese no space stands beside the name.
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])", re.IGNORECASE)
+
+
+def most_bytes(sampling: Sampling, *, streams: bool) -> int:
     """Maximum bytes of a reply to this request: far more than its tokens need, but bounded."""
-    each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
+    each = SCORED_TOKEN_BYTES if sampling.logprobs or streams else TOKEN_BYTES
     return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
 
 
@@ -144,15 +248,15 @@ _MOST_LETTERS = 4000
 _CONTEXT = re.compile(
     r"context.{0,12}(?:length|window|size|limit)|maximum (?:context|prompt|input|model length)"
     r"|too many (?:input )?tokens|`inputs` tokens \+ `max_new_tokens` must be"
-    r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds"
-    r"|\bmax\w{0,20}tokens\b.{0,60}(?:too large|range|maximum)",
+    r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds|\b(?:input|prompt) length\b",
     re.IGNORECASE,
 )
-_SYSTEM = re.compile(
-    r"system (?:role|message|prompt|instruction)s? (?:is |are )?not supported|developer instruction is not enabled"
-    r"|not support (?:the |a )?['\"]?system['\"]? (?:role|message|prompt|instruction|with this model)",
-    re.IGNORECASE,
+_TWO_SIZES = re.compile(r"(?<![\d.])(?!2\d{3}-)\d{3,9}(?![\d.])")
+_TOKENS = re.compile(r"token|токен|トークン|토큰|令牌|词元", re.IGNORECASE)
+_RATE = re.compile(
+    r"rate.?limit|per.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before", re.IGNORECASE
 )
+_NOT_BOTH = re.compile(r"temperature\W{1,3}\w{1,4}\W{1,3}top_p", re.IGNORECASE)
 _MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
 _NO_MONEY = re.compile(r"credit balance is too low|\blimit: 0\b", re.IGNORECASE)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
@@ -160,36 +264,52 @@ _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 @dataclass(frozen=True)
 class Complaint:
-    """An error reply. retry_after: seconds."""
+    """An error reply. retry_after: seconds. whole: all that it says, where the message may be a part."""
 
     status: int
     message: str
     code: str = ""
     param: str = ""
     retry_after: float | None = None
+    whole: str = ""
 
-    def names(self, parameter: str) -> bool:
-        """Whether it is about this request parameter."""
-        if self.param:
-            return self.param == parameter
-        return re.search(rf"\b{parameter}\b", self.message, re.IGNORECASE) is not None
+    def named(self, parameters: Iterable[str]) -> list[str]:
+        """Those of the request's parameters that it is about, the first one first: by its field, else by its words."""
+        parameters = list(parameters)
+        for text in (self.param, self.message, self.whole):
+            found = {name: match.start() for name in parameters if (match := _naming(name).search(text))}
+            if found.keys() >= {"temperature", "top_p"} and _NOT_BOTH.search(text):
+                found["temperature"] = len(text)
+            if found:
+                return sorted(found, key=found.__getitem__)
+        return []
+
+    def numbers(self, model: str) -> list[float]:
+        """The numbers in it, without those of its status and of the model's name."""
+        text = _THOUSANDS.sub(r"\1", self.whole.replace(model, ""))
+        return [float(each) for each in _NUMBER.findall(text) if each != str(self.status)]
 
     @property
-    def is_about_system(self) -> bool:
-        """Whether the model takes no system message, in the words of the templates of models and of Google."""
-        return self.status in (400, 422, 500) and _SYSTEM.search(self.message) is not None
+    def is_passing(self) -> bool:
+        """Whether the server wants a pause, whatever its status is."""
+        about_rate = "rate" in self.code or "throttl" in self.code.lower() or _RATE.search(self.message) is not None
+        return self.status in TRANSIENT or self.retry_after is not None or about_rate
 
     @property
     def is_about_context(self) -> bool:
-        """Whether prompt and completion together were too long."""
-        named = "context_length" in self.code or "context_size" in self.code
-        return self.status == 413 or named or _CONTEXT.search(self.message) is not None
+        """Whether prompt and completion together were too long: by its field, its words, or two sizes in tokens."""
+        if self.is_passing:
+            return False
+        if self.status == 413 or "context_length" in self.code or "context_size" in self.code:
+            return True
+        has_sizes = _TOKENS.search(self.message) is not None and len(set(_TWO_SIZES.findall(self.message))) > 1
+        return _CONTEXT.search(self.message) is not None or (has_sizes and not self.named(_LENGTHS))
 
 
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
     """Read an error reply. Its message may hold a key: `http.redacted` removes it and shortens the message."""
     text = body[:_MOST_LETTERS].decode("utf-8", "replace").strip()
-    wait = retry_after(headers)
+    whole, wait = _one_line(text), retry_after(headers)
     try:
         data = from_json(body)
     except ValueError:
@@ -200,10 +320,11 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
         case error:
             pass
     if not isinstance(error, dict):
-        return Complaint(status, _one_line(str(error) if error else text), retry_after=wait)
+        return Complaint(status, _one_line(str(error) if error else text), retry_after=wait, whole=whole)
     # OpenAI says "message", FastAPI says "detail".
     text = str(error.get("message") or error.get("detail") or text)
-    code = str(error.get("code") or error.get("type") or "")
+    codes = map(str, (error.get("code") or "", error.get("type") or ""))
+    code = next((each for each in codes if each and not each.isdigit()), "")  # the number is the status again
     details = error.get("details")  # as Google's services list them (google.rpc.Status)
     for detail in details[:100] if isinstance(details, list) else ():
         match detail:
@@ -215,7 +336,7 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
                 wait = float(seconds[1])
     if error.get("type") in _MONEY or code in _MONEY or _NO_MONEY.search(text):
         code = NO_QUOTA
-    return Complaint(status, _one_line(text), code, str(error.get("param") or ""), wait)
+    return Complaint(status, _one_line(text), code, str(error.get("param") or ""), wait, whole)
 
 
 def _one_line(text: str) -> str:
@@ -227,9 +348,9 @@ def refusal(complaint: Complaint, sampling: Sampling, *, url: str, key_env: str,
     message = redacted(complaint.message, key) or f"HTTP {complaint.status}"
     if complaint.code == NO_QUOTA or complaint.status == 402:
         return ModelError(f"the account behind {key_env} has no quota left at {url}: {message}")
-    if complaint.status in TRANSIENT or complaint.status >= 500:
+    if complaint.is_passing or complaint.status >= 500:
         return TransientModelError(f"{url} answered {complaint.status}: {message}", retry_after=complaint.retry_after)
-    if sampling.logprobs and complaint.names("logprobs"):
+    if sampling.logprobs and complaint.named(("logprobs",)):
         return CapabilityError(f"{url} gives no log-probabilities for this model: {message}")
     if sampling.grammar is not None and _GRAMMAR.search(f"{complaint.param} {complaint.message}"):
         return CapabilityError(f"{url} cannot keep a reply to a grammar: {message}", lacks="grammar")
@@ -238,13 +359,47 @@ def refusal(complaint: Complaint, sampling: Sampling, *, url: str, key_env: str,
         return AuthenticationError(f"{url} {problem} ({complaint.status})")
     if complaint.status == 403:
         return AuthenticationError(f"{url} does not allow this with the key in {key_env} (403): {message}")
-    if complaint.is_about_context:
+    if complaint.is_about_context or complaint.named(_LENGTHS):
         return ContextLengthExceeded(f"the prompt does not fit the model at {url}: {message}")
     if 300 <= complaint.status < 400:
         return ModelError(f"{url} redirects elsewhere ({complaint.status}); give the final address as base URL")
     return ModelError(f"{url} refused the request ({complaint.status}): {message}")
 
 
+_EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
+
+
+def joined(body: bytes) -> bytes:
+    """A reply that came as a stream of events, as the one that it would have been; any other reply as it is."""
+    if not body.lstrip().startswith(_EVENTS):
+        return body
+    whole: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    try:
+        for line in body.decode("utf-8", "replace").splitlines():
+            if line.startswith("data:") and (data := line[5:].strip()) != "[DONE]":
+                chunk = read_json(data.encode())
+                whole |= {name: value for name, value in chunk.items() if value is not None and name != "choices"}
+                for part in chunk.get("choices") or ():
+                    _extend(choices.setdefault(part.get("index") or 0, {"message": {}}), part)
+    except (ValueError, AttributeError, TypeError):
+        return body  # which is no reply then
+    if choices and all(choice.get("finish_reason") for choice in choices.values()):
+        whole["choices"] = [choices[index] for index in sorted(choices)]
+    return to_json(whole)
+
+
+def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Add a piece of a stream to the choice that it belongs to."""
+    message = choice["message"]
+    for name, value in (part.get("delta") or part.get("message") or {}).items():
+        message[name] = message.get(name, "") + value if name in _WRITTEN and isinstance(value, str) else value
+    choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
+    if scored := (part.get("logprobs") or {}).get("content"):
+        choice.setdefault("logprobs", {"content": []})["content"] += scored
+
+
+_WRITTEN = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
 FILTERED = "content_filter"
 INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
 """How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""
@@ -322,9 +477,3 @@ def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence
     reused = (details.get("cached_tokens") if details else counts.get("prompt_cache_hit_tokens")) or 0
     # No more than all are reused, or a price could become negative.
     return Usage(calls=1, prompt=prompt, cached=min(reused, prompt), completion=completion, usd=None)
-
-
-def cut_at_stop(reply: Reply, stop: Sequence[str]) -> Reply:
-    """Cut a reply and its log-probabilities at the first stop string, as a server that supports them does."""
-    ends = [at for at in (reply.text.find(string) for string in stop) if at >= 0]
-    return reply.upto(min(ends)).model_copy(update={"finish_reason": "stop"}) if ends else reply

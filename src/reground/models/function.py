@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from reground.core.errors import CapabilityError, ModelError
 from reground.core.files import function_fingerprint
 from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
-from reground.models._openai_protocol import cut_at_stop
+from reground.core.reasoning import ended_at
 from reground.models.options import Price, priced
 
 
@@ -42,7 +42,7 @@ class FunctionModel:
         if len(messages) == 1:
             prompt = messages[0].content
         texts = await asyncio.gather(*(self._say(prompt) for _ in range(sampling.n)))
-        replies = [cut_at_stop(Reply(text=text), sampling.stop) for text in texts]
+        replies = [ended_at(Reply(text=text), sampling.stop) for text in texts]
         prompt_tokens = sampling.n * estimate_tokens(tuple(messages))
         reply_tokens = sum(len(reply.text.encode()) // 4 for reply in replies)
         usage = Usage(calls=sampling.n, prompt=prompt_tokens, completion=reply_tokens, usd=None)

@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Literal
 
 import aiohttp
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from yarl import URL
 
 from reground.core import http
@@ -34,6 +34,7 @@ from reground.core.errors import (
 )
 from reground.core.http import BadBody, read_json
 from reground.core.language import Message, Reply, Sampling
+from reground.core.reasoning import ended_at
 from reground.core.untrusted import neutralise
 from reground.models import _openai_protocol as protocol
 from reground.models.options import Listing, ModelOptions, Price
@@ -48,6 +49,8 @@ LISTING_SECONDS = 2.0
 """The same for a provider on the internet."""
 MOST_MODELS, _LONGEST_NAME = 1000, 200
 CONNECT_SECONDS = 30.0
+_MOST_LEARNT = 12
+"""Requests of one call, each as the refusal before wanted it."""
 _log = logging.getLogger(__name__)
 
 
@@ -241,27 +244,36 @@ class OpenAIModel:
         return replies[: sampling.n]
 
     async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
-        while True:
-            dialect = self._dialect
-            status, headers, body = await self._post(
-                dialect.body(self._model, messages, sampling, grammar), protocol.most_bytes(sampling)
-            )
+        known = dialect = self._dialect
+        for _ in range(_MOST_LEARNT):
+            request = dialect.request(self._model, messages, sampling, grammar)
+            most = protocol.most_bytes(sampling, streams=dialect.streams)
+            status, headers, body = await self._post(to_json(request), most)
             if status == 200:
+                body = (
+                    await asyncio.to_thread(protocol.joined, body) if len(body) > http.LARGE else protocol.joined(body)
+                )
                 read = partial(self._read, body, messages, sampling, dialect)
                 # A large one is read in a thread, so that other calls continue meanwhile.
                 outcome = await asyncio.to_thread(read) if len(body) > http.LARGE else read()
                 if not isinstance(outcome, int):
+                    self._learnt(known, dialect)
                     return outcome
                 status = outcome
             complaint = protocol.read_complaint(status, headers, body)
-            if (better := dialect.learn(complaint)) is not None:
-                if self._dialect == dialect:  # else a concurrent call has found another already
-                    self._dialect = better
-                    _log.info("%s: the server takes no %s", self.name, ", ".join(sorted(better.without)))
-            elif status == 404:
-                raise await self._unknown_model(complaint)
-            else:
-                raise self._refusal(complaint, sampling)
+            better = dialect.learn(complaint, request)
+            if better is None or better == dialect:
+                break
+            dialect = better
+        if status == 404:
+            raise await self._unknown_model(complaint)
+        raise self._refusal(complaint, sampling)
+
+    def _learnt(self, known: protocol.Dialect, better: protocol.Dialect) -> None:
+        """Remember what made a refused request succeed, unless a concurrent call has found something already."""
+        if self._dialect == known != better:
+            self._dialect = better
+            _log.warning("%s: %s", self.name, better.changes_from(known))
 
     def _read(
         self, body: bytes, messages: Sequence[Message], sampling: Sampling, dialect: protocol.Dialect
@@ -280,7 +292,7 @@ class OpenAIModel:
             if reply.finish_reason in protocol.INTERRUPTED:  # what it says until there is no answer
                 raise TransientModelError(f"{self.served_at} broke its reply off ({reply.finish_reason})")
         stop = sampling.stop if dialect.cuts_here(sampling.stop) else ()
-        return [protocol.cut_at_stop(reply, stop) for reply in replies]
+        return [ended_at(reply, stop) for reply in replies]
 
     def _refusal(self, complaint: protocol.Complaint, sampling: Sampling) -> ModelError:
         return protocol.refusal(complaint, sampling, url=self.served_at, key_env=self.key_env, key=self.key)

@@ -1,0 +1,360 @@
+"""What servers refuse, as providers say it: each request is mended by what is named, and only by that."""
+
+import json
+
+import pytest
+from aiohttp import web
+
+from reground.core.errors import ContextLengthExceeded, ModelError, TransientModelError
+from reground.core.language import Message, Sampling
+from reground.models.openai import OpenAIModel
+from reground.models.options import ModelOptions
+from reground.testing.openai_server import MockOpenAI
+
+TURNS = [("system", "Be brief."), ("user", "one"), ("user", "two")]
+ASK = [Message(role=role, content=content) for role, content in TURNS]
+RICH = Sampling(n=3, temperature=0.7, top_p=0.9, max_tokens=20_000, stop=("END", "\n"), seed=1)
+SENT = {"n": 3, "temperature": 0.7, "top_p": 0.9, "max_tokens": 20_000, "stop": ["END", "\n"]}
+
+
+class Picky(MockOpenAI):
+    """Refuses what `judge` finds wrong in a request: a message, a whole error with its status, or None."""
+
+    judge = staticmethod(lambda body: None)
+    unasked = False
+
+    async def _chat(self, request):
+        body = await request.json()
+        self.received.append(body)
+        self.queries.append(request.query_string)
+        if (said := self.judge(body)) is not None:
+            status, error = said if isinstance(said, tuple) else (400, {"error": {"message": said}})
+            return web.json_response(error, status=status)
+        whole = self.completion(body)
+        if not (body.get("stream") or self.unasked):
+            return web.json_response(whole)
+        chunks = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}]
+        for choice in whole["choices"]:
+            text = choice["message"]["content"]
+            for piece in (text[:2], text[2:]):
+                chunks.append({"choices": [{"index": choice["index"], "delta": {"content": piece}}]})
+            chunks.append({"choices": [{"index": choice["index"], "delta": {}, "finish_reason": "stop"}]})
+        chunks.append({"choices": [], "usage": whole["usage"]})
+        lines = [f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks]
+        return web.Response(text=": ping\n\n" + "".join(lines) + "data: [DONE]\n\n", content_type="text/event-stream")
+
+
+async def asked(judge, sampling=RICH, messages=ASK, **attributes):
+    """The replies of two calls, and the requests that the server got."""
+    async with Picky() as server:
+        server.judge = judge
+        vars(server).update(attributes)
+        model = OpenAIModel("mock", ModelOptions(base_url=f"{server.url}/?api-version=1"))
+        try:
+            first, second = await model.generate(messages, sampling), await model.generate(messages, sampling)
+        finally:
+            await model.aclose()
+    assert set(server.queries) == {"api-version=1"}
+    return first, second, server.received
+
+
+def refuses(name, message, wrong=lambda value: True, status=400, **fields):
+    """A judge: this error for a request whose parameter has a wrong value."""
+    error = {"error": {"message": message, **fields}}
+    return lambda body: (status, error) if name in body and wrong(body[name]) else None
+
+
+def other(value):
+    return lambda sent: sent != value
+
+
+def more(value):
+    return lambda sent: sent > value
+
+
+ABSENT = None
+PARAMETERS = {
+    "Kimi": (
+        refuses("temperature", "invalid temperature: only 1 is allowed for this model", other(1)),
+        {"temperature": 1},
+    ),
+    "Kimi 2.6": (refuses("temperature", "invalid temperature: only 0.6 is allowed", other(0.6)), {"temperature": 0.6}),
+    "Kimi, top_p": (
+        refuses("top_p", "invalid top_p: only 0.95 is allowed for this model", other(0.95)),
+        {"top_p": 0.95},
+    ),
+    "OpenAI o-series": (
+        refuses(
+            "temperature",
+            "Unsupported value: 'temperature' does not support 0.7 with this model. Only the default (1) value is "
+            "supported.",
+            other(1),
+            param="temperature",
+            code="unsupported_value",
+        ),
+        {"temperature": 1},
+    ),
+    "OpenAI, other length": (
+        refuses(
+            "max_tokens",
+            "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
+            param="max_tokens",
+            code="unsupported_parameter",
+        ),
+        {"max_tokens": ABSENT, "max_completion_tokens": 20_000},
+    ),
+    "OpenAI, most tokens": (
+        refuses(
+            "max_tokens",
+            "max_tokens is too large: 20000. This model supports at most 16384 completion tokens, whereas you "
+            "provided 20000.",
+            more(16_384),
+            param="max_tokens",
+        ),
+        {"max_tokens": 16_384},
+    ),
+    "DeepSeek": (
+        refuses("n", "Invalid n value (currently only n = 1 is supported)", more(1), param=None),
+        {"n": ABSENT},
+    ),
+    "DeepSeek, most tokens": (
+        refuses("max_tokens", "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", more(8192)),
+        {"max_tokens": 8192},
+    ),
+    "Anthropic, most tokens": (
+        refuses(
+            "max_tokens",
+            "max_tokens: 20000 > 8192, which is the maximum allowed number of output tokens for mock",
+            more(8192),
+            type="invalid_request_error",
+        ),
+        {"max_tokens": 8192},
+    ),
+    "Anthropic, stop": (
+        refuses(
+            "stop",
+            "stop_sequences: each stop sequence must contain non-whitespace",
+            lambda stop: not all(each.strip() for each in stop),
+        ),
+        {"stop": ["END"]},
+    ),
+    "Anthropic, both": (
+        lambda body: (
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
+            if {"temperature", "top_p"} <= body.keys()
+            else None
+        ),
+        {"top_p": ABSENT},
+    ),
+    "Groq": (refuses("n", "'n' : number must be at most 1", more(1)), {"n": ABSENT}),
+    "Cerebras": (refuses("n", "n > 1 is not supported", more(1), param="n", code="wrong_api_format"), {"n": ABSENT}),
+    "DashScope, samples": (
+        refuses("n", "Invalid request: only 1 is allowed for n when temperature is close to 0", more(1)),
+        {"n": ABSENT},
+    ),
+    "DashScope, range": (
+        refuses("top_p", "<400> InternalError.Algo.InvalidParameter: Range of top_p should be (0.0, 0.8]", more(0.8)),
+        {"top_p": 0.8},
+    ),
+    "Zhipu": (
+        refuses("temperature", "temperature 参数非法。temperature取值范围是(0.0,0.5)之间", more(0.5), code="1214"),
+        {"temperature": 0.5},
+    ),
+    "Mistral": (
+        lambda body: (
+            (
+                422,
+                {
+                    "object": "error",
+                    "message": {
+                        "detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs"}]
+                    },
+                    "type": "invalid_request_error",
+                },
+            )
+            if "seed" in body
+            else None
+        ),
+        {},
+    ),
+    "FastAPI": (
+        lambda body: (
+            (422, {"detail": [{"loc": ["body", "stop"], "msg": "Input should be a valid string"}]})
+            if "stop" in body
+            else None
+        ),
+        {"stop": ABSENT},
+    ),
+    "OpenRouter": (
+        lambda body: (
+            (
+                400,
+                {
+                    "error": {
+                        "message": "Provider returned error",
+                        "code": 400,
+                        "metadata": {"raw": '{"error":{"message":"Unsupported parameter: top_p","type":"invalid"}}'},
+                    }
+                },
+            )
+            if "top_p" in body
+            else None
+        ),
+        {"top_p": ABSENT},
+    ),
+    "OpenRouter, no endpoint": (
+        refuses("top_p", "No endpoints found that support the parameter top_p.", status=404),
+        {"top_p": ABSENT},
+    ),
+    "xAI": (refuses("stop", "Argument not supported on this model: stop"), {"stop": ABSENT}),
+    "Perplexity, in German": (refuses("top_p", "Der Parameter »top_p« wird nicht unterstützt"), {"top_p": ABSENT}),
+    "in French": (refuses("temperature", "Le paramètre temperature n'est pas pris en charge"), {"temperature": ABSENT}),
+    "Gemini": (
+        refuses("n", "Multiple candidates is not enabled for this model", more(1)),
+        {"n": ABSENT},
+    ),
+    "most samples": (refuses("n", "n must be between 1 and 2", more(2)), {"n": ABSENT}),
+    "stop strings, most": (refuses("stop", "at most 1 stop strings", lambda stop: len(stop) > 1), {"stop": ["END"]}),
+}
+
+
+@pytest.mark.parametrize("provider", PARAMETERS)
+async def test_a_parameter_is_sent_as_the_server_takes_it_and_the_others_as_before(provider):
+    judge, difference = PARAMETERS[provider]
+    first, second, requests = await asked(judge)
+    assert len(first) == len(second) == 3
+    assert sum(judge(body) is not None for body in requests) <= 2, "it is remembered"
+    last = requests[-1]
+    expected = {**SENT, **difference}
+    sent = {name: last.get(name) for name in expected}
+    assert {name for name in last if name not in ("model", "messages", "seed")} <= expected.keys()
+    assert sent | ({"n": ABSENT} if expected["n"] is ABSENT else {}) == expected
+
+
+def roles(body):
+    return [turn["role"] for turn in body["messages"]]
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong", "left"),
+    [
+        ("Invalid role: system. Allowed: user, assistant", lambda had: "system" in had, ["user", "user"]),
+        (
+            (400, {"error": {"message": "Input should be 'user' or 'assistant'", "param": "messages[0].role"}}),
+            lambda had: "system" in had,
+            ["user", "user"],
+        ),
+        (
+            "Conversation roles must alternate user/assistant/user/assistant/...",
+            lambda had: had != ["user"],
+            ["user"],
+        ),
+        (
+            "After the optional system message, conversation roles must alternate user/assistant",
+            lambda had: had[-2:] == ["user", "user"],
+            ["system", "user"],
+        ),
+    ],
+)
+async def test_messages_are_told_in_the_turns_that_the_template_has(said, wrong, left):
+    *_, requests = await asked(lambda body: said if wrong(roles(body)) else None)
+    assert roles(requests[-1]) == left
+    assert "".join("\n\n".join(turn["content"] for turn in requests[-1]["messages"]).split("\n\n")) == "Be brief.onetwo"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "parameter.enable_thinking must be set to false for non-streaming calls",
+        "This model only support stream mode, please enable the stream parameter to access the model.",
+        "该模型仅支持流式调用",
+        (400, {"error": {"message": "Bad value", "param": "stream"}}),
+    ],
+)
+async def test_a_server_that_wants_streams_gets_requests_for_them(said):
+    first, second, requests = await asked(lambda body: None if body.get("stream") else said)
+    assert [reply.text for reply in (*first, *second)] == ["two"] * 6
+    assert [bool(body.get("stream")) for body in requests] == [False, True, True]
+    assert (first[0].usage.prompt, first[0].usage.completion) == (4, 3)
+
+
+async def test_stream_options_that_are_refused_are_left_out():
+    def judge(body):
+        if not body.get("stream"):
+            return "streaming only"
+        return "Unknown field: stream_options" if "stream_options" in body else None
+
+    first, *_, requests = await asked(judge)
+    assert first[0].text == "two" and "stream_options" not in requests[-1] and requests[-1]["stream"]
+
+
+async def test_a_stream_that_nobody_asked_for_is_read_and_a_broken_one_is_tried_again():
+    first, *_ = await asked(lambda body: None, unasked=True)
+    assert [reply.text for reply in first] == ["two"] * 3
+    async with MockOpenAI() as server:
+        server.misbehave('malformed:data: {"choices": [{"index": 0, "delta": {"content": "half"}}]}\n\n')
+        model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+        with pytest.raises(TransientModelError, match="malformed"):
+            await model.generate(ASK, RICH)
+        await model.aclose()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 4097 tokens. However, your request has 20120 tokens.",
+        "La requête demande 20120 tokens, le modèle en accepte 4097",
+        "请求共20120个token，超过上限4097",
+        "Range of input length should be [1, 30720]",
+        "'max_tokens' is too large: 20000. This model's maximum context length is 4096 tokens and your request has 100 "
+        "input tokens (20000 > 4096 - 100).",
+        (400, {"error": {"code": 400, "message": "Zu lang", "type": "exceed_context_size_error", "n_ctx": 512}}),
+    ],
+)
+async def test_a_full_context_is_no_parameter_to_leave_out(said):
+    with pytest.raises(ContextLengthExceeded):
+        await asked(lambda body: said)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (413, {"error": {"message": "Request too large on tokens per minute (TPM): Limit 6000, Requested 7012",
+                         "type": "tokens", "code": "rate_limit_exceeded"}}),
+        (429, {"error": {"message": "Input token count exceeds 4000, you sent 5000 tokens"}}),
+        (400, {"error": {"message": "ThrottlingException: Too many tokens, please wait before trying again."}}),
+    ],
+)  # fmt: skip
+async def test_a_rate_limit_is_no_full_context(said):
+    with pytest.raises(TransientModelError):
+        await asked(lambda body: said)
+
+
+@pytest.mark.parametrize("said", ["The image is broken", "API version 3 is retired", "Bad request"])
+async def test_a_refusal_that_names_nothing_of_the_request_is_an_error_at_once(said):
+    seen = []
+    with pytest.raises(ModelError, match=said):
+        await asked(lambda body: (seen.append(body), said)[1])
+    assert len(seen) == 1
+
+
+async def test_what_did_not_help_is_not_remembered_and_a_server_that_refuses_all_is_left():
+    seen = []
+    refusals = iter(["temperature 7", "top_p 6", "stop", "n", "seed", "odd"])
+
+    def judge(body):
+        seen.append(body)
+        return next(refusals, None)
+
+    async with Picky() as server:
+        server.judge = judge
+        model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+        with pytest.raises(ModelError, match="odd"):
+            await model.generate(ASK, RICH)
+        await model.generate(ASK, RICH)
+        server.judge = lambda body: f"temperature {len(seen)}, top_p, max_tokens {body.get('max_tokens', 9) - 1}"
+        with pytest.raises(ModelError):
+            await model.generate(ASK, RICH)
+        await model.aclose()
+    assert {name: seen[-1][name] for name in SENT} == SENT
+    assert len(server.received) < 25
