@@ -90,6 +90,7 @@ async def test_what_only_one_of_both_denies_is_contradicted(claim: str) -> None:
         "Brinkholm has a quay of 300 metres.",
         "The crane of the harbour office lifts 500 kg.",
         "The Seine is 775 km long.",
+        "About 12 million people visit it every year, and 40 of them wait for the lift.",
     ],
 )
 async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(claim: str) -> None:
@@ -167,6 +168,8 @@ async def test_a_judge_decides_in_place_of_words() -> None:
     [
         ("de", "Der Fährhafen hat 1.250 Liegeplätze. Er wurde 1902 eröffnet.", "Der Fährhafen hat 1250 Liegeplätze.",
          "Der Fährhafen hat 1350 Liegeplätze."),
+        ("de", "Der Fährhafen wurde am 3. Mai 1902 eröffnet.", "Eröffnet wurde der Fährhafen am 3. Mai 1902.",
+         "Der Fährhafen wurde am 3. Juni 1902 eröffnet."),
         ("ja", "港の長さは240メートルです。1902年に開かれました。", "港の長さは240メートルです。",
          "港の長さは260メートルです。"),
         ("zh", "码头长240米。码头于1902年开放。", "码头于1902年开放。", "码头于1911年开放。"),
@@ -178,7 +181,10 @@ async def test_answers_in_the_language_of_the_documents(language: str, text: str
         assert [each.verdict for each in await verdicts(answer, retriever, language=language)] == [verdict]
 
 
-@pytest.mark.parametrize("answer", ["", " \n", "...", "Which river?"])
+CODE = "```python\nfor river in rivers:\n    print(river)\n```\n"
+
+
+@pytest.mark.parametrize("answer", ["", " \n", "...", "Which river?", "I hope this helps!", CODE])
 async def test_what_claims_nothing_is_not_searched_for(answer: str) -> None:
     assert all(each.verdict is Verdict.NO_CLAIM for each in await checked(answer))
 

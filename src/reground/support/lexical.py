@@ -113,7 +113,10 @@ def _words(text: str) -> int:
 
 NAME = "lexical"
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS = (
+    *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
+    *("jan", "feb", "mär", "apr", "mai", "jun", "jul", "aug", "sep", "okt", "nov", "dez"),  # in German
+)
 _MONTH = rf"(?P<month>{'|'.join(_MONTHS)})[a-z]{{0,6}}+\.?"
 _DAY = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th|\.)?"
 _DATES = (
@@ -286,6 +289,7 @@ class Lexical:
         if claim.alone or best[0] >= 1.0:
             return best
         words, denied = self._of(claim), self._denies(claim.statement)
+        plain = words.weights.keys() - words.numbers - words.names
         left: list[float] = []
         for first in ranked[:_FIRST]:
             for second in ranked:
@@ -294,6 +298,9 @@ class Lexical:
                 if not self._linked(first, second):
                     continue
                 left = left or self._left(claim, words, self._words(claim.question))  # most claims have no such pair
+                here = self._titled[first] | self._titled[second]
+                if 2 * len(plain & here) < len(plain):  # numbers alone, which count more, say nothing together
+                    continue
                 score = self._states((first, second), words, denied) * min(left[first], left[second])
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
@@ -511,5 +518,5 @@ class Lexical:
 
 
 def _iso(date: re.Match[str]) -> str:
-    month = _MONTHS.index(date["month"].lower()) + 1
+    month = _MONTHS.index(date["month"].lower()) % 12 + 1
     return f"{date['year']}-{month:02}-{int(date['day']):02}"

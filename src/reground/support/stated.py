@@ -17,6 +17,7 @@ _PRONOUN = re.compile(
     r"\A(?:(?:he|she|it|they|his|her|its|their|this|these|er|sie|es|il|elle|ils|elles|él|ella)\b|[他她它彼]|それ|これ)",
     re.IGNORECASE,
 )
+_TO_THE_READER = re.compile(r"\A(?:I hope|hope this|let me know|feel free|happy to help)\b", re.IGNORECASE)
 _WRAPPED = re.compile(r"^([^\n#|`~>][^\n]{49,}+)\n(?=[ \t]*+(?![-*+•–#>|`~=]|\d{1,3}[.)]\s|\[)\S)", re.MULTILINE)
 _QUOTED = re.compile(r"^(>[^\n]{49,}+)\n>(?=[ \t]*+\w)", re.MULTILINE)
 """A full line whose sentence may go on in the next one, in a paragraph and in a quotation."""
@@ -36,16 +37,18 @@ of what stands before a claim that are searched with it."""
 def stated(answer: str, question: str) -> list[Claim]:
     """The claims of an answer as `claims` gives them, with what they stand under, lean on and cite.
 
-    Rows of a table are read with its head, and the sources that an answer lists claim nothing.
+    Rows of a table are read with its head. The sources that an answer lists, code, and what is only said to the reader
+    ("I hope this helps") claim nothing.
     """
     parts = claims(_QUOTED.sub(r"\1  ", _WRAPPED.sub(r"\1 ", answer)), question)
     ends = accumulate(len(part.text) for part in parts)
     found: list[Claim] = []
-    before, last, heading, over, head = _names(question)[:_MOST], "", "", "", ""
+    before, last, heading, over, head, in_code = _names(question)[:_MOST], "", "", "", "", False
     for part, end in zip(parts, ends, strict=True):
         text, bare, statement, key = answer[end - len(part.text) : end], part.text.strip(), part.statement, ""
         cites = tuple(_references(text))
-        if _source(bare) or not bare:
+        in_code ^= bare.startswith(("```", "~~~"))
+        if in_code or _source(bare) or _TO_THE_READER.match(statement):
             cites, statement = (), ""
         elif bare.startswith("|"):
             head = head or bare
@@ -62,7 +65,8 @@ def stated(answer: str, question: str) -> list[Claim]:
         leans = _PRONOUN.match(statement) is not None
         about = tuple(before) if leans else ()
         context = " ".join(filter(None, [heading, over[-_LONGEST:], *(about or [last[:_LONGEST]] * leans)])) or question
-        found.append(Claim(text, statement, part.question, part.alone and not leans, about, key, context, cites))
+        alone = part.alone and not leans and bool(question)
+        found.append(Claim(text, statement, part.question, alone, about, key, context, cites))
         if statement:
             before, last = [*_names(statement), *about][:_MOST], statement
         elif cites and len(found) > 1 and not any(map(str.isalnum, _REFERENCE.sub("", bare))):  # behind the full stop
