@@ -36,6 +36,7 @@ class Server(Loopback):
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[Any] = []
         self.at_once = self.most_at_once = 0
+        self.too_many: Callable[[int], web.Response | None] = lambda sent: None
 
     @property
     def url(self) -> str:
@@ -56,6 +57,8 @@ class Server(Loopback):
         self.at_once -= 1
         if self.replies:
             return self.replies.pop(0)()
+        if (refusal := self.too_many(len(body["input"]))) is not None:
+            return refusal
         data = [{"index": i, "embedding": [len(text), ord(text[0])]} for i, text in enumerate(body["input"])]
         return web.json_response({"data": data[::-1], "model": body["model"]})
 
@@ -86,6 +89,33 @@ async def test_texts_go_in_batches_and_vectors_come_back_in_order(monkeypatch: p
     expected = np.array([[len(text), ord(text[0])] for text in texts], dtype=np.float32)
     np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
     assert vectors.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "limit", "requests"),
+    [
+        (400, "batch size is invalid, it should not be larger than 10.: input.contents", 10, [40, 10, 10, 10, 10]),
+        (422, "batch size 40 > maximum allowed batch size 32", 32, [40, 32, 8]),
+        (400, "Eingabe ungültig", 25, [40, 20, 20]),
+        (413, "最多20条文本", 20, [40, 20, 20]),
+        (400, "no", 1, [40, 20, 10, 5, 2, *[1] * 40]),
+    ],
+)
+async def test_a_server_that_takes_fewer_texts_gets_fewer_from_then_on(
+    status: int, said: str, limit: int, requests: list[int]
+) -> None:
+    texts = [chr(97 + i % 26) * (i + 1) for i in range(40)]
+    async with Server() as server:
+        embedder = EndpointEmbedder("m", server.url, concurrency=1)
+        server.too_many = lambda sent: refuse(status, said)() if sent > limit else None
+        vectors = await embedder.embed(texts)
+        assert [len(body["input"]) for body in server.bodies] == requests
+        again = await embedder.embed(texts)
+        assert max(len(body["input"]) for body in server.bodies[len(requests) :]) <= limit, "it is remembered"
+        await embedder.aclose()
+    expected = np.array([[len(text), ord(text[0])] for text in texts], dtype=np.float32)
+    np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(vectors, again)
 
 
 @pytest.mark.parametrize("status", [429, 500])

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+_REFUSED = frozenset((400, 413, 422))
 _BASE_URL = "https://api.openai.com/v1"
 _VECTOR_BYTES = 1 << 19  # a number takes at most about 25 bytes, so this is a vector of twenty thousand numbers
 
@@ -83,14 +84,24 @@ def create_embedder(name: str, *, base_url: str | None = None, sends_key: bool =
     )
 
 
+class _Fewer(Exception):
+    """A refusal of several texts: they may be too many, in whatever words. texts: how many to send at most instead."""
+
+    def __init__(self, sent: int, reply: bytes) -> None:
+        super().__init__()
+        numbers = re.findall(rb"(?<![\w.-])\d{1,4}(?![\w]|\.\d)", reply[:4000])
+        self.texts = max((number for each in numbers if 1 < (number := int(each)) < sent), default=sent // 2)
+
+
 @dataclass
 class EndpointEmbedder:
     """A model behind POST <base URL>/embeddings, as OpenAI, vLLM, llama.cpp, Ollama and others offer it.
 
     The base URL is that of OPENAI_BASE_URL unless given, the key that of OPENAI_API_KEY. `batch` texts go in one
-    request, `concurrency` requests at once. Transient errors (429, 5xx, lost connections) are retried up to `attempts`
-    times, with growing, jittered waits or those of Retry-After. sends_key: False for a base URL that somebody else
-    chose, such as the maker of an index; then only OpenAI and the server of OPENAI_BASE_URL get the key.
+    request, fewer once the server has refused that; `concurrency` requests at once. Transient errors (429, 5xx, lost
+    connections) are retried up to `attempts` times, with growing, jittered waits or those of Retry-After. sends_key:
+    False for a base URL that somebody else chose, such as the maker of an index; then only OpenAI and the server of
+    OPENAI_BASE_URL get the key.
     """
 
     model: str
@@ -120,11 +131,19 @@ class EndpointEmbedder:
         """One row of length one for each text."""
         gate = asyncio.Semaphore(self.concurrency)
 
-        async def one(start: int) -> list[list[float]]:
-            async with gate:
-                return await self._persist(list(texts[start : start + self.batch]))
+        async def rows(batch: list[str]) -> list[list[float]]:
+            if len(batch) > self.batch:
+                parts = [batch[start : start + self.batch] for start in range(0, len(batch), self.batch)]
+                return [row for part in parts for row in await rows(part)]
+            try:
+                async with gate:
+                    return await self._persist(batch)
+            except _Fewer as fewer:
+                self.batch = min(self.batch, fewer.texts)
+                return await rows(batch)
 
-        tasks = [asyncio.ensure_future(one(start)) for start in range(0, len(texts), self.batch)]
+        sizes = range(0, len(texts), self.batch)
+        tasks = [asyncio.ensure_future(rows(list(texts[start : start + self.batch]))) for start in sizes]
         try:
             results = await asyncio.gather(*tasks)
         finally:
@@ -161,6 +180,8 @@ class EndpointEmbedder:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
+        if response.status in _REFUSED and len(batch) > 1:
+            raise _Fewer(len(batch), reply)
         if response.status != 200:
             raise self._refusal(response.status, response.headers, reply)
         rows = partial(_rows, reply, len(batch), self._url)
@@ -178,7 +199,7 @@ class EndpointEmbedder:
             )
         if status in (401, 403):
             return AuthenticationError(f"{self._url} refused the key ({status}); is OPENAI_API_KEY right?")
-        if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", message, re.IGNORECASE):
+        if status in _REFUSED and re.search(r"context|too (long|large)|length|tokens", message, re.IGNORECASE):
             why = f"passages are too long for the embedder; choose fewer --chunk-tokens ({message})"
             return ContextLengthExceeded(why)
         return ModelError(f"{self._url} answered {status}: {message}")
