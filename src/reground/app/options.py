@@ -451,8 +451,8 @@ class Offering(Searching, Web):
     method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m"})
     """A method's name, or name+preset. May be repeated; the first is the default."""
     model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL])
-    """provider/model; see `reground models`. May be repeated; the first is the default. none searches documents alone,
-    for POST /retrieve."""
+    """provider/model; see `reground models`. May be repeated; the first is the default. none searches and checks alone,
+    for POST /retrieve and /v1/check."""
     corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
     """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default
     the folder's own. May be repeated; the first is the default."""
