@@ -51,6 +51,12 @@ HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>f
         ("analysisWe add 2 and 2.assistantfinal4", "We add 2 and 2.", "4"),
         ("analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>4", "a", "4"),
         ("Here is my thought process:\na\n\nHere is my response:\n4", "a", "4"),
+        ("<unused94>thought\na<unused95>4", "a", "4"),
+        ("<scratchpad>a</scratchpad>\n4", "a", "4"),
+        ("<inner_monologue>a</inner_monologue>4", "a", "4"),
+        # a word stands before it
+        ("Sure! <think>\na\n</think>\n\n4", "Sure! <think>\na", "4"),
+        ("assistant\n<thought>a</thought>4", "assistant\n<thought>a", "4"),
         # the opening stands in the prompt
         ("Hm, 2+2.\n</think>\n\nAnswer: 4", "Hm, 2+2.", "Answer: 4"),
         ("Hm, 2+2. </think> four", "Hm, 2+2.", "four"),
@@ -85,6 +91,8 @@ PLAIN = [
     'answer = re.sub(r".*</think>\\s*", "", reply)', "answer = reply.split('</think>')[-1]",
     "The template writes:\n\n```\n<|im_start|>assistant\n</think>\n\n```\n\nThen the model goes on.",
     "First comes <|channel|>analysis<|message|>, then <|channel|>final<|message|> and the answer.",
+    "It looks so:\n<think>\nI add.\n</think>\nThen comes the answer.", "Write <think>Hm.</think> first.",
+    "The token <unused94> is free, as is <unused95>.", "<unused94> is a spare token.",
     "analysis of variance", "analysis: the poem has four stanzas.",
     "Here is my thought process: first I add, then I divide.", "<answer>4</answer>",
 ]  # fmt: skip

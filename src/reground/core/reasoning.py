@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from reground.core.code_blocks import code_blocks
 from reground.core.language import LanguageModel, Reply, Sampling, tokens_of, tokens_within
 
-_THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?)"
+_THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?|scratch_?pad|monologue|deliberation|cot)"
 _NAME = rf"(?:[a-z]{{1,20}}[_:.-]){{0,3}}?{_THINKING}(?:[_:.-][a-z]{{1,20}}){{0,2}}"
 """A tag's name: a word for thinking, perhaps with others, as in seed:think."""
 _BEGIN, _END = r"(?:(?:begin|start)(?:_of)?_)?", r"(?:/\s?|end(?:_of)?_)"
@@ -35,6 +35,8 @@ _FORMS = tuple(
         (rf"(?:{_START}\s?assistant\s?)?{_CHANNEL}\s?(?:analysis|commentary).{{0,60}}?{_MESSAGE}", _FINAL, True),
         # the same where a server leaves out the control tokens
         (rf"(?-i:analysis)(?:{_MESSAGE}|(?=[^\s.,:;)]))", _FINAL, False),
+        # a vocabulary's spare tokens
+        (r"<unused\d{1,4}>(?:thought\s)?", r"<unused\d+>", False),
         ("Here is my thought process:", r"\nHere is my response:", False),
     )
 )
@@ -46,6 +48,7 @@ _LONE_CLOSING = re.compile(
 _ANSWER = re.compile(rf"\s*(?:{_LEFT}{_BEGIN}(?P<name>answer|response|solution|output){_RIGHT}\s*)?", re.IGNORECASE)
 _QUOTES = re.compile(r"[\"'`“‘「(][\"'`”’」)]")
 _SENTENCE_ENDS = ".!?…。！？"
+_MOST_BEFORE = 40
 
 
 def separate(reply: Reply) -> Reply:
@@ -122,9 +125,18 @@ def _lone_closing(text: str) -> re.Match[str] | None:
     if closing is None:
         return None
     opening = _CHANNEL if closing["channel"] else rf"{_LEFT}{_BEGIN}{re.escape(closing['name'])}{_RIGHT}"
-    is_paired = re.compile(opening, re.IGNORECASE).search(text, 0, closing.start())
+    opened = re.compile(opening, re.IGNORECASE).search(text, 0, closing.start())
+    is_paired = opened is not None and not _begins_late(text, opened)
     is_shown = any(closing[0] in body for _, body in code_blocks(text))
     return None if is_paired or is_shown or _is_mentioned(text, closing) else closing
+
+
+def _begins_late(text: str, opening: re.Match[str]) -> bool:
+    """Whether a thought begins here although a word or two stand before it, such as a greeting."""
+    before = text[: opening.start()]
+    announces = before.rstrip().endswith(":")  # an example
+    has_line = before.endswith("\n") or text[opening.end() :].startswith("\n")
+    return len(before) <= _MOST_BEFORE and has_line and not announces and not set("<`\"'") & set(before)
 
 
 def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
