@@ -158,6 +158,21 @@ WRONG = [
 ]
 
 
+NOT_GIVEN = [
+    ("retrieve", {"query": "mill", "k": None, "corpus": None, "cursor": "", "toolCallId": "a1"}),
+    ("check", {"text": "The mill stands.", "question": "", "corpus": "", "max_tokens": None, "": {}}),
+    ("fetch", {"id": "bridges.md", "offset": "", "document": None, "sessionId": [1]}),
+    ("ask", {"question": "When?", "offer": None, "budget_tokens": "", "action": "sendMessage"}),
+]
+
+
+async def test_null_an_empty_text_and_an_unknown_field_mean_that_an_argument_is_not_given(tmp_path, docs, server):
+    async with Client(by_stdio(tmp_path, docs, server)) as client:
+        for name, given in NOT_GIVEN:
+            done = await client.call_tool(name, given)
+            assert not done.is_error, text_of(done)
+
+
 async def test_errors_are_one_clear_line_and_the_server_goes_on(tmp_path, docs, server):
     async with Client(by_stdio(tmp_path, docs, server)) as client:
         server.misbehave("401")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from reground.app.checking import checked
 from reground.app.serving.engine import Engine
@@ -41,6 +41,19 @@ Query = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 class _Given(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_not_given(cls, data: dict[str, object]) -> dict[str, object]:
+        """Clients fill optional arguments with null or an empty text, and add fields of their own.
+
+        Where a needed one is missing, all stay, because the error then shows a misspelt name.
+        """
+        needed = {name for name, field in cls.model_fields.items() if field.is_required()}
+        if not needed <= data.keys():
+            return data
+        known = {name: value for name, value in data.items() if name in cls.model_fields}
+        return {name: value for name, value in known.items() if name in needed or value not in (None, "")}
 
     max_tokens: Tokens = None
 
