@@ -237,13 +237,49 @@ async def started(command, tmp_path):
     )
 
 
+async def answers(process, sent, count):
+    """The first replies to what is sent, and the end of the process."""
+    process.stdin.write(sent)
+    replies = [json.loads(await asyncio.wait_for(process.stdout.readline(), 60)) for _ in range(count)]
+    process.stdin.close()
+    await asyncio.wait_for(process.communicate(), 60)
+    return replies
+
+
 async def test_standard_output_holds_the_protocol_alone_and_its_end_is_the_end(tmp_path, docs, server):
     process = await started([each for each in arguments(docs, server) if each != "--quiet"], tmp_path)
     out, err = await asyncio.wait_for(process.communicate(raw(HELLO) + b"no json\n"), 60)
     assert process.returncode == 0
     assert all("jsonrpc" in json.loads(line) for line in out.splitlines())
-    assert json.loads(out.splitlines()[0])["result"]["serverInfo"]["name"] == "reground"
+    hello = next(message for line in out.splitlines() if (message := json.loads(line))["id"] == 1)
+    assert hello["result"]["serverInfo"]["name"] == "reground"
     assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "code"),
+    [
+        (b"{bad", None, -32700),
+        (b"[" * 100_000, None, -32700),
+        (raw(SEARCH).strip().join((b"[", b"]")), None, -32600),
+        (b'"words"', None, -32600),
+        (b'{"id": 7}', 7, -32600),
+        (raw({**SEARCH, "id": 8, "params": []}).strip(), 8, -32602),
+        (b'{"text": "' + b"a" * 5_000_000 + b'"}', None, -32600),
+    ],
+)
+async def test_what_is_no_message_is_answered_with_an_error(line, name, code, tmp_path, docs, server):
+    process = await started(arguments(docs, server), tmp_path)
+    replies = await answers(process, raw(HELLO, READY) + line + b"\n\n" + raw(SEARCH), 3)
+    (refused,) = (each for each in replies if "error" in each)
+    assert (refused["id"], refused["error"]["code"]) == (name, code)
+    assert "1901" in json.dumps([each for each in replies if each["id"] == 2])
+
+
+async def test_a_text_that_was_cut_inside_a_character_is_read(tmp_path, docs, server):
+    search = raw(SEARCH).replace(b"Legion Bridge", b"Legion Bridge \\ud83d")
+    process = await started(arguments(docs, server), tmp_path)
+    assert "1901" in json.dumps(await answers(process, raw(HELLO, READY) + search, 2))
 
 
 async def test_ctrl_c_ends_it_within_a_second_while_it_waits_for_a_message(tmp_path, docs, server):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -13,6 +14,7 @@ from typing import Any
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ValidationError
 
 from reground import __version__
@@ -20,9 +22,11 @@ from reground.app.serving.tools import TOOLS, AskGiven, Tools, written
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.http import cannot_listen
+from reground.core.language import storable
 from reground.core.run import Event, Observer
 
 _LONGEST = 1_000  # characters of an error
+_LONGEST_LINE = 4 << 20  # bytes of a message: the longest text to check has a third of them, escaped
 _LOG = logging.getLogger("reground.mcp")
 
 _ABOUT = """\
@@ -130,17 +134,65 @@ async def over_stdio(serving: Server[Any]) -> None:
     os.dup2(nothing, 0)  # a process that is started here must not read the client's messages
     os.close(nothing)
 
-    async def lines() -> AsyncIterator[str]:
-        """The lines of the client, read in a thread that the end of the process need not wait for."""
-        left = b""
-        while block := await in_daemon(lambda: os.read(wire, 1 << 16), name="reground-stdin"):
-            *whole, left = (left + block).split(b"\n")
-            for line in whole:
-                yield line.decode("utf-8", "replace")
+    sending: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-    stdin: Any = lines()  # the kind of file that is asked for is only iterated over
+    async def messages() -> AsyncIterator[str]:
+        """What the client says; what is no message is answered here, since the SDK answers only messages."""
+        async for line in _lines(wire):
+            if line is not None and not line.strip():
+                continue
+            message = _message(line)
+            if isinstance(message, str):
+                yield message
+            else:
+                await (await sending).send(SessionMessage(message))
+
+    stdin: Any = messages()  # the kind of file that is asked for is only iterated over
     async with stdio_server(stdin=stdin) as (received, sent):
+        sending.set_result(sent)
         await serving.run(received, sent, serving.create_initialization_options())
+
+
+async def _lines(wire: int) -> AsyncIterator[bytes | None]:
+    """The lines that can be read, None for one that is too long. A thread reads, which the process need not wait for
+    when it ends."""
+    parts: list[bytes] = []
+    size = 0
+    while block := await in_daemon(lambda: os.read(wire, 1 << 16), name="reground-stdin"):
+        *ends, rest = block.split(b"\n")
+        for end in ends:
+            size += len(end)
+            yield None if size > _LONGEST_LINE else b"".join([*parts, end])
+            parts, size = [], 0
+        size += len(rest)
+        if size <= _LONGEST_LINE:
+            parts.append(rest)
+
+
+def _message(line: bytes | None) -> str | types.JSONRPCError:
+    """A line as a message that can be read, or the error that answers it (JSON-RPC 2.0, section 5.1)."""
+    if line is None:
+        return _refused(types.INVALID_REQUEST, f"a message has at most {_LONGEST_LINE:,} bytes")
+    try:
+        data = json.loads(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return _refused(types.PARSE_ERROR, "the message is not JSON")
+    text = json.dumps(storable(data))
+    try:
+        types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except ValidationError:
+        if not isinstance(data, dict):
+            return _refused(types.INVALID_REQUEST, "a message is one object; batches are not part of the protocol")
+        is_request = isinstance(data.get("method"), str) and data.get("jsonrpc") == "2.0"
+        code = types.INVALID_PARAMS if is_request else types.INVALID_REQUEST
+        name = data.get("id")
+        known = name if isinstance(name, int | str) and not isinstance(name, bool) else None
+        return _refused(code, "params is an object" if is_request else "this is no message of JSON-RPC 2.0", known)
+    return text
+
+
+def _refused(code: int, why: str, name: int | str | None = None) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=name, error=types.ErrorData(code=code, message=why))
 
 
 async def over_http(serving: Server[Any], port: int, say: Callable[[str], None]) -> None:
