@@ -103,6 +103,17 @@ def test_a_file_that_was_named_may_run_code(home: Path) -> None:
     assert (home / "ran").exists()
 
 
+def test_fields_of_requests_are_a_table_of_the_file_or_the_json_of_an_option(home: Path) -> None:
+    with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
+        (home / "reground.toml").write_text(
+            f'model = "openai/mock"\nmethod = "direct"\nbase_url = "{server.url}"\n\n[extra_body]\ntop_k = 3\n'
+        )
+        assert run(["ask", "Why?"]) == 0
+        assert run(["ask", "Why?", "--extra-body", '{"top_k": 4}']) == 0, "which is another run"
+        assert [body["top_k"] for body in server.received] == [3, 4]
+        assert run(["ask", "Why?", "--extra-body", "top_k=4"]) == 2
+
+
 def test_a_file_that_only_lay_here_sends_no_key_that_it_names(home: Path, capsys, monkeypatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "sk-other-key-of-the-user")
     with serving(MockOpenAI(lambda body: "Answer: W0")) as server:

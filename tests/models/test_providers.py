@@ -5,7 +5,8 @@ import json
 import pytest
 from aiohttp import web
 
-from reground.core.errors import ContextLengthExceeded, ModelError, TransientModelError
+from reground.app.runs import model_settings
+from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError, TransientModelError
 from reground.core.language import Message, Sampling
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions
@@ -229,6 +230,34 @@ async def test_a_parameter_is_sent_as_the_server_takes_it_and_the_others_as_befo
     sent = {name: last.get(name) for name in expected}
     assert {name for name in last if name not in ("model", "messages", "seed")} <= expected.keys()
     assert sent | ({"n": ABSENT} if expected["n"] is ABSENT else {}) == expected
+
+
+async def test_fields_of_the_users_own_go_with_each_request_unless_they_are_refused(tmp_path):
+    extra = {"enable_thinking": False, "top_k": 90, "temperature": 0.4}
+    async with Picky() as server:
+        options = ModelOptions(base_url=server.url, extra_body=extra)
+        model = OpenAIModel("mock", options)
+        await model.generate(ASK, RICH)
+        assert server.received[-1].items() >= extra.items()
+        server.judge = lambda body: "top_k must be at most 64" if body.get("top_k", 0) > 64 else None
+        await model.generate(ASK, RICH)
+        assert server.received[-1]["top_k"] == 64
+        server.judge = lambda body: (
+            "Unrecognized request argument: enable_thinking" if "enable_thinking" in body else None
+        )
+        await model.generate(ASK, RICH)
+        assert "enable_thinking" not in server.received[-1]
+        await model.aclose()
+    same = ModelOptions(base_url=server.url, extra_body=json.dumps(dict(reversed(extra.items()))))
+    assert OpenAIModel("mock", same).identity == model.identity
+    assert OpenAIModel("mock", ModelOptions(base_url=server.url)).identity != model.identity
+    assert model_settings(same) == model_settings(options) != model_settings(ModelOptions(base_url=server.url))
+
+
+@pytest.mark.parametrize("given", ["{", "[1]", '"x"', "3", '{"messages": []}', '{"stream": true}', {"x": object()}])
+def test_extra_fields_that_are_no_object_or_change_the_call_are_refused(given):
+    with pytest.raises(ConfigurationError, match="extra_body"):
+        ModelOptions(extra_body=given)
 
 
 def roles(body):

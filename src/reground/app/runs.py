@@ -127,6 +127,7 @@ def model_settings(options: ModelOptions, model: object = None) -> dict[str, str
         "adapter": options.adapter,
         "adapter_files": None if options.adapter is None else files_fingerprint(options.adapter),
         "weights": weights_of(getattr(model, "name", "")),
+        "extra_body": options.extra_body,
         "context": options.context,
         "dtype": None if options.dtype == "auto" else options.dtype,
     }

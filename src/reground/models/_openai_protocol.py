@@ -57,8 +57,10 @@ class Dialect:
     streams: bool = False
     thinks_apart: bool = False
 
-    def request(self, model: str, messages: Sequence[Message], sampling: Sampling, grammar: str) -> dict[str, Any]:
-        """A chat completion request. grammar: how the server takes one, as in `grammar_parameter`."""
+    def request(
+        self, model: str, messages: Sequence[Message], sampling: Sampling, grammar: str, extra: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """A chat completion request with more fields. grammar: how the server takes one, as in `grammar_parameter`."""
         limit = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
         wanted: dict[str, Any] = {
             "model": model,
@@ -80,6 +82,7 @@ class Dialect:
             wanted |= grammar_parameter(grammar, sampling.grammar)
         if self.streams:
             wanted |= {"stream": True, "stream_options": {"include_usage": True}}
+        wanted |= extra
         for name, (least, most) in self.bounds:
             if name in wanted:
                 wanted[name] = type(wanted[name])(min(max(wanted[name], least), most))
@@ -111,7 +114,7 @@ class Dialect:
     def changes_from(self, known: Dialect) -> str:
         """What this dialect learnt, for people."""
         learnt = [f"no {name}" for name in sorted(self.without - known.without)]
-        learnt += [f"{name} from {low:g} to {high:g}" for name, (low, high) in sorted(self.bounds - known.bounds)]
+        learnt += [f"{name} {low:g}..{high:g}" for name, (low, high) in sorted(self.bounds - known.bounds)]
         counts = ((self.samples, known.samples, "replies"), (self.stops, known.stops, "stop strings"))
         learnt += [f"at most {most} {what}" for most, before, what in counts if most != before]
         learnt += ["only streams"] * self.streams + ["no two turns of one role"] * self.joins

@@ -197,6 +197,7 @@ class OpenAIModel:
         self._model = model
         self._options = options
         self.price = options.price
+        self._extra: dict[str, Any] = from_json(str(options.extra_body or "{}"))
         self.base_url = _parsed(options.base_url or provider.base_url)
         self.served_at = str(self.base_url.with_query(None)).rstrip("/")
         self.key_env, self.key = options.api_key_env, http.key_in(options.api_key_env)
@@ -213,7 +214,7 @@ class OpenAIModel:
     @property
     def identity(self) -> str:
         """Tells this model from another server's model of the same name."""
-        return f"{self.served_at} {self._model}"
+        return " ".join(filter(None, (self.served_at, self._model, str(self._options.extra_body or ""))))
 
     @property
     def samples(self) -> int | None:
@@ -246,7 +247,7 @@ class OpenAIModel:
     async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
         known = dialect = self._dialect
         for _ in range(_MOST_LEARNT):
-            request = dialect.request(self._model, messages, sampling, grammar)
+            request = dialect.request(self._model, messages, sampling, grammar, self._extra)
             most = protocol.most_bytes(sampling, streams=dialect.streams)
             status, headers, body = await self._post(to_json(request), most)
             if status == 200:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -67,6 +68,9 @@ class ModelOptions:
     api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key. The key itself is never a setting."""
 
+    extra_body: str | Mapping[str, Any] | None = field(default=None, metadata={"metavar": "JSON"})
+    """Fields that every request to a server has too, as a JSON object: '{"enable_thinking": false}'."""
+
     price: Price | None = field(default=None, metadata={"metavar": "PROMPT,COMPLETION"})
     """USD per million prompt,completion tokens, e.g. 0.15,0.60; without it the cost in USD is unknown."""
 
@@ -121,6 +125,7 @@ class ModelOptions:
             if not str(self.base_url).startswith(("http://", "https://")):
                 raise ConfigurationError("base_url: a base URL starts with http:// or https://")
             check_address(self.base_url)
+        object.__setattr__(self, "extra_body", _extra_body(self.extra_body))
         if self.price is not None and not isinstance(self.price, Price):
             raise ConfigurationError(
                 f"price is Price.parse('PROMPT,COMPLETION') in USD per million tokens, not {self.price!r}"
@@ -131,6 +136,20 @@ class ModelOptions:
             is_valid = isinstance(number, kind) and not isinstance(number, bool) and _LEAST <= number < _MOST
             if not is_valid and not (number is None and getattr(ModelOptions, name) is None):
                 raise ConfigurationError(f"{name} must be {what} above zero, not {number!r}")
+
+
+def _extra_body(given: str | Mapping[str, Any] | None) -> str | None:
+    """The fields as JSON in one order. Raises ConfigurationError for what is no object, or would change the call."""
+    if given is None:
+        return None
+    try:
+        fields = json.loads(given) if isinstance(given, str) else given
+        text = json.dumps({**fields}, sort_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        raise ConfigurationError(f"extra_body must be a JSON object, not {given!r:.200}") from None
+    if ours := sorted(fields.keys() & {"model", "messages", "n", "stream", "stream_options"}):
+        raise ConfigurationError(f"extra_body cannot have {', '.join(ours)}: these are reground's own")
+    return text
 
 
 _WHOLE, _FINITE = "a whole number", "a finite number"

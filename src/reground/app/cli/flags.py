@@ -360,11 +360,14 @@ def read_config(path: Path | None) -> dict[str, Any]:
         if not path.is_file():
             return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        config = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not a TOML file: {error}", path=path) from None
+    if isinstance(extra := config.get("extra_body"), dict):  # as the option has it
+        config["extra_body"] = json.dumps(extra, default=str)
+    return config
 
 
 def config_keys(root: Any) -> dict[str, set[str]]:
