@@ -51,7 +51,8 @@ QUAY = Passage(
     url="docs/quay.md",
     text="# Quay\n\nThe quay of Alderby was opened by Hanna Voss on 3 May 1902. It is 240 metres long and holds about "
     "40 boats. The berth fee is 38 crowns a night, and at most 12 weeks can be booked. Dogs are not allowed on the "
-    "quay. Hanna Voss was born in 1861.\n\n| Crane | Load | Year |\n|---|---|---|\n| North | 740 kg | 1911 |\n"
+    "quay. Hanna Voss was born in 1861. Fees rise by 5.25% more in summer, and brought 2.5 million crowns."
+    "\n\n| Crane | Load | Year |\n|---|---|---|\n| North | 740 kg | 1911 |\n"
     "| South | 990 kg | 1934 |",
 )
 
@@ -107,6 +108,9 @@ async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(clai
         "Dogs aren't allowed on the quay.",
         "The crane North lifts a load of 740 kg.",
         "You can book twelve weeks at most.",
+        "The fees rise by 5.25 percent more in summer.",
+        "In summer the fees rise by 5,25 % more.",
+        "The fees brought 2,500,000 crowns.",
     ],
 )
 async def test_what_is_written_otherwise_is_supported(claim: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 
+from reground.text.excerpts import FUNCTION_WORDS
+
 Tokens = list[tuple[str, set[str]]]
 """The words of a text in order, each with its terms; function words have none."""
 
@@ -59,7 +61,7 @@ def _runs(tokens: Tokens, wanted: str, shared: Set[str]) -> Iterator[tuple[int, 
     """Where the words stand that the claim has not and that are of a kind; names of several words are one."""
     start = 0
     for at, (word, terms) in enumerate([*tokens, ("", set())]):
-        fits = bool(terms) and kind(word) == wanted and not terms & shared
+        fits = bool(terms) and kind(word) == wanted and not terms & shared and word.casefold() not in FUNCTION_WORDS
         if start < at and (not fits or wanted != "name"):
             yield start, at
             start = at

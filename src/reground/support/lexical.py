@@ -139,6 +139,9 @@ _COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u202f](?=\d{3}(?!\d))")
 """What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
+_DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}\b)")
+_SCALES = ["thousand", "million", "billion", "trillion"]
+_SCALED = re.compile(rf"\b(\d{{1,9}}(?:\.\d{{1,9}})?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
 _ENGLISH_NOT = r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b"
 _NOT = {
@@ -513,8 +516,13 @@ class Lexical:
     def _plain(self, text: str) -> str:
         for date in _DATES:
             text = date.sub(_iso, text)
+        text = _DECIMAL.sub(".", text.replace("%", " percent "))
         text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) + 2), text)
-        return self._segment(self._grouped.sub("", text))
+        return self._segment(_SCALED.sub(_written_out, self._grouped.sub("", text)))
+
+
+def _written_out(number: re.Match[str]) -> str:
+    return f"{float(number[1]) * 1000 ** (1 + _SCALES.index(number[2].lower())):.0f}"
 
 
 def _iso(date: re.Match[str]) -> str:
