@@ -17,8 +17,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from yarl import URL
 
 from reground.app import catalogue
+from reground.app.options import Serve
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -59,7 +61,9 @@ async def listed(url: str, kind: str = "lmstudio") -> list[Listing]:
     return await replace(LOCAL[kind], url=url).available(ModelOptions())
 
 
-@pytest.mark.parametrize(("kind", "port"), [("ollama", 11434), ("lmstudio", 1234), ("llamacpp", 8080), ("vllm", 8000)])
+@pytest.mark.parametrize(
+    ("kind", "port"), [("ollama", 11434), ("lmstudio", 1234), ("llamacpp", 8080), ("vllm", 8000), ("sglang", 30000)]
+)
 def test_each_is_looked_for_on_its_usual_port(kind: str, port: int) -> None:
     model = catalogue.load_model(f"{kind}/m")
     assert getattr(model, "served_at", None) == f"http://127.0.0.1:{port}/v1"
@@ -117,6 +121,14 @@ async def test_what_lists_no_models_is_said(body: str, why: str) -> None:
         (line,) = await listed(server.url + "/v1")
     assert (line.usable, line.use) == (False, None)
     assert why in line.why
+
+
+async def test_regrounds_own_server_is_no_model() -> None:
+    entry = {"id": "rag/gguf/m@docs", "object": "model", "created": 1, "owned_by": "reground"}
+    async with RecordedServer([Recorded(200, json.dumps({"object": "list", "data": [entry]}))]) as server:
+        (line,) = await listed(server.url + "/v1", "vllm")
+    assert not line.usable and "is reground itself" in line.why
+    assert Serve(method=["rag"]).port not in {URL(str(kind.url)).port for kind in LOCAL.values() if kind.url_env == ""}
 
 
 @pytest.mark.parametrize("status", [302, 400, 403, 404, 405, 418, 429, 500, 503])

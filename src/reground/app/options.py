@@ -478,7 +478,7 @@ class Serve(Offering):
 
     host: str = "127.0.0.1"
     """The address to listen at; by default this machine alone can reach it. Another one needs keys, or --no-keys."""
-    port: int = field(default=8000, metadata={"min": 0})
+    port: int = field(default=8767, metadata={"min": 0})
     """The port; 0 takes a free one."""
     keys: Path | None = None
     """The file of API keys, as --new-key writes it; by default keys.jsonl in the user's configuration folder. Where it

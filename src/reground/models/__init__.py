@@ -1,6 +1,6 @@
 """Language-model adapters; `wrappers` adds what every provider needs. The table says which providers exist."""
 
-LOCAL_SERVERS = ("llamacpp", "lmstudio", "ollama", "vllm")
+LOCAL_SERVERS = ("llamacpp", "lmstudio", "ollama", "sglang", "vllm")
 """Servers on this machine."""
 _HOSTED = ("anthropic", "gemini")
 PAID = ("openai", *_HOSTED)

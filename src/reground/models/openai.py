@@ -365,7 +365,7 @@ class OpenAIModel:
     async def list_models(self, seconds: float) -> list[str] | None:
         """The models that the server lists; None if it answers with something else than such a list.
 
-        Raises ModelError if it does not answer in time.
+        Raises ModelError if it does not answer in time, or is reground, whose answers come from such a server.
         """
         templates = self.provider.listing_headers if self.key is not None else ()
         key = {name: value.format(key=self.key) for name, value in templates}
@@ -381,6 +381,8 @@ class OpenAIModel:
             return None
         if status != 200:
             raise self._refusal(protocol.read_complaint(status, headers, body), Sampling())
+        if self.provider.kind == "local" and b'"owned_by":"reground"' in body.replace(b" ", b""):
+            raise ModelError(f"{self.served_at} is reground itself")
         return model_names(body, self.provider.listing_prefix)
 
     async def _unknown_model(self, complaint: protocol.Complaint) -> ModelError:

@@ -1,4 +1,4 @@
-"""Providers that are servers with an OpenAI-compatible interface: four on this machine, two on the internet.
+"""Providers that are servers with an OpenAI-compatible interface: five on this machine, two on the internet.
 
 The models of a server on this machine cost nothing and need no key; `--base-url` says where it is, if not on its usual
 port. A hosted provider has a key of its own, which goes to nobody else. The interfaces lack some of what OpenAI's has:
@@ -77,6 +77,15 @@ VLLM = Provider(  # it takes minutes to start, so it is patient
     key_env="VLLM_API_KEY",
     start="start it there (vllm serve MODEL), or say with --base-url where it is",
     empty="has no model: vllm serve MODEL",
+)
+SGLANG = Provider(  # patient too
+    name="sglang",
+    summary="`sglang/<model>`: a model that SGLang serves on port 30000 of this machine, without price.",
+    url="http://127.0.0.1:30000/v1",
+    kind="local",
+    key_env="SGLANG_API_KEY",
+    start="start it there (sglang serve --model-path MODEL), or say with --base-url where it is",
+    empty="has no model: sglang serve --model-path MODEL",
 )
 ANTHROPIC = Provider(
     name="anthropic",

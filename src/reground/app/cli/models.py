@@ -33,7 +33,7 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
     """List the models that can be used here, with the words that choose them, and why the others cannot.
 
     Servers on their usual ports are found: Ollama (11434, or OLLAMA_HOST), LM Studio (1234), llama.cpp (8080), vLLM
-    (8000), and the one at --base-url or OPENAI_BASE_URL.
+    (8000), SGLang (30000), and the one at --base-url or OPENAI_BASE_URL.
 
     Example:  reground models
     """
