@@ -30,8 +30,6 @@ TOKEN_BYTES = 64
 SCORED_TOKEN_BYTES = 4096
 """A token with its log-probability takes about 150 bytes; some servers add twenty alternatives."""
 Wish = Literal["logprobs", "grammar"]
-
-
 Bounds = tuple[float, float]
 
 
@@ -95,13 +93,10 @@ class Dialect:
             others = [message for message in messages if message.role != "system"] or [Message(role="user", content="")]
             opening = "\n\n".join(filter(None, (*instructions, others[0].content)))
             messages = (others[0].model_copy(update={"content": opening}), *others[1:])
-        if not self.joins:
-            return messages
-        turns = [list(turn) for _, turn in groupby(messages, key=lambda message: message.role)]
-        return [
-            first.model_copy(update={"content": "\n\n".join(message.content for message in (first, *rest))})
-            for first, *rest in turns
-        ]
+        if self.joins:
+            turns = [(role, "\n\n".join(m.content for m in each)) for role, each in groupby(messages, lambda m: m.role)]
+            messages = [Message(role=role, content=content) for role, content in turns]
+        return messages
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
         sent = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop
@@ -111,23 +106,13 @@ class Dialect:
         """Whether replies are to be cut on this side, because the server does not get all of these stop strings."""
         return bool(stop) and ("stop" in self.without or len(self._stops(stop)) < len(stop))
 
-    def changes_from(self, known: Dialect) -> str:
-        """What this dialect learnt, for people."""
-        learnt = [f"no {name}" for name in sorted(self.without - known.without)]
-        learnt += [f"{name} {low:g}..{high:g}" for name, (low, high) in sorted(self.bounds - known.bounds)]
-        counts = ((self.samples, known.samples, "replies"), (self.stops, known.stops, "stop strings"))
-        learnt += [f"at most {most} {what}" for most, before, what in counts if most != before]
-        learnt += ["only streams"] * self.streams + ["no two turns of one role"] * self.joins
-        return f"the server takes {', '.join(learnt) or 'no stop string of white space'}; requests follow that"
-
     def learn(self, complaint: Complaint, sent: Mapping[str, Any]) -> Dialect | None:
         """The dialect that avoids this error: what is named of the request is another value, or is not sent.
 
         None if nothing of the request is named, or something else is wrong. sent: the request.
         """
-        if complaint.status not in (400, 404, 422, 500) or complaint.code in (BAD_KEY, NO_QUOTA):
-            return None
-        if complaint.is_about_context or complaint.is_passing:
+        is_other = complaint.is_about_context or complaint.is_passing or complaint.code in (BAD_KEY, NO_QUOTA)
+        if is_other or complaint.status not in (400, 404, 422, 500):
             return None
         if complaint.status != 500:
             if "stream" not in sent and "stream" not in self.without and complaint.named(["stream"]):
@@ -151,8 +136,7 @@ class Dialect:
             return replace(self, stops=fewer) if fewer >= 1 else without
         if name == "max_tokens" and "max_completion_tokens" in complaint.whole:
             return without
-        allowed = allowed_values(name, value, complaint, numbers)
-        if allowed is not None:
+        if (allowed := allowed_values(name, value, complaint, numbers)) is not None:
             known = dict(self.bounds)
             least, most = known.get(name, allowed)
             known[name] = max(least, allowed[0]), min(most, allowed[1])
@@ -257,7 +241,8 @@ _CONTEXT = re.compile(
 _TWO_SIZES = re.compile(r"(?<![\d.])(?!2\d{3}-)\d{3,9}(?![\d.])")
 _TOKENS = re.compile(r"token|токен|トークン|토큰|令牌|词元", re.IGNORECASE)
 _RATE = re.compile(
-    r"rate.?limit|per.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before", re.IGNORECASE
+    r"rate.?limit|\bper.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before",
+    re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(r"temperature\W{1,3}\w{1,4}\W{1,3}top_p", re.IGNORECASE)
 _MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
@@ -295,8 +280,8 @@ class Complaint:
     @property
     def is_passing(self) -> bool:
         """Whether the server wants a pause, whatever its status is."""
-        about_rate = "rate" in self.code or "throttl" in self.code.lower() or _RATE.search(self.message) is not None
-        return self.status in TRANSIENT or self.retry_after is not None or about_rate
+        is_paced = self.retry_after is not None or _RATE.search(f"{self.code} {self.message}") is not None
+        return self.status in TRANSIENT or is_paced
 
     @property
     def is_about_context(self) -> bool:

@@ -246,8 +246,8 @@ class OpenAIModel:
 
     async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
         known = dialect = self._dialect
+        first = request = dialect.request(self._model, messages, sampling, grammar, self._extra)
         for _ in range(_MOST_LEARNT):
-            request = dialect.request(self._model, messages, sampling, grammar, self._extra)
             most = protocol.most_bytes(sampling, streams=dialect.streams)
             status, headers, body = await self._post(to_json(request), most)
             if status == 200:
@@ -258,30 +258,30 @@ class OpenAIModel:
                 # A large one is read in a thread, so that other calls continue meanwhile.
                 outcome = await asyncio.to_thread(read) if len(body) > http.LARGE else read()
                 if not isinstance(outcome, int):
-                    self._learnt(known, dialect)
+                    if self._dialect == known != dialect:  # else a concurrent call has found something already
+                        self._dialect = dialect
+                        refused = ", ".join(name for name in first if request.get(name) != first[name])
+                        _log.warning(
+                            "%s: requests differ by what the server refused: %s", self.name, refused or "stream"
+                        )
                     return outcome
                 status = outcome
-            complaint = protocol.read_complaint(status, headers, body)
+            complaint = protocol.read_complaint(status, headers, protocol.joined(body))
             better = dialect.learn(complaint, request)
             if better is None or better == dialect:
                 break
             dialect = better
+            request = dialect.request(self._model, messages, sampling, grammar, self._extra)
         if status == 404:
             raise await self._unknown_model(complaint)
         raise self._refusal(complaint, sampling)
-
-    def _learnt(self, known: protocol.Dialect, better: protocol.Dialect) -> None:
-        """Remember what made a refused request succeed, unless a concurrent call has found something already."""
-        if self._dialect == known != better:
-            self._dialect = better
-            _log.warning("%s: %s", self.name, better.changes_from(known))
 
     def _read(
         self, body: bytes, messages: Sequence[Message], sampling: Sampling, dialect: protocol.Dialect
     ) -> list[Reply] | int:
         """The replies; or the status that an error has which some gateways report under a 200."""
         try:
-            data = http.read_json(body)
+            data = http.read_json(protocol.joined(body))
             if isinstance(data, dict) and data.get("error"):
                 code = data["error"].get("code") if isinstance(data["error"], dict) else None
                 return code if isinstance(code, int) and 400 <= code < 600 else 500

@@ -45,13 +45,10 @@ class _Given(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_what_is_not_given(cls, data: dict[str, object]) -> dict[str, object]:
-        """Clients fill optional arguments with null or an empty text, and add fields of their own.
-
-        Where a needed one is missing, all stay, because the error then shows a misspelt name.
-        """
+        """Clients fill optional arguments with null or an empty text, and add fields of their own."""
         needed = {name for name, field in cls.model_fields.items() if field.is_required()}
         if not needed <= data.keys():
-            return data
+            return data  # the error shows a misspelt name
         known = {name: value for name, value in data.items() if name in cls.model_fields}
         return {name: value for name, value in known.items() if name in needed or value not in (None, "")}
 
