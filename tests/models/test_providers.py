@@ -1,6 +1,7 @@
 """What servers refuse, as providers say it: each request is mended by what is named, and only by that."""
 
 import json
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -15,7 +16,7 @@ from reground.testing.openai_server import MockOpenAI
 TURNS = [("system", "Be brief."), ("user", "one"), ("user", "two")]
 ASK = [Message(role=role, content=content) for role, content in TURNS]
 RICH = Sampling(n=3, temperature=0.7, top_p=0.9, max_tokens=20_000, stop=("END", "\n"), seed=1)
-SENT = {"n": 3, "temperature": 0.7, "top_p": 0.9, "max_tokens": 20_000, "stop": ["END", "\n"]}
+SENT = {"n": 3, "temperature": 0.7, "top_p": 0.9, "max_tokens": 20_000, "stop": ["END", "\n"], "seed": 1}
 
 
 class Picky(MockOpenAI):
@@ -59,177 +60,37 @@ async def asked(judge, sampling=RICH, messages=ASK, **attributes):
     return first, second, server.received
 
 
-def refuses(name, message, wrong=lambda value: True, status=400, **fields):
-    """A judge: this error for a request whose parameter has a wrong value."""
-    error = {"error": {"message": message, **fields}}
-    return lambda body: (status, error) if name in body and wrong(body[name]) else None
-
-
-def other(value):
-    return lambda sent: sent != value
-
-
-def more(value):
-    return lambda sent: sent > value
-
-
-ABSENT = None
-PARAMETERS = {
-    "Kimi": (
-        refuses("temperature", "invalid temperature: only 1 is allowed for this model", other(1)),
-        {"temperature": 1},
-    ),
-    "Kimi 2.6": (refuses("temperature", "invalid temperature: only 0.6 is allowed", other(0.6)), {"temperature": 0.6}),
-    "Kimi, top_p": (
-        refuses("top_p", "invalid top_p: only 0.95 is allowed for this model", other(0.95)),
-        {"top_p": 0.95},
-    ),
-    "OpenAI o-series": (
-        refuses(
-            "temperature",
-            "Unsupported value: 'temperature' does not support 0.7 with this model. Only the default (1) value is "
-            "supported.",
-            other(1),
-            param="temperature",
-            code="unsupported_value",
-        ),
-        {"temperature": 1},
-    ),
-    "OpenAI, other length": (
-        refuses(
-            "max_tokens",
-            "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead.",
-            param="max_tokens",
-            code="unsupported_parameter",
-        ),
-        {"max_tokens": ABSENT, "max_completion_tokens": 20_000},
-    ),
-    "OpenAI, most tokens": (
-        refuses(
-            "max_tokens",
-            "max_tokens is too large: 20000. This model supports at most 16384 completion tokens, whereas you "
-            "provided 20000.",
-            more(16_384),
-            param="max_tokens",
-        ),
-        {"max_tokens": 16_384},
-    ),
-    "DeepSeek": (
-        refuses("n", "Invalid n value (currently only n = 1 is supported)", more(1), param=None),
-        {"n": ABSENT},
-    ),
-    "DeepSeek, most tokens": (
-        refuses("max_tokens", "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", more(8192)),
-        {"max_tokens": 8192},
-    ),
-    "Anthropic, most tokens": (
-        refuses(
-            "max_tokens",
-            "max_tokens: 20000 > 8192, which is the maximum allowed number of output tokens for mock",
-            more(8192),
-            type="invalid_request_error",
-        ),
-        {"max_tokens": 8192},
-    ),
-    "Anthropic, stop": (
-        refuses(
-            "stop",
-            "stop_sequences: each stop sequence must contain non-whitespace",
-            lambda stop: not all(each.strip() for each in stop),
-        ),
-        {"stop": ["END"]},
-    ),
-    "Anthropic, both": (
-        lambda body: (
-            "`temperature` and `top_p` cannot both be specified for this model. Please use only one."
-            if {"temperature", "top_p"} <= body.keys()
-            else None
-        ),
-        {"top_p": ABSENT},
-    ),
-    "Groq": (refuses("n", "'n' : number must be at most 1", more(1)), {"n": ABSENT}),
-    "Cerebras": (refuses("n", "n > 1 is not supported", more(1), param="n", code="wrong_api_format"), {"n": ABSENT}),
-    "DashScope, samples": (
-        refuses("n", "Invalid request: only 1 is allowed for n when temperature is close to 0", more(1)),
-        {"n": ABSENT},
-    ),
-    "DashScope, range": (
-        refuses("top_p", "<400> InternalError.Algo.InvalidParameter: Range of top_p should be (0.0, 0.8]", more(0.8)),
-        {"top_p": 0.8},
-    ),
-    "Zhipu": (
-        refuses("temperature", "temperature 参数非法。temperature取值范围是(0.0,0.5)之间", more(0.5), code="1214"),
-        {"temperature": 0.5},
-    ),
-    "Mistral": (
-        lambda body: (
-            (
-                422,
-                {
-                    "object": "error",
-                    "message": {
-                        "detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs"}]
-                    },
-                    "type": "invalid_request_error",
-                },
-            )
-            if "seed" in body
-            else None
-        ),
-        {},
-    ),
-    "FastAPI": (
-        lambda body: (
-            (422, {"detail": [{"loc": ["body", "stop"], "msg": "Input should be a valid string"}]})
-            if "stop" in body
-            else None
-        ),
-        {"stop": ABSENT},
-    ),
-    "OpenRouter": (
-        lambda body: (
-            (
-                400,
-                {
-                    "error": {
-                        "message": "Provider returned error",
-                        "code": 400,
-                        "metadata": {"raw": '{"error":{"message":"Unsupported parameter: top_p","type":"invalid"}}'},
-                    }
-                },
-            )
-            if "top_p" in body
-            else None
-        ),
-        {"top_p": ABSENT},
-    ),
-    "OpenRouter, no endpoint": (
-        refuses("top_p", "No endpoints found that support the parameter top_p.", status=404),
-        {"top_p": ABSENT},
-    ),
-    "xAI": (refuses("stop", "Argument not supported on this model: stop"), {"stop": ABSENT}),
-    "Perplexity, in German": (refuses("top_p", "Der Parameter »top_p« wird nicht unterstützt"), {"top_p": ABSENT}),
-    "in French": (refuses("temperature", "Le paramètre temperature n'est pas pris en charge"), {"temperature": ABSENT}),
-    "Gemini": (
-        refuses("n", "Multiple candidates is not enabled for this model", more(1)),
-        {"n": ABSENT},
-    ),
-    "most samples": (refuses("n", "n must be between 1 and 2", more(2)), {"n": ABSENT}),
-    "stop strings, most": (refuses("stop", "at most 1 stop strings", lambda stop: len(stop) > 1), {"stop": ["END"]}),
+REFUSALS = json.loads((Path(__file__).parents[1] / "recorded" / "refusals.json").read_text(encoding="utf-8"))
+IS_TAKEN = {
+    "only": lambda value, one: value == one,
+    "most": lambda value, most: value <= most,
+    "items": lambda value, most: len(value) <= most,
+    "no": lambda value, refused: refused not in value,
 }
 
 
-@pytest.mark.parametrize("provider", PARAMETERS)
-async def test_a_parameter_is_sent_as_the_server_takes_it_and_the_others_as_before(provider):
-    judge, difference = PARAMETERS[provider]
+def refuses(refusal):
+    """A judge: this error for a request with the parameter, unless it is as the server takes it."""
+
+    def judge(body):
+        value, takes = body.get(refusal["parameter"]), refusal.get("takes", {})
+        is_well = value is None or any(IS_TAKEN[how](value, limit) for how, limit in takes.items())
+        return None if is_well else (refusal.get("status", 400), refusal["body"])
+
+    return judge
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda each: each["provider"])
+async def test_a_parameter_is_sent_as_the_server_takes_it_and_the_others_as_before(refusal):
+    judge = refuses(refusal)
     first, second, requests = await asked(judge)
     assert len(first) == len(second) == 3
     assert sum(judge(body) is not None for body in requests) <= 2, "it is remembered"
-    last = requests[-1]
-    expected = {**SENT, **difference}
-    sent = {name: last.get(name) for name in expected}
-    assert {name for name in last if name not in ("model", "messages", "seed")} <= expected.keys()
-    assert sent | ({"n": ABSENT} if expected["n"] is ABSENT else {}) == expected
+    last = {name: value for name, value in requests[-1].items() if name not in ("model", "messages")}
+    expected = {**SENT, **refusal["sent"]}
+    if "seed" in last:  # where replies are asked for one by one, each has its own
+        last["seed"] = 1
+    assert last == {name: value for name, value in expected.items() if value is not None}
 
 
 async def test_fields_of_the_users_own_go_with_each_request_unless_they_are_refused(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby, pairwise
@@ -125,7 +125,7 @@ class Dialect:
     def _relaxed(self, name: str, complaint: Complaint, sent: Mapping[str, Any]) -> Dialect | None:
         """The dialect that sends this parameter otherwise, or not at all; None if it cannot."""
         value, without = sent[name], replace(self, without=self.without | {name})
-        numbers = complaint.numbers(sent["model"])
+        numbers = complaint.numbers(name, sent)
         if name == "n":
             fewer = max((int(each) for each in numbers if each < value), default=1)
             return replace(self, samples=fewer if fewer >= _WORTH_ASKING and self.samples is None else 1)
@@ -156,23 +156,22 @@ class Dialect:
         return replace(self, joins=True) if repeats else None
 
 
-def allowed_values(name: str, value: Any, complaint: Complaint, numbers: Sequence[float]) -> Bounds | None:
+def allowed_values(name: str, value: Any, complaint: Complaint, numbers: Collection[float]) -> Bounds | None:
     """The least and the most that a complaint allows for a parameter; None if it names no such numbers."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    others = {number for number in numbers if number != value}
     if name in _LENGTHS:
-        below = [number for number in others if _LEAST_LENGTH <= number < value]
-        above = [number for number in others if value < number <= _LARGEST_LEAST]
+        below = [number for number in numbers if _LEAST_LENGTH <= number < value]
+        above = [number for number in numbers if value < number <= _LARGEST_LEAST]
         return (1, max(below)) if below else (min(above), math.inf) if above else None
     if (span := _RANGE.search(complaint.whole)) is not None:
         least, most = float(span[1]), float(span[2])
         if least < most and not least < value < most:
             edge = (most - least) / 100  # the ends themselves may be refused
             return least + edge * (value == least), most - edge * (value == most)
-    if len(others) != 1:
+    if len(numbers) != 1:
         return None
-    (only,) = others
+    (only,) = numbers
     return (-math.inf, only) if value > only else (only, math.inf)
 
 
@@ -272,10 +271,16 @@ class Complaint:
                 return sorted(found, key=found.__getitem__)
         return []
 
-    def numbers(self, model: str) -> list[float]:
-        """The numbers in it, without those of its status and of the model's name."""
-        text = _THOUSANDS.sub(r"\1", self.whole.replace(model, ""))
-        return [float(each) for each in _NUMBER.findall(text) if each != str(self.status)]
+    def numbers(self, name: str, sent: Mapping[str, Any]) -> set[float]:
+        """The numbers after a parameter's name, else all; without those of the request, the status and the model."""
+        text = _THOUSANDS.sub(r"\1", self.whole.replace(sent["model"], ""))
+        named = _naming(name).search(text)
+        ours = {float(self.status), sent[name] if isinstance(sent[name], int | float) else None}
+        after, every = (
+            {float(each) for each in _NUMBER.findall(part)} - ours
+            for part in (text[named.end() :] if named else "", text)
+        )
+        return after or every
 
     @property
     def is_passing(self) -> bool:
@@ -297,9 +302,10 @@ class Complaint:
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
     """Read an error reply. Its message may hold a key: `http.redacted` removes it and shortens the message."""
     text = body[:_MOST_LETTERS].decode("utf-8", "replace").strip()
-    whole, wait = _one_line(text), retry_after(headers)
+    wait = retry_after(headers)
     try:
         data = from_json(body)
+        text = to_json(data).decode()[:_MOST_LETTERS]  # without escapes, which would hide words
     except ValueError:
         data, text = None, "" if "<html" in text.lower() else text
     match data:
@@ -307,6 +313,7 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
             pass
         case error:
             pass
+    whole = _one_line(text)
     if not isinstance(error, dict):
         return Complaint(status, _one_line(str(error) if error else text), retry_after=wait, whole=whole)
     # OpenAI says "message", FastAPI says "detail".
