@@ -35,14 +35,14 @@ class Picky(MockOpenAI):
         whole = self.completion(body)
         if not (body.get("stream") or self.unasked):
             return web.json_response(whole)
-        chunks = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}]
+        chunks = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}]}]
         for choice in whole["choices"]:
             text = choice["message"]["content"]
             for piece in (text[:2], text[2:]):
                 chunks.append({"choices": [{"index": choice["index"], "delta": {"content": piece}}]})
             chunks.append({"choices": [{"index": choice["index"], "delta": {}, "finish_reason": "stop"}]})
         chunks.append({"choices": [], "usage": whole["usage"]})
-        lines = [f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks]
+        lines = [f"data: {json.dumps(chunk, ensure_ascii=False)}\r\n\r\n" for chunk in chunks]
         return web.Response(text=": ping\n\n" + "".join(lines) + "data: [DONE]\n\n", content_type="text/event-stream")
 
 
@@ -179,8 +179,8 @@ async def test_stream_options_that_are_refused_are_left_out():
 
 
 async def test_a_stream_that_nobody_asked_for_is_read_and_a_broken_one_is_tried_again():
-    first, *_ = await asked(lambda body: None, unasked=True)
-    assert [reply.text for reply in first] == ["two"] * 3
+    first, *_ = await asked(lambda body: None, unasked=True, script=lambda body: "é\u2028two")
+    assert [reply.text for reply in first] == ["é\u2028two"] * 3
     async with MockOpenAI() as server:
         server.misbehave('malformed:data: {"choices": [{"index": 0, "delta": {"content": "half"}}]}\n\n')
         model = OpenAIModel("mock", ModelOptions(base_url=server.url))

@@ -240,7 +240,8 @@ _CONTEXT = re.compile(
 _TWO_SIZES = re.compile(r"(?<![\d.])(?!2\d{3}-)\d{3,9}(?![\d.])")
 _TOKENS = re.compile(r"token|токен|トークン|토큰|令牌|词元", re.IGNORECASE)
 _RATE = re.compile(
-    r"rate.?limit|\bper.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before",
+    r"rate.?limit|too many requests"
+    r"|\bper.?(?:second|min|hour|day)|\b[TR]P[MD]\b|throttl|try again (?:in|later)|wait before",
     re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(r"temperature\W{1,3}\w{1,4}\W{1,3}top_p", re.IGNORECASE)
@@ -371,9 +372,9 @@ def joined(body: bytes) -> bytes:
     whole: dict[str, Any] = {}
     choices: dict[int, dict[str, Any]] = {}
     try:
-        for line in body.decode("utf-8", "replace").splitlines():
-            if line.startswith("data:") and (data := line[5:].strip()) != "[DONE]":
-                chunk = read_json(data.encode())
+        for line in body.splitlines():  # of bytes: as text, a line would end at any of Unicode's separators
+            if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
+                chunk = read_json(data)
                 whole |= {name: value for name, value in chunk.items() if value is not None and name != "choices"}
                 for part in chunk.get("choices") or ():
                     _extend(choices.setdefault(part.get("index") or 0, {"message": {}}), part)
@@ -388,7 +389,7 @@ def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
     """Add a piece of a stream to the choice that it belongs to."""
     message = choice["message"]
     for name, value in (part.get("delta") or part.get("message") or {}).items():
-        message[name] = message.get(name, "") + value if name in _WRITTEN and isinstance(value, str) else value
+        message[name] = (message.get(name) or "") + value if name in _WRITTEN and isinstance(value, str) else value
     choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
     if scored := (part.get("logprobs") or {}).get("content"):
         choice.setdefault("logprobs", {"content": []})["content"] += scored
