@@ -228,6 +228,11 @@ async def test_a_refusal_that_names_nothing_of_the_request_is_an_error_at_once(s
     assert len(seen) == 1
 
 
+async def test_a_field_that_the_server_wants_can_be_given():
+    with pytest.raises(ModelError, match="--extra-body"):
+        await asked(lambda body: "enable_thinking must be false for this model")
+
+
 async def test_what_did_not_help_is_not_remembered_and_a_server_that_refuses_all_is_left():
     seen = []
     refusals = iter(["temperature 7", "top_p 6", "stop", "n", "seed", "odd"])

@@ -359,7 +359,9 @@ def refusal(complaint: Complaint, sampling: Sampling, *, url: str, key_env: str,
         return ContextLengthExceeded(f"the prompt does not fit the model at {url}: {message}")
     if 300 <= complaint.status < 400:
         return ModelError(f"{url} redirects elsewhere ({complaint.status}); give the final address as base URL")
-    return ModelError(f"{url} refused the request ({complaint.status}): {message}")
+    wants_field = complaint.status in (400, 422) and re.search(r"[a-z]_[a-z]", message) is not None
+    hint = "; --extra-body adds fields to requests, if it wants one" * wants_field
+    return ModelError(f"{url} refused the request ({complaint.status}): {message}{hint}")
 
 
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")

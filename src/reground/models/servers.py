@@ -8,6 +8,7 @@ see the limits of each.
 from __future__ import annotations
 
 import os
+from typing import Any
 from urllib.parse import urlsplit
 
 from reground.core.errors import ConfigurationError
@@ -48,45 +49,31 @@ OLLAMA = Provider(
     empty="has no model yet: ollama pull llama3.2",
     patient=False,
 )
-LMSTUDIO = Provider(
-    name="lmstudio",
-    summary="`lmstudio/<model>`: a model that LM Studio serves on port 1234 of this machine, without price.",
-    url="http://127.0.0.1:1234/v1",
-    kind="local",
-    key_env="LM_API_TOKEN",
-    start="start LM Studio's server there (lms server start), or say with --base-url where it is",
+
+
+def _local(name: str, what: str, port: int, key_env: str, run: str, **more: Any) -> Provider:
+    """A server on a port of this machine. what: its maker's name. run: the command that starts it with a model."""
+    return Provider(
+        name=name,
+        summary=f"`{name}/<model>`: a model that {what} serves on port {port} of this machine, without price.",
+        url=f"http://127.0.0.1:{port}/v1",
+        kind="local",
+        key_env=key_env,
+        start=f"start {what} there ({run}), or say with --base-url where it is",
+        **{"empty": f"has no model: {run}", **more},
+    )
+
+
+LMSTUDIO = _local(
+    *("lmstudio", "LM Studio", 1234, "LM_API_TOKEN", "lms server start"),
     bring="; lms get brings another",
     empty="has no model yet: lms get",
     patient=False,
 )
-LLAMACPP = Provider(
-    name="llamacpp",
-    summary="`llamacpp/<model>`: a model that llama.cpp's server has on port 8080 of this machine, without price.",
-    url="http://127.0.0.1:8080/v1",
-    kind="local",
-    key_env="LLAMA_API_KEY",
-    start="start it there (llama-server -m FILE.gguf), or say with --base-url where it is",
-    empty="has no model: llama-server -m FILE.gguf",
-    patient=False,
-)
-VLLM = Provider(  # it takes minutes to start, so it is patient
-    name="vllm",
-    summary="`vllm/<model>`: a model that vLLM serves on port 8000 of this machine, without price.",
-    url="http://127.0.0.1:8000/v1",
-    kind="local",
-    key_env="VLLM_API_KEY",
-    start="start it there (vllm serve MODEL), or say with --base-url where it is",
-    empty="has no model: vllm serve MODEL",
-)
-SGLANG = Provider(  # patient too
-    name="sglang",
-    summary="`sglang/<model>`: a model that SGLang serves on port 30000 of this machine, without price.",
-    url="http://127.0.0.1:30000/v1",
-    kind="local",
-    key_env="SGLANG_API_KEY",
-    start="start it there (sglang serve --model-path MODEL), or say with --base-url where it is",
-    empty="has no model: sglang serve --model-path MODEL",
-)
+LLAMACPP = _local("llamacpp", "llama.cpp", 8080, "LLAMA_API_KEY", "llama-server -m FILE.gguf", patient=False)
+VLLM = _local("vllm", "vLLM", 8000, "VLLM_API_KEY", "vllm serve MODEL")
+SGLANG = _local("sglang", "SGLang", 30000, "SGLANG_API_KEY", "sglang serve --model-path MODEL")
+"""vLLM and SGLang take minutes to start, so they are waited for."""
 ANTHROPIC = Provider(
     name="anthropic",
     summary="`anthropic/<model>`: a Claude model, through Anthropic's OpenAI-compatible interface, with "
