@@ -188,13 +188,6 @@ class TestSamples:
 
 
 class TestDialects:
-    async def test_the_other_name_of_the_length_limit_is_learnt_once(self):
-        async with adapter(refuses=("max_tokens",)) as (mock, model):
-            for _ in range(3):
-                await model.generate(ASK, Sampling(max_tokens=9))
-        assert ["max_tokens" in body for body in mock.received] == [True, False, False, False]
-        assert mock.received[-1]["max_completion_tokens"] == 9
-
     async def test_a_reasoning_model_that_takes_no_sampling_parameters(self):
         refuses = ("max_tokens", "temperature", "top_p", "seed", "stop")
         async with adapter(refuses=refuses, script=lambda body: "a b STOP c END d") as (mock, model):
@@ -210,25 +203,6 @@ class TestDialects:
             with pytest.raises(ModelError, match="temperature is not supported"):
                 await model.generate(ASK, Sampling())
             assert len(mock.received) == 2
-
-    @pytest.mark.parametrize(
-        "said",
-        [
-            "400:System role not supported",
-            '500:{"error": {"code": 500, "message": "Jinja Exception: System role not supported"}}',
-            "400:Unsupported value: 'messages[0].role' does not support 'system' with this model.",
-            "400:Developer instruction is not enabled for models/gemma-3-4b-it",
-        ],
-    )
-    async def test_a_model_without_system_messages_is_told_in_the_first_turn(self, said):
-        turns = [("system", "Be brief."), ("user", "Who?"), ("assistant", "Me."), ("user", "Why?")]
-        messages = [Message(role=role, content=content) for role, content in turns]
-        async with adapter() as (mock, model):
-            mock.misbehave(said)
-            for _ in range(2):
-                await model.generate(messages, Sampling())
-        sent = [[(turn["role"], turn["content"]) for turn in body["messages"]] for body in mock.received]
-        assert sent == [turns, *[[("user", "Be brief.\n\nWho?"), *turns[2:]]] * 2]
 
 
 class TestFailures:

@@ -129,6 +129,12 @@ def roles(body):
     ("said", "wrong", "left"),
     [
         ("Invalid role: system. Allowed: user, assistant", lambda had: "system" in had, ["user", "user"]),
+        ("Developer instruction is not enabled for models/mock", lambda had: "system" in had, ["user", "user"]),
+        (
+            (500, {"error": {"code": 500, "message": "Jinja Exception: System role not supported"}}),
+            lambda had: "system" in had,
+            ["user", "user"],
+        ),
         (
             (400, {"error": {"message": "Input should be 'user' or 'assistant'", "param": "messages[0].role"}}),
             lambda had: "system" in had,
