@@ -35,6 +35,9 @@ _FORMS = tuple(
         (rf"(?:{_START}\s?assistant\s?)?{_CHANNEL}\s?(?:analysis|commentary).{{0,60}}?{_MESSAGE}", _FINAL, True),
         # the same where a server leaves out the control tokens
         (rf"(?-i:analysis)(?:{_MESSAGE}|(?=[^\s.,:;)]))", _FINAL, False),
+        # two control tokens that mirror each other, as Gemma's and Apertus' do
+        (r"<\|(?P<name>[a-z]{1,20})>(?:thought|analysis)\s", r"<{name}\|>", False),
+        (r"<\|(?P<name>[a-z]{1,20})_prefix\|>", r"<\|{name}_suffix\|>", False),
         # a vocabulary's spare tokens
         (r"<unused\d{1,4}>(?:thought\s)?", r"<unused\d+>", False),
         ("Here is my thought process:", r"\nHere is my response:", False),
@@ -45,6 +48,7 @@ _LONE_CLOSING = re.compile(
     rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE}",
     re.IGNORECASE,
 )
+_ANY_CLOSING = re.compile(rf"{_CLOSING.format(name=_NAME)}|{_LEFT}{_THINKING}[_:.-]?end{_RIGHT}", re.IGNORECASE)
 _ANSWER = re.compile(rf"\s*(?:{_LEFT}{_BEGIN}(?P<name>answer|response|solution|output){_RIGHT}\s*)?", re.IGNORECASE)
 _QUOTES = re.compile(r"[\"'`“‘「(][\"'`”’」)]")
 _SENTENCE_ENDS = ".!?…。！？"
@@ -97,6 +101,8 @@ def _thought(text: str, at: int, *, is_cut: bool) -> tuple[int, int, int] | None
             continue
         name = re.escape(begins.groupdict().get("name", ""))
         closing = _first(re.compile(form.format(name=name), re.IGNORECASE), text, begins.end())
+        if closing is None and sure and not is_cut:  # the model may have ended it by another name
+            closing = _first(_ANY_CLOSING, text, begins.end())
         if closing is not None:
             return begins.end(), closing.start(), closing.end()
         if sure or is_cut:
