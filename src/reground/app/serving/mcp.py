@@ -203,6 +203,8 @@ async def over_http(serving: Server[Any], port: int, say: Callable[[str], None])
     """
     import uvicorn
 
+    from reground.app.serving.connections import bounded
+
     try:
         listening = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
@@ -212,4 +214,4 @@ async def over_http(serving: Server[Any], port: int, say: Callable[[str], None])
             serving.streamable_http_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )
         say(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp")
-        await uvicorn.Server(config).serve(sockets=[listening])
+        await uvicorn.Server(bounded(config)).serve(sockets=[listening])

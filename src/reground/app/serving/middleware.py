@@ -31,6 +31,7 @@ SEEN = "reground.seen"  # the key in a request's scope under which `Seen` lies
 _OPEN = frozenset(("/healthz", "/openapi.json"))
 _WRONG_HOST = "without keys this server is asked by its address, or by a name in its allow_origin, such as http://NAME"
 _WRONG_ORIGIN = "pages of this origin may not ask; the server's allow_origin lets them"
+_TWO_LENGTHS = "a request has a Content-Length or a Transfer-Encoding, not both"
 _GONE = 499  # the status in the log of a request whose client went away, as other servers write it
 
 
@@ -98,6 +99,8 @@ class Door:
             log.info("%s %s %s %s %d %.2fs", *line)
 
     def _check(self, path: str, headers: Headers) -> None:
+        if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, section 6.1: a proxy may differ
+            raise Refusal(400, _TWO_LENGTHS, "two_lengths", headers={"Connection": "close"})
         host, origin = headers.get("host", ""), headers.get("origin")
         if "*" not in self._origins:
             named = names_this(host, self._host) or host in {each.partition("://")[2] for each in self._origins}

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from reground.app.checking import checked
+from reground.app.serving.connections import QUEUE, bounded
 from reground.app.serving.engine import UnknownName
 from reground.app.serving.errors import Refusal
 from reground.app.serving.keys import Keys
@@ -171,6 +172,11 @@ class _Server(uvicorn.Server):
         for task in self.server_state.tasks:
             task.cancel()
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(QUEUE)  # asyncio accepts as many in one go as the queue has had places until now
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         if self.server_state.tasks:
@@ -194,12 +200,12 @@ async def serve(engine: Engine, order: Serve, keys: Keys | None, on_ready: Calla
         server_header=False,
         timeout_graceful_shutdown=order.grace,  # type: ignore[arg-type]
     )
-    server = _Server(config)
+    server = _Server(bounded(config))
     try:
         # without the port, of which it takes the last 16 bits alone
         found = socket.getaddrinfo(order.host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        listening = socket.create_server((address[0], order.port), family=family, backlog=2048)
+        listening = socket.create_server((address[0], order.port), family=family, backlog=QUEUE)
     except (OSError, OverflowError) as error:
         raise cannot_listen(order.host, order.port, error) from None
     with listening:
