@@ -411,14 +411,15 @@ class Lexical:
     def _answers(self, place: int, new: _Words, question: _Words, denied: Sequence[Set[str]]) -> float:
         """How far a sentence says what is new in a claim, among words of the question.
 
-        Its passage has a name of the question, or its title stands in one that has.
+        Its passage has a name of the question, or its title is named by the claim or by a passage that has one.
         """
         own, here, passage = self._own[place], self._titled[place], self._whole[place]
         about = (self._share(question.weights, own) + self._share(question.weights, here)) / 2
         fits = min(1.0, max(_LEAST, _SCALE * about)) if question.weights else 1.0
         named = question.names | question.numbers
-        linked = (each for each in self._passages if not named.isdisjoint(each))
-        if named and named.isdisjoint(passage) and not any(self._titles[place] <= each for each in linked):
+        naming = (each for each in self._passages if not named.isdisjoint(each))
+        is_far = named and named.isdisjoint(passage)
+        if is_far and all(self._titles[place].isdisjoint(each) for each in (new.weights.keys(), *naming)):
             fits = min(fits, _LEAST)
         return self._against((place,), new, denied, here, passage) * self._share(new.weights, here) * fits
 
