@@ -31,7 +31,7 @@ _PAUSE = 60.0
 
 
 def bounded(config: uvicorn.Config, most: int | None = None, seconds: float = HEAD_SECONDS) -> uvicorn.Config:
-    """The configuration of a server that holds at most so many connections; by default as many as its limit of open
+    """The configuration of a server with a limit of connections. most: that limit; by default what the limit of open
     files has room for. seconds: how long the head of a request may take.
 
     Where there would be more, the one that has been without the head of a request longest is closed for the new one.
@@ -70,18 +70,18 @@ class _Bounded(H11Protocol):
         if len(self.connections) > self._places.most:
             self._places.note(f"there are more than {self._places.most}")
             oldest = next(iter(self._places.waiting), self)
-            oldest._go_on()
+            oldest.go_on()
             oldest.transport.abort()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._go_on()
+        self.go_on()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._go_on()
+            self.go_on()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
@@ -89,10 +89,10 @@ class _Bounded(H11Protocol):
             self._wait()
 
     def _wait(self) -> None:
-        self._go_on()
+        self.go_on()
         self._places.waiting[self] = self.loop.call_later(self._places.seconds, self._late)
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         if (timer := self._places.waiting.pop(self, None)) is not None:
             timer.cancel()
 
