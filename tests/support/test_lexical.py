@@ -136,6 +136,20 @@ def test_one_word_in_common_is_not_enough() -> None:
     assert best("It was finished in 1889.")[0] > 0.5, "a number says more than a word"
 
 
+def test_a_name_alone_supports_nothing_that_is_said_of_it() -> None:
+    check = made("The keeper was Anna Lindqvist Berg. She painted the lamp red. The tower is of stone.")
+    for said, supported in (
+        ("Anna Lindqvist Berg played the violin.", False),
+        ("Anna Lindqvist Berg was the keeper.", True),
+        ("Anna Lindqvist Berg painted the lamp red.", True),
+        ("Anna Lindqvist Berg built the tower of stone.", False),
+    ):
+        claim = Claim(said, said)
+        score, places = check.together(claim, check.scores(claim))
+        assert (score >= 0.5) is supported, said
+        assert not supported or any("Berg" in check.sentences[place].sentence for place in places)
+
+
 def test_an_answer_without_a_word_that_says_something_is_not_supported() -> None:
     for said in ("It does.", "So be it.", "He"):
         assert best(said, "When was the Eiffel Tower completed?")[0] == 0.0, said

@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import dropwhile, takewhile
 from typing import NamedTuple
 
 from reground.core.answers import abstains
@@ -199,6 +200,11 @@ class _Words(NamedTuple):
     names: set[str]
     code: set[str]
 
+    @property
+    def first_name(self) -> set[str]:
+        """The terms of the first name, all its words."""
+        return set(takewhile(self.names.__contains__, dropwhile(lambda term: term not in self.names, self.weights)))
+
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
         shared = other.weights.keys()
@@ -368,9 +374,18 @@ class Lexical:
         return None
 
     def _adds(self, first: int, second: int, claim: _Words) -> bool:
-        """Whether the second sentence says words of a claim that the first does not, and not only names or numbers."""
+        """Whether the second sentence says words of a claim that the first does not, and not only names or numbers.
+
+        It may add names alone where the first one follows it and has none: "She was the first to ride across."
+        """
         added = (self._titled[second] - self._titled[first]) & claim.weights.keys()
-        return len(added) >= _ADDED and (len(added) >= _MANY or bool(added - claim.names - claim.numbers))
+        says = len(added) >= _MANY or bool(added - claim.names - claim.numbers)
+        return len(added) >= _ADDED and (says or self._leads(second, first))
+
+    def _leads(self, first: int, second: int) -> bool:
+        """Whether the second sentence follows the first in its passage, and names nothing itself."""
+        follows = second == first + 1 and self.sentences[first].place == self.sentences[second].place
+        return follows and not self._words(self.sentences[second].sentence).names
 
     def _denies(self, text: str) -> list[set[str]]:
         """For each negation the terms that it stands before, or else behind. A name and a value None are none."""
@@ -399,12 +414,14 @@ class Lexical:
     def _states(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> float:
         """How far sentences say all of a claim.
 
-        What they share has to say more than a single word can: a name, a number, or `_ENOUGH` words.
+        What they share has to say more than a single word can: a name, a number, or `_ENOUGH` words. The name with
+        which the claim begins is not enough, where the claim says anything of it.
         """
         here = set[str]().union(*(self._titled[place] for place in places))
         passages = set[str]().union(*(self._whole[place] for place in places))
         shared = claim.weights.keys() & here
         enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or shared & (claim.names | claim.numbers)
+        enough = enough and not (shared <= claim.first_name and claim.weights.keys() - claim.names)
         share = self._share(claim.weights, here, passages)
         return self._against(places, claim, denied, here, passages) * (share if enough else min(share, _LEAST))
 
