@@ -137,12 +137,17 @@ def test_one_word_in_common_is_not_enough() -> None:
 
 
 def test_a_name_alone_supports_nothing_that_is_said_of_it() -> None:
-    check = made("The keeper was Anna Lindqvist Berg. She painted the lamp red. The tower is of stone.")
+    check = made(
+        "The keeper was Anna Lindqvist Berg. She painted the lamp red. The tower is of stone. "
+        "Anna Lindqvist Berg wrote three letters a day."
+    )
     for said, supported in (
         ("Anna Lindqvist Berg played the violin.", False),
         ("Anna Lindqvist Berg was the keeper.", True),
         ("Anna Lindqvist Berg painted the lamp red.", True),
         ("Anna Lindqvist Berg built the tower of stone.", False),
+        ("Anna Lindqvist Berg had three brothers.", False),
+        ("Anna Lindqvist Berg wrote three letters.", True),
     ):
         claim = Claim(said, said)
         score, places = check.together(claim, check.scores(claim))

@@ -345,7 +345,9 @@ class Lexical:
                 pair = self._in_column(place, value, said, words)
             else:
                 known, there = bool(title) and title <= shared - value, self._tokens(unit.sentence)
-                pair = in_its_place(value or missing, said, there, shared, about=known)
+                # three brothers are no other unit of three voyages
+                of_one_thing = value or (shared & here) - words.names - words.numbers - title
+                pair = in_its_place(value or missing, said, there, shared, about=known) if of_one_thing else None
             best = best if pair is None else (agreement, place, pair)
         return best if best[0] else None
 
@@ -415,13 +417,16 @@ class Lexical:
         """How far sentences say all of a claim.
 
         What they share has to say more than a single word can: a name, a number, or `_ENOUGH` words. The name with
-        which the claim begins is not enough, where the claim says anything of it.
+        which the claim begins is not enough, nor how many of it there are, where the claim says anything else of it.
         """
         here = set[str]().union(*(self._titled[place] for place in places))
         passages = set[str]().union(*(self._whole[place] for place in places))
         shared = claim.weights.keys() & here
         enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or shared & (claim.names | claim.numbers)
-        enough = enough and not (shared <= claim.first_name and claim.weights.keys() - claim.names)
+        counts = {term for term in claim.numbers if kind(term) == "number"}
+        is_row = any(self.sentences[place].cells for place in places)
+        says_more = claim.weights.keys() - claim.names - claim.numbers
+        enough = enough and (is_row or not says_more or not shared <= claim.first_name | counts)
         share = self._share(claim.weights, here, passages)
         return self._against(places, claim, denied, here, passages) * (share if enough else min(share, _LEAST))
 
