@@ -422,11 +422,11 @@ class Lexical:
         here = set[str]().union(*(self._titled[place] for place in places))
         passages = set[str]().union(*(self._whole[place] for place in places))
         shared = claim.weights.keys() & here
-        enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or shared & (claim.names | claim.numbers)
+        enough = len(shared) >= min(_ENOUGH, len(claim.weights)) or bool(shared & (claim.names | claim.numbers))
         counts = {term for term in claim.numbers if kind(term) == "number"}
         is_row = any(self.sentences[place].cells for place in places)
         says_more = claim.weights.keys() - claim.names - claim.numbers
-        enough = enough and (is_row or not says_more or not shared <= claim.first_name | counts)
+        enough = enough and (is_row or not (says_more and shared <= claim.first_name | counts))
         share = self._share(claim.weights, here, passages)
         return self._against(places, claim, denied, here, passages) * (share if enough else min(share, _LEAST))
 
