@@ -111,7 +111,7 @@ _SPELT = re.compile(rf"(?<!{_LETTER})(?!{_PLAIN}){_NAME}")
 _JOINTS = re.compile(rf"{_JOINT}|_++")
 _ELISION = re.compile(r"['’](?:[dmst]|ll|re|ve)\Z", re.IGNORECASE)  # of don't and it's
 _STRONG_JOINT = re.compile(r"[@/+&]|::")
-_NUMBERS = re.compile(rf"\d++(?:(?:{_JOINT})\d++)++")
+_NUMBERS = re.compile(rf"(?<!\d)\d++(?:(?:{_JOINT})\d++)++")
 _BETWEEN = "ǀ"  # what joins the numbers of a version, a date or an address in one word, a letter of no common language
 _LONG_NUMBER = 8  # digits by which a number without its marks is known: of a book, a telephone, a date
 # A name at the beginning of an entry, with what may mark it up, or behind words such as "def" and "static int".

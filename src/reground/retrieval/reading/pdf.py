@@ -31,7 +31,9 @@ _WAIT_SECONDS = 0.05
 _FILE_SECONDS = 600.0
 _PAGE_SECONDS = 60.0
 _NO_TITLE = re.compile(
-    r"(?i)\W*untitled\b.{0,99}|\(.{0,99}\)|.{0,300}\w\.(?:docx?|pptx?|xlsx?|od[tsp]|rtf|tex|dvi|indd|pages|pdf|txt|html?)\s*"
+    r"\A(?:\W{0,99}+untitled\b.{0,99}|\(.{0,99}\)|.{0,300}\w\."
+    r"(?:docx?|pptx?|xlsx?|od[tsp]|rtf|tex|dvi|indd|pages|pdf|txt|html?)\s{0,99}+)",
+    re.IGNORECASE,
 )
 """What programs put for a title: nothing, or the name of a file."""
 _NAMED = 10  # attached files that are named
