@@ -9,7 +9,7 @@ passage that holds the place is found. Of each file a few are made:
 - words (code): the words inside of a function's name, with those of a part of its docstring;
 - cells (tables): "What is the COLUMN of KEY?".
 
-`--chunk-tokens` measures other sizes of passages, "in 2,000 tokens" what the passages of so many tokens hold together.
+`--chunk-tokens` measures other sizes of passages. "in 2,000 tokens" is the recall of the first passages that fit there.
 
     python -m benchmarks.order [--folders python=FOLDER,code=FOLDER] [--sets scifact,hotpotqa] [--chunk-tokens 400]
 """

@@ -116,7 +116,7 @@ def words_of(text: str) -> list[str]:
 
 
 def missing(text: str, others: list[str], least: int) -> tuple[int, list[str]]:
-    """How many words at least so many of the others find, and which of them the text does not have, in order."""
+    """The number of words that `least` or more of the others find, and those of them that the text lacks, in order."""
     own = words_of(text)
     known = set(own)
     for pieces in range(2, _MOST_PIECES + 1):

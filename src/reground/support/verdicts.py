@@ -89,8 +89,8 @@ async def verdicts(
     is_short = len(answer) <= MOST_CHARACTERS
     parts = await in_daemon(partial(stated, answer, question), name="claims") if is_short else []
     unlike = list(dict.fromkeys(_asked(each) for each in parts if each.statement))
-    if len(answer) > MOST_CHARACTERS or len(unlike) > MOST_CLAIMS:
-        size = f"{len(answer):,} characters" if not parts else f"{len(unlike):,} claims"
+    if not is_short or len(unlike) > MOST_CLAIMS:
+        size = f"{len(answer):,} characters" if not is_short else f"{len(unlike):,} claims"
         most = f"at most {MOST_CHARACTERS:,} characters and {MOST_CLAIMS:,} claims are checked"
         raise ConfigurationError(f"the answer has {size}, and {most}: check it in parts")
     run = run or Run()
