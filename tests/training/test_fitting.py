@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, result
+from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, result, trainer_class
 from reground.training.settings import Fitting
 
 
@@ -64,12 +64,12 @@ class Line(nn.Module):
 
 
 def trainer(out: Path, settings: Fitting = SETTINGS, poison: bool = False):
-    from transformers import Trainer, TrainingArguments
+    from transformers import TrainingArguments
 
     torch.manual_seed(settings.seed)
     noise = torch.Generator().manual_seed(1)
     rows = [{"x": torch.randn(4, generator=noise), "labels": torch.tensor(float(n % 3))} for n in range(24)]
-    return Trainer(Line(poison), TrainingArguments(**arguments(settings, out)), train_dataset=rows)
+    return trainer_class()(Line(poison), TrainingArguments(**arguments(settings, out)), train_dataset=rows)
 
 
 def weights(made) -> list[float]:
@@ -85,6 +85,22 @@ def test_a_fit_lowers_the_loss_and_tells_of_every_step(tmp_path: Path) -> None:
     losses = [row["loss"] for row in read_metrics(tmp_path / "fit" / METRICS)]
     assert losses == pytest.approx([step.loss for step in told])
     assert sum(losses[-6:]) < sum(losses[:6])
+
+
+@pytest.mark.parametrize(
+    ("batch", "warmup", "steps"), [(24, 0.1, 1), (6, 0.1, 4), (2, 0.25, 12), (6, 0.0, 4), (6, 1.0, 4)]
+)
+def test_every_step_learns_and_the_rate_rises_to_its_height_and_falls(
+    batch: int, warmup: float, steps: int, tmp_path: Path
+) -> None:
+    settings = Fitting(**{**vars(SETTINGS), "epochs": 1, "batch": batch, "warmup": warmup})
+    fit(trainer(tmp_path, settings), tmp_path)
+    rates = [row["learning_rate"] for row in read_metrics(tmp_path / METRICS)]
+    highest = rates.index(max(rates))
+    assert len(rates) == steps and min(rates) > 0
+    assert rates[highest] == pytest.approx(0.01)
+    assert rates[: highest + 1] == sorted(rates[: highest + 1]) and rates[highest:] == sorted(rates[highest:])[::-1]
+    assert highest == max(0, round(warmup * steps + 0.4) - 1), "the warm-up ends at the highest rate"
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path: Path) -> None:

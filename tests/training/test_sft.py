@@ -23,7 +23,7 @@ from reground.models.options import ModelOptions
 from reground.training.fitting import Step
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
-from reground.training.sft import epoch_place, fit_named, tokenised
+from reground.training.sft import Passes, epoch_place, fit_named, tokenised
 from reground.training.weights import load_base
 from tests.models import sampling, says
 from tests.training.tiny import tiny_llama, tiny_t5
@@ -109,6 +109,36 @@ def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path:
     assert [step.number for step in steps] == [3, 4]
     with pytest.raises(ConfigurationError, match=r"other settings: batch \(was 1\)"):
         fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, batch=2))
+
+
+def test_each_pass_has_an_order_of_its_own_with_like_lengths_together() -> None:
+    pairs, orders = [([1] * (n % 9), [n]) for n in range(70)], []
+    rows = Passes(pairs, fitting(batch=8))
+    for number in (0, 1, 2, 1):
+        rows.set_epoch(number)
+        orders.append([rows[place] for place in range(len(rows))])
+        assert sorted(orders[-1]) == sorted(pairs)
+        lengths = [len(prompt) for prompt, _ in orders[-1]]
+        assert all(max(lengths[at : at + 8]) - min(lengths[at : at + 8]) <= 2 for at in range(0, 64, 8))
+    assert orders[1] == orders[3]
+    assert len({repr(order) for order in orders}) == 3
+
+
+@pytest.mark.parametrize("stop", [3, 4, 6])
+def test_a_fit_interrupted_in_any_pass_comes_to_the_same_weights(stop: int, tmp_path: Path) -> None:
+    base, weights = str(tiny_llama(tmp_path / "base")), []
+    settings = fitting(epochs=2, batch=1, learning_rate=1e-3, checkpoint_every=1)
+
+    def interrupted(step: Step) -> None:
+        if step.number == stop and not weights:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_named(tmp_path / "cut", "m", ROWS, base, settings, on_step=interrupted)
+    for name in ("cut", "whole"):
+        place = fit_named(tmp_path / name, "m", ROWS, base, settings)
+        weights.append((place / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
 
 
 def test_a_fit_that_never_began_is_corrected_without_beginning_again(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -119,6 +120,44 @@ def checkpointing() -> dict[str, Any]:
     if not torch.cuda.is_available():
         return {}
     return {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+
+
+def trainer_class() -> Any:
+    """transformers' Trainer with a learning rate above 0 at every step; its own takes the first step with 0.
+
+    The class is made here because transformers is imported only for training.
+    """
+    from torch.optim.lr_scheduler import LambdaLR
+    from transformers import Trainer
+
+    class Rising(Trainer):  # type: ignore[misc]
+        def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+            rising: int = self.args.get_warmup_steps(num_training_steps)
+            falling = num_training_steps - rising
+
+            def share(step: int) -> float:
+                return min((step + 1) / max(1, rising), (num_training_steps - step) / max(1, falling), 1.0)
+
+            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
+            return self.lr_scheduler
+
+    return Rising
+
+
+def by_length(lengths: Sequence[int], size: int, draw: random.Random, *, pool: int) -> list[list[int]]:
+    """Every row once, in batches in random order, whose rows are of about the same length: less padding is computed.
+
+    lengths: of the rows. pool: how many batches are drawn together before their rows are ordered by length. A batch
+    that is not full is the last one.
+    """
+    mixed, wide = list(range(len(lengths))), size * pool
+    draw.shuffle(mixed)
+    pools = (mixed[start : start + wide] for start in range(0, len(mixed), wide))
+    rows = [row for each in pools for row in sorted(each, key=lengths.__getitem__, reverse=True)]
+    full = len(rows) - len(rows) % size
+    batches = [rows[start : start + size] for start in range(0, full, size)]
+    draw.shuffle(batches)
+    return [*batches, rows[full:]] if rows[full:] else batches
 
 
 def padded(rows: Sequence[Sequence[int]], padding: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from typing import Any
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
 from reground.training import fitting
-from reground.training.fitting import Step, checkpointing, padded
+from reground.training.fitting import Step, by_length, checkpointing, padded, trainer_class
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.weights import adapted, context_of, load_base, save
@@ -67,7 +67,7 @@ def fit_named(
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
     pairs = _pairs(model, tokenizer, rows, settings.max_length, out, cut=cut, on_note=on_note)
-    trainer = _trainer(adapted(model, settings.lora_rank), tokenizer, by_length(pairs, settings), settings, folder)
+    trainer = _trainer(adapted(model, settings.lora_rank), tokenizer, pairs, settings, folder)
 
     def write(where: Path) -> None:
         with fitting.result(where) as part:
@@ -92,21 +92,28 @@ def epochs_of(place: Path) -> list[Path]:
     return sorted(place.parent.glob(f"{place.name}-epoch*"), key=lambda each: int(each.name.rpartition("epoch")[2]))
 
 
-def by_length(pairs: Sequence[Pair], settings: Fitting) -> list[Pair]:
-    """The pairs in an order drawn by the seed, but with those of about the same length in one batch.
+class Passes:
+    """The pairs as a data set, in another order each pass, with those of about the same length in one batch.
 
-    A batch is padded to its longest pair. Batches by chance are half padding where prompts hold passages.
+    The order depends on the seed and the pass alone, so a resumed fit goes on in it. Batches by chance are half padding
+    where prompts hold passages.
     """
-    draw = random.Random(settings.seed)
-    mixed = list(pairs)
-    draw.shuffle(mixed)
-    wide = settings.batch * _POOL
-    pools = (sorted(mixed[start : start + wide], key=_length, reverse=True) for start in range(0, len(mixed), wide))
-    rest = [pair for pool in pools for pair in pool]
-    batches = [rest[start : start + settings.batch] for start in range(0, len(rest), settings.batch)]
-    last = batches.pop() if len(batches[-1]) < settings.batch else []
-    draw.shuffle(batches)
-    return [*(pair for batch in batches for pair in batch), *last]
+
+    def __init__(self, pairs: Sequence[Pair], settings: Fitting) -> None:
+        self.pairs, self.settings = pairs, settings
+        self.set_epoch(0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin a pass; the trainer calls it. Passes count from 0."""
+        draw = random.Random(repr((self.settings.seed, epoch)))
+        batches = by_length(list(map(_length, self.pairs)), self.settings.batch, draw, pool=_POOL)
+        self.order = [row for batch in batches for row in batch]
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __getitem__(self, place: int) -> Pair:
+        return self.pairs[self.order[place]]
 
 
 def _length(pair: Pair) -> int:
@@ -176,7 +183,7 @@ def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fittin
     they would take longer than the model.
     """
     from torch.nn.functional import cross_entropy
-    from transformers import Trainer, TrainingArguments
+    from transformers import TrainingArguments
 
     plain = model.get_base_model() if hasattr(model, "get_base_model") else model
     keeps, pad = "logits_to_keep" in inspect.signature(plain.forward).parameters, tokenizer.pad_token_id
@@ -204,10 +211,10 @@ def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fittin
         given["train_sampling_strategy"] = "sequential"
     if start is None:
         given |= checkpointing()
-    return Trainer(
+    return trainer_class()(
         model=model,
         args=TrainingArguments(**given),
-        train_dataset=list(pairs),
+        train_dataset=Passes(pairs, settings),
         data_collator=collate,
         compute_loss_func=loss,
         processing_class=tokenizer,

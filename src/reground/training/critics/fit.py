@@ -181,7 +181,7 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
     """
     import torch
     from torch.nn.functional import logsigmoid
-    from transformers import Trainer, TrainingArguments, set_seed
+    from transformers import TrainingArguments, set_seed
 
     set_seed(settings.seed)
     engine = {"encoder": _encoder, "embedder": _embedder, "lm": _lm}[settings.engine](settings)
@@ -190,7 +190,7 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
         better, worse, margins = zip(*batch, strict=True)
         return {"labels": torch.tensor(margins), "texts": engine.batch([*better, *worse])}
 
-    class Pairwise(Trainer):  # type: ignore[misc]
+    class Pairwise(fitting.trainer_class()):  # type: ignore[misc]
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import WHOLE, append_metrics, forget_after, newest_checkpoint, result
+from reground.training.fitting import WHOLE, append_metrics, by_length, forget_after, newest_checkpoint, result
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.policy import Policy, Prompts, Replies
 from reground.training.settings import Optimising
@@ -59,22 +59,6 @@ class Rollout:
     advantages: torch.Tensor
     returns: torch.Tensor
     metrics: Metrics
-
-
-def hash_of(*parts: object) -> int:
-    """A seed that depends on all parts and on nothing else."""
-    return random.Random(repr(parts)).getrandbits(63)
-
-
-def batches(lengths: torch.Tensor, size: int, draw: torch.Generator) -> list[torch.Tensor]:
-    """Every row once, in batches in random order.
-
-    The rows are shuffled and cut into pieces of four batches; within a piece, rows of like length come together, so
-    that little padding is computed.
-    """
-    pieces = torch.randperm(len(lengths), generator=draw).split(4 * size)
-    found = [rows for piece in pieces for rows in piece[lengths[piece].argsort(stable=True)].split(size)]
-    return [found[place] for place in torch.randperm(len(found), generator=draw)]
 
 
 @dataclass
@@ -179,7 +163,7 @@ class Optimiser(Generic[Q]):
         """Sample replies to the iteration's questions, and have them judged while the next ones are sampled."""
         settings = self.settings
         asked = list(self._questions_of(self.state.done))
-        torch.manual_seed(hash_of(settings.seed, self.state.done))
+        torch.manual_seed(random.Random(repr((settings.seed, self.state.done))).getrandbits(63))
         every = self._prompts([self.prompt(question) for question in asked])
         order = every.mask.sum(-1).argsort(stable=True)  # prompts of like length together: less padding to compute
         prompts, asked = every.at(order), [asked[place] for place in order.tolist()]
@@ -282,14 +266,14 @@ class Optimiser(Generic[Q]):
     def _improve(self, rollout: Rollout) -> Metrics:
         """Equation 5, for some epochs over the iteration's episodes in another order each."""
         settings, found = self.settings, list[Metrics]()
-        order = torch.Generator().manual_seed(hash_of(settings.seed, self.state.done, "order"))
+        order = random.Random(repr((settings.seed, self.state.done, "order")))
         rate = settings.learning_rate * (1 - self.state.done / settings.iterations)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        lengths = rollout.prompts.mask.sum(-1) + rollout.replies.lengths
+        lengths = (rollout.prompts.mask.sum(-1) + rollout.replies.lengths).tolist()
         for _ in range(settings.epochs):
-            for rows in batches(lengths.cpu(), settings.batch, order):
-                found.append(self._step(rollout, rows, first=not found))
+            for rows in by_length(lengths, settings.batch, order, pool=4):
+                found.append(self._step(rollout, torch.tensor(rows), first=not found))
         return {"learning_rate": rate} | {name: _mean([each[name] for each in found]) for name in found[0]}
 
     def _step(self, rollout: Rollout, rows: torch.Tensor, *, first: bool) -> Metrics:
