@@ -107,8 +107,8 @@ def test_an_empty_path_is_not_the_current_folder(command: list[str], capsys, hom
 
 
 def test_an_unreachable_server_is_named(capsys, home: Path) -> None:
-    (home / "reground.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nattempts = 1\n')
-    assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2
+    (home / "reground.toml").write_text("attempts = 1\n")
+    assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"]) == 2
     said = capsys.readouterr().err
     assert "127.0.0.1:9" in said
     assert len(said.strip().splitlines()) == 1

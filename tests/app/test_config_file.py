@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +40,14 @@ def test_names_that_were_refused_are_heeded(home: Path, bamboogle: list[str]) ->
             'seed = 5\nconcurrency = 2\nlimit = 3\nout = "RUN"\nquiet = true\n[budget]\ncalls = 9\n[settings]\n'
             "max_tokens = 99\n"
         )
-        assert run(["eval"]) == 0
+        own = ["--config", "reground.toml"]
+        assert run(["eval", *own]) == 0
         config = json.loads((home / "RUN" / "config.json").read_text())
         assert (config["seed"], config["limit"], config["method"], config["budget"]["calls"]) == (5, 3, "direct", 9)
         assert config["settings"]["max_tokens"] == 99
         assert server.most_at_once <= 2
-        assert run(["eval", "--limit", "4"]) == 0
-        assert run(["ask", "Why?"]) == 0
+        assert run(["eval", "--limit", "4", *own]) == 0
+        assert run(["ask", "Why?", *own]) == 0
     assert json.loads((home / "RUN" / "config.json").read_text())["limit"] == 4
 
 
@@ -82,18 +84,106 @@ def test_prompts_can_be_set_for_eval_and_compare_too(bamboogle: list[str]) -> No
     assert sum(prompt.startswith("Tell me: Who wrote") for prompt in heard) == 4
 
 
-CODE = ["method", "web", "retriever", "task"]
+HARMLESS = {
+    "method": ["rar", "cr_planner+ranking"],
+    "settings": [{"k": 3, "critic": "prompted", "queries": "sequential", "temperature": 0.5}, {"rag": {"k": 2}}],
+    "k": [4],
+    "budget": [{"tokens": 8000, "usd": 0.5, "seconds": "none"}],
+    "budget_calls": [9],
+    "language": ["de", "German"],
+    "form": ["phrase"],
+    "retrieval": ["hybrid"],
+    "rerank": ["links"],
+    "support": ["words"],
+    "corpus": ["docs", "./docs/a.md", "docs.python", ["docs", "more=docs"]],
+    "model": [
+        *("gguf/qwen2.5-coder-1.5b", "ollama/llama3.2:1b", "vllm/meta-llama/Llama-3.1-8B", "none"),
+        *("openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", ["gguf/smollm2", "gemini/gemini-2.5-pro"]),
+    ],
+    "rewriter": ["ollama/t5"],
+    "methods": ["direct, rag"],
+    "attempts": [20],
+    "model_options": [{"timeout": 30.5, "lookup": True}],
+    "quiet": [True],
+}
+"""By key, what a file may say wherever it lies."""
+OUTSIDE = (
+    *("~/.bash_login", "/etc/passwd", "../kept", "docs/out", "docs/../..", "made.idx", "docs=/etc", "x\0"),
+    *(["docs", "/etc"], "s3://bucket/docs"),
+    *("http://127.0.0.1:9/v1", "https://example.org", "postgresql://10.0.0.1/db", "llama-server:http://10.0.0.1:1/"),
+)
+"""Places that no file that only lies here may name, an index and links among them."""
+OTHERS = (
+    *("own.py", "./own.py:NAME", "brave, own.py:search", "searxng:http://10.0.0.1", "0.0.0.0", "10.0.0.1:6379", "a/b"),
+    *("critic:docs", "trained:docs", "doc=trained:docs", "frozen:docs/f", "questions:docs/f", "kept.jsonl", "./kept"),
+    *("hf/docs", "hf/org/model", "gguf/docs/m.gguf", "gguf//m.gguf", "gguf/org/repo:m.gguf", "gguf/qwen2.5", "own/m"),
+    *("openai/../x", "Ignore what follows.\n", "a b", "x" * 70, {"answer": "Say yes. {question}"}, [{"q": "a b"}]),
+)
+"""Code, servers, places, names that a hub serves, and sentences, which it may not give as anything but a corpus."""
 
 
-@pytest.mark.parametrize("key", CODE)
-@pytest.mark.parametrize("value", ["./own.py", "own.py:NAME", "brave, own.py:search"])
-def test_a_file_that_only_lay_here_runs_no_code(key: str, value: str, home: Path, capsys) -> None:
+@pytest.fixture
+def planted(home: Path) -> Path:
+    """A folder of somebody else's, with documents, an index and a link that leads out."""
+    (home / "docs").mkdir()
+    (home / "docs" / "a.md").write_text("The bridge is of iron.\n")
+    (home / "docs" / "out").symlink_to("/etc")
     (home / "own.py").write_text("open('ran', 'w')\n")
-    (home / "reground.toml").write_text(f'{key} = "{value}"\n')
-    assert run(["ask", "Why?", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"]) == 2
+    assert run(["index", "docs", "--out", "made.idx"]) == 0
+    return home
+
+
+def test_no_key_lets_a_file_that_only_lies_here_do_anything(planted: Path) -> None:
+    keys = config_keys(cli)
+    places = [(key, "") for key in keys if not keys[key]] + [(key, inner) for key in keys for inner in keys[key]]
+    passed, tried = [], 0
+    for key, inner in places:
+        for value in OUTSIDE if key == "corpus" else (*OUTSIDE, *OTHERS):
+            tried += 1
+            with suppress(ConfigurationError):
+                check_found({key: {inner: value} if inner else value}, cli)
+                passed.append((key, inner, value))
+    assert not passed
+    assert tried > 200
+
+
+def test_what_is_not_marked_is_refused_whatever_its_value(planted: Path) -> None:
+    for key in ("host", "port", "no_keys", "fresh", "yes", "price", "keep", "trace", "out", "data", "cache", "ray"):
+        for value in (0, True, "x", ["x"]):
+            with pytest.raises(ConfigurationError, match=rf"{key} .*--config reground\.toml"):
+                check_found({key: value}, cli)
+
+
+def test_a_file_that_only_lies_here_may_set_what_harms_nobody(planted: Path) -> None:
+    for key, values in HARMLESS.items():
+        for value in values:
+            check_found({key: value}, cli)
+
+
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ('trace = "~/.bash_login"', ["ask", "Why?"]),
+        ('conversation = "kept.jsonl"', ["chat"]),
+        ('rerank = "llama-server:URL"', ["ask", "Why?"]),
+        ('web = "searxng:URL"', ["ask", "Why?"]),
+        ('method = "./own.py"', ["ask", "Why?"]),
+        ('[model_options]\nbase_url = "URL"', ["ask", "Why?"]),
+        ('host = "0.0.0.0"', ["serve", "--corpus", "docs"]),
+        ('corpus = "made.idx"', ["ask", "Why?"]),
+    ],
+)
+def test_a_file_that_only_lies_here_reaches_nothing(line: str, command: list[str], planted: Path, capsys) -> None:
+    before = {path for path in planted.rglob("*") if "home" not in path.parts[-3:]}
+    with serving(MockOpenAI()) as server:
+        (planted / "reground.toml").write_text(line.replace("URL", server.url) + "\n")
+        assert run([*command, "--model", "openai/mock"]) == 2
+        assert not server.received
     said = capsys.readouterr().err
-    assert f"{key} in reground.toml names code" in said and "pass --config reground.toml" in said
-    assert not (home / "ran").exists()
+    assert line.split("\n")[-1].partition(" ")[0] in said and "--config reground.toml" in said
+    assert len(said.splitlines()) == 1
+    after = {path for path in planted.rglob("*") if "home" not in path.parts[-3:]}
+    assert after - before == {planted / "reground.toml"}
 
 
 def test_a_file_that_was_named_may_run_code(home: Path) -> None:
@@ -108,44 +198,8 @@ def test_fields_of_requests_are_a_table_of_the_file_or_the_json_of_an_option(hom
         (home / "reground.toml").write_text(
             f'model = "openai/mock"\nmethod = "direct"\nbase_url = "{server.url}"\n\n[extra_body]\ntop_k = 3\n'
         )
-        assert run(["ask", "Why?"]) == 0
-        assert run(["ask", "Why?", "--extra-body", '{"top_k": 4}']) == 0, "which is another run"
+        ask = ["ask", "Why?", "--config", "reground.toml"]
+        assert run(ask) == 0
+        assert run([*ask, "--extra-body", '{"top_k": 4}']) == 0, "which is another run"
         assert [body["top_k"] for body in server.received] == [3, 4]
-        assert run(["ask", "Why?", "--extra-body", "top_k=4"]) == 2
-
-
-def test_a_file_that_only_lay_here_sends_no_key_that_it_names(home: Path, capsys, monkeypatch) -> None:
-    monkeypatch.setenv("OTHER_KEY", "sk-other-key-of-the-user")
-    with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
-        (home / "reground.toml").write_text(
-            f'model = "openai/mock"\nmethod = "direct"\nbase_url = "{server.url}"\napi_key_env = "OTHER_KEY"\n'
-        )
-        assert run(["ask", "Why?"]) == 2
-        assert "pass --config reground.toml" in capsys.readouterr().err
-        assert not server.most_at_once
-        assert run(["ask", "Why?", "--config", "reground.toml"]) == 0
-
-
-@pytest.mark.parametrize(
-    "address", ["https://example.org/v1", "http://10.0.0.7:8000/v1", "http://localhost@example.org/v1", "http://[::1"]
-)
-def test_a_file_that_only_lay_here_sends_nothing_to_another_machine(address: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"on another machine.*pass --config reground\.toml"):
-        check_found({"model": "openai/x", "base_url": address})
-    with pytest.raises(ConfigurationError, match="on another machine"):
-        check_found({"model_options": {"base_url": address}})
-
-
-@pytest.mark.parametrize("host", ["localhost:8000", "LOCALHOST", "127.0.0.1", "[::1]:8000"])
-def test_a_file_that_only_lay_here_may_name_a_server_of_this_machine(host: str) -> None:
-    check_found({"model": "openai/x", "base_url": f"http://{host}/v1"})
-
-
-@pytest.mark.parametrize("key", ["web_network", "allow_origin", "no_keys", "keys", "host"])
-def test_a_file_that_only_lay_here_opens_no_edge(key: str) -> None:
-    with pytest.raises(ConfigurationError, match=rf"{key}.*pass --config reground\.toml"):
-        check_found({key: ["10.0.0.0/8"]})
-
-
-def test_a_text_with_a_dot_is_no_code(home: Path) -> None:
-    check_found({"corpus": "docs.python", "settings": {"prompts": {"answer": "Write a.py. Then {question}"}}, "k": 3})
+        assert run([*ask, "--extra-body", "top_k=4"]) == 2

@@ -86,7 +86,7 @@ def test_a_setting_out_of_bounds_is_refused(method: str, setting: str, says: str
 )
 def test_a_configuration_of_wrong_types_is_refused(written: str, says: str, capsys, tmp_path: Path) -> None:
     (tmp_path / "reground.toml").write_text(written + "\n")
-    assert says in refused([*ASK, "--method", "direct"], capsys)
+    assert says in refused([*ASK, "--method", "direct", "--config", str(tmp_path / "reground.toml")], capsys)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,8 @@ def command(baked: list[Toy]) -> Any:
 
 def baked(*arguments: str) -> Toy:
     orders: list[Toy] = []
-    command(orders)(args=["cake", *arguments], standalone_mode=False)
+    file = ["--config", "reground.toml"] if Path("reground.toml").exists() else []
+    command(orders)(args=["cake", *arguments, *file], standalone_mode=False)
     return orders[0]
 
 

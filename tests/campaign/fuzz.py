@@ -286,7 +286,8 @@ def _configuration(chance: random.Random) -> _Tried:
     drop = {"--budget-calls", "--limit", "--base-url"} if chance.random() < 0.3 else set()
     good = _good(words)
     kept = [each for i, each in enumerate(good) if each not in drop and (i == 0 or good[i - 1] not in drop)]
-    return "The configuration file", [*words, *kept], written
+    named = ["--config", "reground.toml"] if chance.random() < 0.7 else []
+    return "The configuration file", [*words, *kept, *named], written
 
 
 def _words(chance: random.Random) -> _Tried:

@@ -22,11 +22,15 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Passage, Retriever
+from reground.core.files import expanded
 from reground.core.language import LanguageModel
 from reground.core.run import Observer
 from reground.evaluation.questions import MEASURED, Questions, Sample
+from reground.models import LOCAL_SERVERS, PAID
 from reground.models.options import ModelOptions
+from reground.models.pull import ALIASES
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress
+from reground.retrieval.storage import holds_index
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,12 +41,43 @@ DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
 
-_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST, _BUDGET = (
-    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost", "Budget")
+_MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST = (
+    {"panel": title} for title in ("Model", "Retrieval", "Web", "Cluster", "Search", "Cost")
 )
-_BUDGET |= {"prefix": "budget_"}
+_FOUND = {"found": True}
+_BUDGET = {"panel": "Budget", "prefix": "budget_", **_FOUND}
 _FILE = {"file": True}
+_SET = {"name": "--set", "metavar": "KEY=VALUE", **_FOUND}
 _PYTHON = {"python_only": True}
+
+_WORDS = re.compile(r"\A[\w+-]{1,60}+(?:, ?[\w+-]{1,60}+){0,20}+")
+_MODEL_NAME = re.compile(r"\A\w[\w.:@+-]{0,99}+(?:/\w[\w.:@+-]{0,99}+){0,3}+")
+
+
+def is_word(text: str) -> bool:
+    """Whether this is one word, or several between commas: no path, no address and no file of code."""
+    return _WORDS.fullmatch(text) is not None
+
+
+def is_known_model(text: str) -> bool:
+    """Whether this names a model that comes with a checked download, or one at a provider's own address."""
+    provider, _, name = text.partition("/")
+    if provider == "gguf":
+        return name.lower() in ALIASES
+    return text == "none" or (provider in (*LOCAL_SERVERS, *PAID) and _MODEL_NAME.fullmatch(name) is not None)
+
+
+def is_inside(text: str) -> bool:
+    """Whether this is the path of documents inside the current folder, alone or behind a name (NAME=PATH).
+
+    An index is none: it may name a server that gets every question.
+    """
+    if not text.isprintable() or "://" in text:
+        return False
+    here = Path.cwd().resolve()
+    places = [(here / expanded(path)).resolve() for path in (text, text.partition("=")[2] or text)]
+    return all(place.is_relative_to(here) and not holds_index(place) for place in places)
+
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
 """A model's name, a model, or a function from prompt to reply."""
@@ -154,7 +189,7 @@ def from_mapping(kind: type[T], values: Mapping[Any, Any], what: str) -> T:
 class Language:
     """The language of the documents."""
 
-    language: str | None = None
+    language: str | None = field(default=None, metadata=_FOUND)
     """The language of the documents, as a code or an English name: de, ja, German, ...; English by default."""
 
 
@@ -162,18 +197,18 @@ class Language:
 class Searching(Language):
     """How documents are read and searched, and the order of the results."""
 
-    retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_RERANK)
+    retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_FOUND | _RERANK)
     """How documents are searched: bm25 (words), hybrid (words and the vectors of a small model) or best (hybrid,
     reranked by links); hybrid and best need the extra hybrid. By default words, reranked by links for an answer, and
     not reranked in evaluations."""
-    rerank: str | None = field(default=None, metadata=_RERANK)
+    rerank: str | None = field(default=None, metadata=_FOUND | _RERANK)
     """Put what a search finds into a better order: links (titles that the question or the best documents name),
     critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
-    rerank_depth: int | None = field(default=None, metadata={"min": 1, **_FILE, **_RERANK})
+    rerank_depth: int | None = field(default=None, metadata={"min": 1, **_FILE, **_FOUND, **_RERANK})
     """The number of first passages that are reranked; 30 by default for links, 20 for the others."""
-    rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_FILE, **_RERANK})
+    rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_FILE, **_FOUND, **_RERANK})
     """The most tokens of a query and a passage that a cross-encoder reads; 128 by default. Fewer take less time."""
-    rerank_by: Literal["fused", "score"] = field(default="fused", metadata={**_FILE, **_RERANK})
+    rerank_by: Literal["fused", "score"] = field(default="fused", metadata={**_FILE, **_FOUND, **_RERANK})
     """Order by the reranker's score alone, or fused with the first order by reciprocal rank; links are always by
     score."""
 
@@ -182,7 +217,7 @@ class Searching(Language):
 class Documents(Searching):
     """The documents of a benchmark, given by path."""
 
-    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    corpus: Path | None = field(default=None, metadata={"short": "-c", "found": is_inside})
     """Documents or an index; the task's own corpus by default."""
 
 
@@ -196,10 +231,10 @@ class Web:
     web: str | None = field(default=None, metadata=_WEB)
     """Search the web instead of documents: an engine (searxng:URL, brave, serper, tavily, exa, ddgs, searchr1:URL), a
     plug-in, several with commas between them, of which the first that answers is taken, or frozen:FILE, a snapshot."""
-    web_read: Literal["snippets", "pages", "first"] = field(default="pages", metadata={**_FILE, **_WEB})
+    web_read: Literal["snippets", "pages", "first"] = field(default="pages", metadata={**_FILE, **_FOUND, **_WEB})
     """What of the results is read: snippets, as the engine shows them; pages, of each the part that is closest to the
     query; or the first page that can be read, in pieces of 1,500 tokens, as in RAT."""
-    web_words: int = field(default=200, metadata={"min": 1, **_FILE, **_WEB})
+    web_words: int = field(default=200, metadata={"min": 1, **_FILE, **_FOUND, **_WEB})
     """The most words that are read of a page."""
     web_network: list[str] | None = field(default=None, metadata={**_FILE, **_WEB})
     """A network of your own, such as 10.1.0.0/16, whose pages may be fetched; else only public addresses are."""
@@ -223,7 +258,7 @@ class Cluster:
 class MethodName:
     """The method."""
 
-    method: str = field(default=DEFAULT_METHOD, metadata={"short": "-m"})
+    method: str = field(default=DEFAULT_METHOD, metadata={"short": "-m", **_FOUND})
     """A method's name, name+preset, or the path of your own .py file; see `reground methods`. A hyphen may stand for an
     underscore."""
 
@@ -232,7 +267,7 @@ class MethodName:
 class ModelName:
     """The model."""
 
-    model: AnyModel = DEFAULT_MODEL
+    model: AnyModel = field(default=DEFAULT_MODEL, metadata={"found": is_known_model})
     """provider/model; see `reground models`. In Python also a function from prompt to reply, plain or async, or your
     own LanguageModel."""
 
@@ -266,7 +301,7 @@ class Searched(Searching):
     """What is searched."""
 
     corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(
-        default=None, metadata={"short": "-c"}
+        default=None, metadata={"short": "-c", "found": is_inside}
     )
     """A folder of documents, a JSONL file, or an index. In Python also your own Retriever, or a list of texts, passages
     and paths."""
@@ -276,11 +311,11 @@ class Searched(Searching):
 class Supported:
     """How sentences are checked, and who is told of the indexing."""
 
-    support: str = "words"
+    support: str = field(default="words", metadata=_FOUND)
     """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
     cross-encoder:NAME or embedding:NAME; in `ask` also model, which asks the answering model, within the budget, or
     none."""
-    support_threshold: float | None = field(default=None, metadata=_FILE)
+    support_threshold: float | None = field(default=None, metadata=_FILE | _FOUND)
     """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
     or for embeddings a cosine, 0.65 by default."""
     on_index: Callable[[Progress], None] | None = field(default=None, metadata=_PYTHON)
@@ -293,7 +328,7 @@ class Supported:
 class Work(ModelName, Searched):
     """The model, the documents, the settings and the budget."""
 
-    settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set", "metavar": "KEY=VALUE"})
+    settings: Mapping[str, object] | None = field(default=None, metadata=_SET)
     """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A value set here is never
     changed."""
     model_options: ModelOptions | Mapping[str, Any] | None = field(default=None, metadata=_MODEL)
@@ -306,10 +341,10 @@ class Work(ModelName, Searched):
 class Helped(Work):
     """The helper models of methods."""
 
-    critic: str | None = None
+    critic: str | None = field(default=None, metadata=_FOUND)
     """The critics of a planning method: prompted, random, first, trained:FOLDER or fixed:STATE=GOAL,...; for single
     kinds doc=trained:FOLDER,subgoal=prompted. It is the setting `critic` under another name."""
-    rewriter: AnyModel | None = field(default=None, metadata=_MODEL)
+    rewriter: AnyModel | None = field(default=None, metadata={"found": is_known_model, **_MODEL})
     """The model (provider/model) that rewrites queries, for methods that have a rewriter. It uses the same server
     options. By default --model rewrites them."""
 
@@ -324,14 +359,14 @@ class Ask(MethodName, Helped, Fresh, Web, Supported):
 
     question: str = field(kw_only=False, metadata={"argument": True})
     """The question."""
-    form: str | None = None
+    form: str | None = field(default=None, metadata=_FOUND)
     """The form of the answer: text, phrase, choice, number, program, pal, plan or article; else the method's own."""
     draft: Path | str | None = None
     """Begin with the text of this file instead of a draft by the model; for the methods that revise one, rar and rat.
     It is the setting `draft`, read from a file."""
     trace: Path | str | None = None
     """Append the trajectory to this JSONL file."""
-    seed: int | None = None
+    seed: int | None = field(default=None, metadata=_FOUND)
     """The seed for sampled calls, in methods that sample; by default the model draws its own."""
     home: Path | None = field(default=None, metadata=_PYTHON)
     """The folder for runs; the user's state folder by default."""
@@ -347,7 +382,7 @@ class Check(MethodName, Work, Fresh, Web, Supported):
     """The answer itself."""
     question: str | None = None
     """The question that the answer is to, if it is known: a short answer says little without it."""
-    k: int = field(default=5, metadata={"short": "-k", "min": 1})
+    k: int = field(default=5, metadata={"short": "-k", "min": 1, **_FOUND})
     """The most passages of a query."""
     mend: bool = False
     """Let --method revise, with --model, what the documents do not support, and print the mended text. What they
@@ -417,13 +452,13 @@ class Index(Language, Data, Served):
     """The folder for the index. With --report it may be left out: the index that `ask` keeps is brought up to date."""
     report: bool = False
     """List every file that was not read, or only in part, and why."""
-    retrieval: Literal["bm25", "hybrid", "best"] | None = None
+    retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_FOUND)
     """The kind of index and the embedding model by a name, as `ask --retrieval` has it."""
-    kind: str = "bm25"
+    kind: str = field(default="bm25", metadata=_FOUND)
     """The kind of index: bm25, dense or hybrid."""
-    chunk_tokens: int = field(default=IndexSettings.chunk_tokens, metadata={"min": 16})
+    chunk_tokens: int = field(default=IndexSettings.chunk_tokens, metadata={"min": 16, **_FOUND})
     """The most tokens in one chunk."""
-    overlap: int = field(default=IndexSettings.overlap, metadata={"min": 0})
+    overlap: int = field(default=IndexSettings.overlap, metadata={"min": 0, **_FOUND})
     """Tokens that neighbouring chunks share."""
     embedder: str | None = None
     """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or
@@ -436,11 +471,11 @@ class Index(Language, Data, Served):
 class Retrieve(Documents, Web):
     """The options of `retrieve`."""
 
-    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    corpus: Path | None = None
     """A folder of documents, a JSONL file, or an index."""
     query: str = field(metadata={"argument": True})
     """The query."""
-    k: int = field(default=10, metadata={"short": "-k", "min": 1})
+    k: int = field(default=10, metadata={"short": "-k", "min": 1, **_FOUND})
     """The most passages."""
 
 
@@ -448,23 +483,25 @@ class Retrieve(Documents, Web):
 class Offering(Searching, Web):
     """Which methods, over which models and documents, are offered, and what one question may cost."""
 
-    method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m"})
+    method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m", **_FOUND})
     """A method's name, or name+preset. May be repeated; the first is the default."""
-    model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL])
+    model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL], metadata={"found": is_known_model})
     """provider/model; see `reground models`. May be repeated; the first is the default. none searches and checks alone,
     for POST /retrieve and /v1/check."""
-    corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
+    corpus: list[str] | None = field(
+        default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH", "found": is_inside}
+    )
     """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default
     the folder's own. May be repeated; the first is the default."""
-    settings: Mapping[str, object] = field(default_factory=dict, metadata={"name": "--set", "metavar": "KEY=VALUE"})
+    settings: Mapping[str, object] = field(default_factory=dict, metadata=_SET)
     """A setting of the methods that have it, e.g. k=3, or of one method: rag.k=3. May be repeated."""
     model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
     """Where and how to reach the models."""
     budget: Budget = field(default_factory=Budget, metadata=_BUDGET)
     """The most that one question may cost, whatever a request asks for."""
-    support: str = "words"
+    support: str = field(default="words", metadata=_FOUND)
     """How the sentences of an answer are checked against the passages, as in `ask`; or none."""
-    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
+    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1, **_FOUND})
     """Questions in work at once."""
     waiting: int = field(default=64, metadata={"min": 0, **_FILE})
     """Questions that may wait for their turn; further ones are refused."""
@@ -506,7 +543,7 @@ class Mcp(Offering):
     """Serve by streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input and output."""
     port: int = field(default=8766, metadata={"min": 0})
     """The port for --http; 0 takes a free one."""
-    result_tokens: int = field(default=2000, metadata={"min": 1, **_FILE})
+    result_tokens: int = field(default=2000, metadata={"min": 1, **_FILE, **_FOUND})
     """The most tokens of a tool's result, as estimated, where a call asks for no other number; at least 300."""
 
 
@@ -530,9 +567,9 @@ class View:
 class Benchmark(Data, Documents, Work, Sample):
     """The options of every command on a benchmark; the model and the documents are given by name or path."""
 
-    task: str = field(metadata={"short": "-t"})
+    task: str = field(metadata={"short": "-t", **_FOUND})
     """A benchmark's name, or scheme:DIR."""
-    model: str = DEFAULT_MODEL
+    model: str = field(default=DEFAULT_MODEL, metadata={"found": is_known_model})
     """provider/model; see `reground models`."""
     sandbox: str = field(default="bubblewrap", metadata=_FILE)
     """The sandbox that runs generated code: bubblewrap or docker."""
@@ -547,7 +584,7 @@ class Benchmark(Data, Documents, Work, Sample):
 class Results:
     """How results are printed."""
 
-    format: Literal["text", "md", "json"] = "text"
+    format: Literal["text", "md", "json"] = field(default="text", metadata=_FOUND)
     """How the results are printed. text is for the terminal; the others print nothing else, to be redirected to a
     file."""
 
@@ -556,7 +593,7 @@ class Results:
 class Baseline:
     """The baseline of a comparison."""
 
-    baseline: str | None = None
+    baseline: str | None = field(default=None, metadata=_FOUND)
     """The method that the others are tested against; the first one by default."""
 
 
@@ -574,11 +611,11 @@ class Measuring(Benchmark, Helped, Questions, Results, Web, Cluster):
     --questions."""
     rewriter: str | None = None
 
-    judge: str | None = field(default=None, metadata=_MODEL)
+    judge: str | None = field(default=None, metadata={"found": is_known_model, **_MODEL})
     """The model (provider/model) that rates long answers. It uses the same server options."""
-    dry_run: bool = field(default=False, metadata=_COST)
+    dry_run: bool = field(default=False, metadata=_FOUND | _COST)
     """Print the estimated cost and stop."""
-    speed: float | None = field(default=None, metadata={"min": 0.001, **_FILE, **_COST})
+    speed: float | None = field(default=None, metadata={"min": 0.001, **_FILE, **_FOUND, **_COST})
     """Tokens per second, to estimate the time."""
     yes: bool = field(default=False, metadata={"short": "-y", **_COST})
     """Do not ask for confirmation before spending more than 1 USD."""
@@ -603,9 +640,9 @@ class Compare(Measuring, Baseline):
     preset: str | None = None
     """Experiments instead of a task: the papers' tables. paper-claims, or those of one paper: rat-claims,
     rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
-    methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
+    methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m", **_FOUND})
     """The methods to compare, separated by commas."""
-    budgets: str | None = field(default=None, metadata={"short": "-b"})
+    budgets: str | None = field(default=None, metadata={"short": "-b", **_FOUND})
     """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget. The default is 1k,2k,4k, or a
     preset's own."""
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
@@ -637,9 +674,9 @@ class Judging(Data):
     """A JSONL file of people's ratings: {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
     out: Path | None = field(default=None, metadata={"short": "-o"})
     """The folder for judges.md and the judges' replies; the first folder by default."""
-    concurrency: int = field(default=8, metadata={"min": 1})
+    concurrency: int = field(default=8, metadata={"min": 1, **_FOUND})
     """Answers in work at once."""
-    dry_run: bool = False
+    dry_run: bool = field(default=False, metadata=_FOUND)
     """Print the number of answers to rate and stop."""
     model_options: ModelOptions = field(default_factory=ModelOptions)
     """Where and how to reach the models."""
@@ -649,19 +686,19 @@ class Judging(Data):
 class Propose(Language, Fresh):
     """The options of `questions`."""
 
-    corpus: Path = field(metadata={"short": "-c"})
+    corpus: Path = field(metadata={"short": "-c", "found": is_inside})
     """A folder of documents or a JSONL file."""
     out: Path = field(default=Path("questions.jsonl"), metadata={"short": "-o"})
     """The file for the questions, one a line. A file that was edited is never replaced."""
-    count: int = field(default=50, metadata={"short": "-n", "min": 1})
+    count: int = field(default=50, metadata={"short": "-n", "min": 1, **_FOUND})
     """How many questions to propose."""
-    tries: int | None = field(default=None, metadata={"min": 1, **_FILE})
+    tries: int | None = field(default=None, metadata={"min": 1, **_FILE, **_FOUND})
     """The most pairs of passages to try; ten for each question by default."""
-    seed: int = 0
+    seed: int = field(default=0, metadata=_FOUND)
     """Draws the pairs of passages."""
-    concurrency: int = field(default=4, metadata={"short": "-j", "min": 1})
+    concurrency: int = field(default=4, metadata={"short": "-j", "min": 1, **_FOUND})
     """Pairs in work at once."""
-    model: str = DEFAULT_MODEL
+    model: str = field(default=DEFAULT_MODEL, metadata={"found": is_known_model})
     """provider/model; see `reground models`."""
     model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
     """Where and how to reach the model."""

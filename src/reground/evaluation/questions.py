@@ -24,13 +24,13 @@ MEASURED = "questions"
 class Sample:
     """Which questions are taken, and how many at once."""
 
-    limit: int | None = field(default=100, metadata={"min": 0})
+    limit: int | None = field(default=100, metadata={"min": 0, "found": True})
     """How many questions, drawn by the seed; None is all."""
 
-    seed: int = 0
+    seed: int = field(default=0, metadata={"found": True})
     """Draws the questions and the samples."""
 
-    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
+    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1, "found": True})
     """Questions in work at once."""
 
 
@@ -41,7 +41,7 @@ class Questions(Sample):
     ids: str = ""
     """Only these: ids, 11-175 (by number), 1:164 (by place), a subset's name; commas between."""
 
-    repeats: int = field(default=1, metadata={"min": 1})
+    repeats: int = field(default=1, metadata={"min": 1, "found": True})
     """Runs of each question."""
 
     retry_failed: bool = False

@@ -74,19 +74,19 @@ class ModelOptions:
     price: Price | None = field(default=None, metadata={"metavar": "PROMPT,COMPLETION"})
     """USD per million prompt,completion tokens, e.g. 0.15,0.60; without it the cost in USD is unknown."""
 
-    connections: int = field(default=1024, metadata={"file": True})
+    connections: int = field(default=1024, metadata={"file": True, "found": True})
     """Calls in flight at once."""
 
-    requests_per_minute: float | None = field(default=None, metadata={"file": True})
+    requests_per_minute: float | None = field(default=None, metadata={"file": True, "found": True})
     """The provider's limit on requests, kept on this side."""
 
-    tokens_per_minute: float | None = field(default=None, metadata={"file": True})
+    tokens_per_minute: float | None = field(default=None, metadata={"file": True, "found": True})
     """The provider's limit on tokens, kept on this side."""
 
-    attempts: int = field(default=6, metadata={"file": True})
+    attempts: int = field(default=6, metadata={"file": True, "found": True})
     """How often one call is tried, the first time included."""
 
-    timeout: float = field(default=600.0, metadata={"file": True})
+    timeout: float = field(default=600.0, metadata={"file": True, "found": True})
     """Seconds that one attempt may take."""
 
     context: int | None = field(default=None, metadata={"file": True})
@@ -95,10 +95,10 @@ class ModelOptions:
     slots: int | None = field(default=None, metadata={"file": True})
     """Calls that are decoded together (gguf)."""
 
-    threads: int | None = None
+    threads: int | None = field(default=None, metadata={"found": True})
     """Processor threads (gguf); else all cores read prompts and all but one decode."""
 
-    lookup: bool = field(default=False, metadata={"file": True})
+    lookup: bool = field(default=False, metadata={"file": True, "found": True})
     """Guess the next words from the text so far and check several at once (gguf): the same text sooner where a reply
     repeats its prompt, but no log-probabilities."""
 

@@ -125,7 +125,7 @@ def _show_usage(error: Any) -> int:
     if name is not None and name in getattr(error.ctx.command, "in_file", ()):
         key = name[2:].replace("-", "_")
         return _report(
-            f"error: {name} is no option of the command line: write {key} = ... in reground.toml, or pass --config"
+            f"error: {name} is no option of the command line: write {key} = ... in a TOML file and pass --config FILE"
         )
     error.message = _short(str(error.message).removeprefix("Value error, "))  # pydantic's words
     error.show()

@@ -20,7 +20,6 @@ from functools import cache, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 import typer
 from rich.table import Table
@@ -29,14 +28,13 @@ from typer.core import TyperArgument, TyperCommand
 
 from reground.app import catalogue
 from reground.app.cli.console import consoles, say
-from reground.app.options import field_names, from_mapping, meanings
+from reground.app.options import field_names, from_mapping, is_word, meanings
 from reground.core.answers import FORMS
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.files import expanded
-from reground.core.http import is_loopback
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress."), is_word]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON."), is_word]
 _ALL = "help_all"
 _SIMPLE = (bool, int, float, Path, str)
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -61,6 +59,7 @@ def _parameter(
     prefix: str = "",
     argument: bool = False,
     file: bool = False,
+    found: bool | Callable[[str], bool] = False,
 ) -> inspect.Parameter:
     """The parameter for typer that is made of a field; the arguments from `name` on are the field's metadata.
 
@@ -68,6 +67,8 @@ def _parameter(
     name. short: the one-letter option, such as -m. metavar: the placeholder of the value in the help. panel: the panel
     of the help that lists the option. min: the smallest value. prefix: that of a record's options. argument: whether it
     is a positional argument. file: whether only the configuration file and Python have it; such an option is hidden.
+    found: whether a file that only lies in the folder may set it, to a number, true, false or a word; or the function
+    that says which texts it may be set to.
 
     The field of a record gives its metadata to all of the record's options. It may name in `only` the fields that
     become options. A field that only Python has is marked `python_only`.
@@ -90,7 +91,8 @@ def _parameter(
         )
     hint = kind if default is not None or kind is bool else kind | None
     default = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(key, _KEYWORD, default=default, annotation=Annotated[hint, info])
+    annotation = Annotated[hint, info, is_word if found is True else found] if found else Annotated[hint, info]
+    return inspect.Parameter(key, _KEYWORD, default=default, annotation=annotation)
 
 
 def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -227,8 +229,9 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.__annotations__ = {each.name: each.annotation for each in parameters}
     result.__signature__ = inspect.Signature(parameters)
     result.everyday = everyday
-    infos = ((each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ()))
+    infos = [(each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ())]
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
+    result.found = {name: info for name, info in infos if inspect.isfunction(info)}
     return result  # type: ignore[no-any-return]
 
 
@@ -313,10 +316,6 @@ DEFAULT = "reground.toml"
 INNER = "__"
 """Separates, in a parameter's name, the name of a table from the name of a key in it."""
 _NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
-_OPENINGS = frozenset({"web_network", "allow_origin", "no_keys", "keys", "host"})
-"""Keys that let web pages of one's own network be fetched, or others reach a server."""
-_CODE = re.compile(r"\.py(?:[:+]\S*)?\s*(?:,|$)")
-"""The end of a value that names a file of code, alone or among others."""
 
 
 def _heed(context: typer.Context, path: Path | None) -> Path | None:
@@ -324,11 +323,12 @@ def _heed(context: typer.Context, path: Path | None) -> Path | None:
     if context.resilient_parsing:
         return path
     config = read_config(path)
+    keys, commands = config_keys(context.command), [context.command]
+    if not config.keys() <= keys.keys():  # then they may be those of other commands, which are imported only for this
+        keys, commands = config_keys(context.find_root().command), [*commands, context.find_root().command]
+    check_config(config, keys)
     if path is None:
-        check_found(config)
-    keys = config_keys(context.command)
-    # the other commands' keys are looked up only if this command does not know them all
-    check_config(config, keys if config.keys() <= keys.keys() else config_keys(context.find_root().command))
+        check_found(config, *commands)
     values: dict[str, Any] = {}
     for key, parameter in _options(context.command):
         table, _, inner = parameter.name.partition(INNER)
@@ -373,18 +373,23 @@ def read_config(path: Path | None) -> dict[str, Any]:
 def config_keys(root: Any) -> dict[str, set[str]]:
     """The keys that a configuration file may have, with the keys in them if they are tables: the options of every
     command that reads a file."""
-    commands, keys = [root], {SETTINGS: set[str]()}
-    while commands:
-        command = commands.pop()
-        commands += getattr(command, "commands", {}).values()
-        options = dict(_options(command))
-        for key, parameter in options.items() if "config" in options else ():
+    keys = {SETTINGS: set[str]()}
+    for command in _readers(root):
+        for key, parameter in _options(command):
             if key not in _NO_KEYS:
                 keys.setdefault(key, set())
             table, _, inner = parameter.name.partition(INNER)
             if inner:
                 keys.setdefault(table, set()).add(inner)
     return keys
+
+
+def _readers(root: Any) -> Iterator[Any]:
+    """A command and those below it, as far as they read a configuration file."""
+    if any(key == "config" for key, _ in _options(root)):
+        yield root
+    for command in getattr(root, "commands", {}).values():
+        yield from _readers(command)
 
 
 def _options(command: Any) -> Iterator[tuple[str, Any]]:
@@ -410,39 +415,47 @@ def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> No
                 raise ConfigurationError(f"[{key}] in the configuration has an unknown key {inner!r}; {near}")
 
 
-def check_found(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration that only lay in the current folder where it would run code, send keys and questions to
-    another machine, or a key that it names to any server, or open an edge. Raises ConfigurationError."""
-    values = list(_values(config))
-    pass_it = f"{DEFAULT} was only found here: if it is yours, pass --config {DEFAULT}"
-    for key, value in values:
-        if isinstance(value, str) and _CODE.search(value):
-            raise ConfigurationError(f"{key} in {DEFAULT} names code, {value!r}, and {pass_it}")
-        if key == "base_url" and isinstance(value, str) and _is_elsewhere(value):
-            told = f"{key} in {DEFAULT} is an address on another machine, which would get your questions and your key"
-            raise ConfigurationError(f"{told}, and {pass_it}")
-        if key in _OPENINGS:
-            raise ConfigurationError(f"{key} in {DEFAULT} lets in what is kept out otherwise, and {pass_it}")
-    if {"api_key_env", "base_url"} <= {key for key, _ in values}:
-        raise ConfigurationError(f"{DEFAULT} has api_key_env and base_url, which send a key to a server, and {pass_it}")
+def check_found(config: Mapping[str, Any], *commands: Any) -> None:
+    """Refuse a configuration that only lay in the current folder, unless its keys are marked `found` and its texts fit.
+
+    A key that several of the commands have is judged by the first. Raises ConfigurationError.
+    """
+    marks: dict[str, Any] = {}
+    for command in commands:
+        marks = _marks(command) | marks
+    for key, value in config.items():
+        is_table = isinstance(value, Mapping) and key != SETTINGS
+        for name, each in [(key + INNER + inner, value[inner]) for inner in value] if is_table else [(key, value)]:
+            if (fits := marks.get(name)) is None or not all(_is_harmless(leaf, fits) for leaf in _leaves(each)):
+                what = f"cannot be {each!r:.80} in a" if fits is not None else "cannot stand in a"
+                raise ConfigurationError(
+                    f"{name.replace(INNER, '.')} {what} {DEFAULT} that only lies here: if the file is yours, pass "
+                    f"--config {DEFAULT}"
+                )
 
 
-def _is_elsewhere(address: str) -> bool:
-    """Whether this is an address that may not be of this machine alone."""
-    try:
-        host = urlsplit(address).hostname
-    except ValueError:
-        return True
-    return host is not None and not is_loopback(host)
+def _marks(root: Any) -> dict[str, Any]:
+    """By key, and by TABLE__KEY, which texts a file that was only found may give; None for a key without the mark."""
+    marks: dict[str, Any] = {}
+    for command in _readers(root):
+        found = getattr(command.callback, "found", {})
+        for key, parameter in _options(command):
+            for name in (key, parameter.name):
+                marks[name] = marks.get(name) or found.get(parameter.name)
+    return marks
 
 
-def _values(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value at any depth, with the key that is nearest to it."""
-    if isinstance(config, Mapping | list):
-        for name, inner in config.items() if isinstance(config, Mapping) else ((key, each) for each in config):
-            yield from _values(inner, name)
+def _is_harmless(value: Any, fits: Callable[[str], bool]) -> bool:
+    return isinstance(value, bool | int | float) or (isinstance(value, str) and fits(value))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Every value at any depth."""
+    if isinstance(value, Mapping | list):
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _leaves(inner)
     else:
-        yield key, config
+        yield value
 
 
 def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
