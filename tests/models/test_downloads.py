@@ -149,6 +149,35 @@ def test_of_two_at_once_one_downloads_and_the_other_waits():
     assert told == ["waiting for another process that brings tiny.gguf"]
 
 
+def test_a_file_that_was_changed_is_noticed_when_it_is_opened_next():
+    path = bring(WEIGHTS, fetch=FakeIndex())
+    told = []
+    assert bring(WEIGHTS, progress=lambda *step: told.append(step)) == path
+    assert told == [], "what was compared and stayed the same is not read again"
+    path.write_bytes(WHOLE[:-1] + b"x")
+    with pytest.raises(PullError, match="has the wrong checksum: remove it"):
+        bring(WEIGHTS)
+    path.write_bytes(WHOLE)
+    assert bring(WEIGHTS) == path
+
+
+def test_a_file_in_the_current_folder_takes_no_models_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(pulling.ALIASES, "tiny", WEIGHTS)
+    path = bring(WEIGHTS, fetch=FakeIndex())
+    (tmp_path / "tiny").write_bytes(b"GGUF of somebody else")
+    assert pull("tiny") == path
+    assert pull("./tiny") == Path("tiny"), "a path is what it says"
+    path.write_bytes(WHOLE[:-1] + b"x")
+    for name in ("tiny.gguf", str(path)):
+        with pytest.raises(PullError, match="wrong checksum"):
+            pull(name)
+
+
+def test_every_model_with_a_short_name_has_a_checksum_and_a_size():
+    assert all(len(each.sha256) == 64 and each.size for each in pulling.ALIASES.values())
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -157,9 +186,13 @@ def test_of_two_at_once_one_downloads_and_the_other_waits():
         ("./nowhere.gguf", r"there is no file \./nowhere\.gguf"),
         ("org/repo:../../etc/passwd.gguf", "there is no file"),
         ("org/repo:/tmp/elsewhere.gguf", "there is no file"),
+        ("org/repo:sub/../../../elsewhere.gguf", "there is no file"),
+        ("../elsewhere.gguf", "there is no file"),
     ],
 )
 def test_an_unknown_name_says_what_there_is(name, said):
+    models_dir().mkdir(parents=True)
+    (models_dir().parent / "elsewhere.gguf").write_bytes(b"GGUF")
     with pytest.raises(ConfigurationError, match=said):
         pull(name)
     with pytest.raises(ConfigurationError, match=said):
@@ -179,6 +212,7 @@ class Hub:
         self.body = BODY
         self.sha256 = hashlib.sha256(BODY).hexdigest()
         self.cut_after = None
+        self.states_length = True
         self.held = None  # an event: the rest of a file is sent when it is set
         self.status = 302
         self.location = ""
@@ -214,7 +248,8 @@ class Hub:
             request.send_error(416)
             return
         request.send_response(206 if asked else 200)
-        request.send_header("Content-Length", str(len(self.body) - start))
+        if self.states_length:
+            request.send_header("Content-Length", str(len(self.body) - start))
         request.end_headers()
         if self.held is not None:
             request.wfile.write(self.body[start : start + 1_000_000])
@@ -249,6 +284,36 @@ def test_a_file_arrives_whole_and_once(hub):
     asked = len(hub.seen)
     assert pull(NAME) == path
     assert len(hub.seen) == asked
+
+
+@pytest.mark.parametrize("link", ["org--repo", "org--repo/sub", KEPT, KEPT + ".part", KEPT + ".lock"])
+def test_no_link_leads_a_download_out_of_the_models_folder(hub, tmp_path, link):
+    outside = tmp_path / "outside"
+    place = models_dir() / link
+    place.parent.mkdir(parents=True)
+    if link.endswith(("sub", "repo")):
+        outside.mkdir()
+    place.symlink_to(outside)
+    with pytest.raises((ConfigurationError, PullError)):
+        pull(NAME)
+    assert not outside.is_dir() or list(outside.iterdir()) == []
+    assert not outside.is_file()
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_a_body_that_is_too_long_is_not_kept(hub, stated):
+    pinned = replace(BOTH, size=2_000_000, sha256=hub.sha256, wheels=())
+    hub.states_length = stated
+    with pytest.raises(PullError, match="more than 2,000,000 bytes"):
+        bring(pinned)
+    assert [path.suffix for path in (models_dir() / "org--repo/sub").iterdir()] == [".lock"]
+
+
+def test_a_file_of_the_hub_that_was_cut_short_is_brought_again(hub):
+    pinned = replace(BOTH, size=len(BODY), sha256=hub.sha256, wheels=())
+    path = bring(pinned)
+    path.write_bytes(BODY[:100])
+    assert bring(pinned).read_bytes() == BODY
 
 
 BOTH = replace(WEIGHTS, hub=NAME)

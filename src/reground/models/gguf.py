@@ -71,8 +71,11 @@ async def available(options: ModelOptions) -> list[Listing]:
     listings = []
     for alias, weights in pull.ALIASES.items():
         pulled = is_pulled(weights)
-        size = f"pulled ({weights.size / 1e6:.0f} MB)" if weights.size else "pulled"
-        why = f"{size}; {run}" if pulled else f"not pulled yet: reground models pull {alias}"
+        why = (
+            f"pulled ({weights.size / 1e6:.0f} MB); {run}"
+            if pulled
+            else f"not pulled yet: reground models pull {alias}"
+        )
         listings.append(Listing(f"gguf/{alias}", pulled and not missing, missing or why))
     files = await asyncio.to_thread(pull.other_files)
     return listings + [

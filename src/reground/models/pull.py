@@ -12,7 +12,7 @@ from pathlib import Path
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.files import expanded, models_dir
-from reground.downloads import Progress, PullError, Weights, bring, known_weights, silent
+from reground.downloads import Progress, PullError, Weights, bring, known_weights, place, silent
 
 ALIASES = known_weights("models")
 
@@ -25,11 +25,12 @@ def pull(alias: str, *, progress: Progress = silent) -> Path:
     unknown name, PullError if the download fails.
     """
     check(alias)
-    here = _existing(alias)
+    weights = ALIASES.get(alias.lower())  # before a file of this name in the current folder, which anybody may have put
+    here = None if weights else _existing(alias)
     if here is not None:
-        return here
-    weights = ALIASES.get(alias.lower()) or Weights(hub=alias)
-    return bring(weights, progress=progress)
+        weights = next((each for each in ALIASES.values() if place(each) == here), None)
+        return bring(weights, progress=progress) if weights else here
+    return bring(weights or Weights(hub=alias), progress=progress)
 
 
 async def pulled(alias: str, *, progress: Progress = silent) -> Path:
@@ -71,7 +72,5 @@ def other_files() -> list[Path]:
 
 def _existing(name: str) -> Path | None:
     """A file given by its path, or by its name in the models folder."""
-    for path in (expanded(name), models_dir() / name):
-        if path.is_file():
-            return path
-    return None
+    inside = [models_dir() / name] if ".." not in Path(name).parts else []
+    return next((path for path in (expanded(name), *inside) if path.is_file()), None)
