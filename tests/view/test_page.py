@@ -147,7 +147,7 @@ async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path):
     with open_run(tmp_path / "run", config()) as folder:
         folder.append(trajectory)
         async with shown(folder.path) as (page, _):
-            assert await texts(page, ".row .score") == ["–"]
+            assert await texts(page, ".row .score") == ["1/2"]  # of its claims, until it has a score
             await page.focus(".row")
             folder.append_record(record(trajectory, 1.0))
             folder.append(failed("q1~0"))

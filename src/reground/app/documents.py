@@ -59,13 +59,11 @@ class Source:
     place: a path, a list of texts, passages and paths, or an open retriever; None for what the options name instead,
     the web or a retriever of the user's own. questions: those of a measurement; pages that hold one of them, and hosts
     where benchmarks lie, are never given. usual: what reranks an index by words where the options say nothing.
-    located: whether the quotes of an answer are looked up in the files.
     """
 
     place: object = None
     questions: tuple[str, ...] = ()
     usual: str | None = ANSWERING
-    located: bool = True
 
     @property
     def folder(self) -> Path | None:

@@ -315,18 +315,19 @@ class Session:
             opened.push_async_callback(session._forget)
             yield session
 
-    async def follow(self, corpus: str | None) -> None:
-        """Search what a folder of documents holds now. It is looked at every `look_every` seconds at most.
+    async def follow(self, corpus: str | None) -> Scan | str | None:
+        """Search what a folder of documents holds now, and tell that: its files, or the generation of an index; None of
+        anything else. It is looked at every `look_every` seconds at most.
 
         Where it cannot be read, what was read before stays.
         """
         source = self.setup.sources.get(corpus or "")
         if corpus is None or source is None or source.folder is None:
-            return
+            return None
         followed = self._followed.setdefault(corpus, _Followed())
         async with followed.lock:
             if time.monotonic() - followed.looked < self.look_every:
-                return
+                return followed.contents
             try:
                 held = await in_daemon(partial(contents, source.folder), name=BACKGROUND)
                 if held != followed.contents:
@@ -335,6 +336,7 @@ class Session:
             except (RegroundError, OSError) as error:
                 logger.warning("the documents %s stay as they were read before: %s", corpus, error)
             followed.looked = time.monotonic()
+            return followed.contents
 
     async def _reopen(self, corpus: str, source: Source, followed: _Followed, held: Scan | str) -> None:
         reports: list[IndexReport] = []
@@ -454,7 +456,7 @@ class Session:
     def _folder(self, offer: Offer) -> Path | None:
         """The folder or file in which the quotes of an offer's answers are looked up."""
         source = self.setup.sources.get(offer.corpus or "")
-        return source.folder if source is not None and source.located else None
+        return None if source is None else source.folder
 
     def _result(self, solved: Solved, offer: Offer, path: Path) -> Result:
         """Write the trajectory and return the result. Raises the error that left the question without an answer."""

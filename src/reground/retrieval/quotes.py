@@ -46,11 +46,15 @@ class Places(NamedTuple):
     marks: tuple[tuple[int, Mapping[str, object]], ...] = ()
     is_prose: bool = False
 
-    def of(self, quote: str) -> dict[str, object]:
-        """The fields of a citation that say where a quote is, whatever its white space; none if it is not there."""
+    def find(self, quote: str) -> re.Match[str] | None:
+        """Where a quote is, whatever its white space; of a long one at least its beginning."""
         words = [re.escape(word) for word in quote.split()[:_MOST_WORDS]]
         patterns = (re.compile(r"\s+".join(words[:most])) for most in (_MOST_WORDS, _WORDS) if words)
-        match = next(filter(None, (pattern.search(self.text, self.begins) for pattern in patterns)), None)
+        return next(filter(None, (pattern.search(self.text, self.begins) for pattern in patterns)), None)
+
+    def of(self, quote: str) -> dict[str, object]:
+        """The fields of a citation that say where a quote is; none if it is not there."""
+        match = self.find(quote)
         if match is None:
             return {}
         start = match.start()
@@ -75,7 +79,7 @@ def located(answer: Answer, corpus: Path) -> Answer:
         if quote.url is None or "://" in quote.url:
             return quote
         if quote.url not in files:
-            files[quote.url] = _places(file_of(quote.url, corpus))
+            files[quote.url] = places(file_of(quote.url, corpus))
         return quote.model_copy(update=files[quote.url].of(quote.quote))
 
     sentences = (each.model_copy(update={"supports": tuple(map(placed, each.supports))}) for each in answer.sentences)
@@ -93,8 +97,8 @@ def file_of(url: str, corpus: Path) -> Path | None:
         return None
 
 
-def _places(file: Path | None) -> Places:
-    """The places of a file; none in one that cannot be read, is too large or of another kind."""
+def places(file: Path | None) -> Places:
+    """The text and the places of a file; none in one that cannot be read, is too large or of another kind."""
     try:
         if file is None or file.stat().st_size > _LARGEST:
             return Places()
@@ -117,12 +121,12 @@ def _places(file: Path | None) -> Places:
             return Places(decode(content).text, has_lines=True)
         if format_ is not None and (len(content) <= _LARGEST_PACKED or content[:2] != b"PK"):
             read = read_as(format_, content)
-            places = tuple((at, {"place": place}) for at, place in read.places)
+            stated = tuple((at, {"place": place}) for at, place in read.places)
             if not file.name.lower().endswith(_PROSE):
-                return Places(read.text, marks=places)
+                return Places(read.text, marks=stated)
             parts = [Heading(at, 1, "") for at, _ in read.places] if reader == "office.read_epub" else []
             found = sorted([*parts, *headings(read.text)], key=lambda heading: heading.at)
-            return Places(read.text, marks=places + _marks(found), is_prose=True)
+            return Places(read.text, marks=stated + _marks(found), is_prose=True)
     except (OSError, ValueError, ImportError, MemoryError, Unreadable):
         pass
     return Places()

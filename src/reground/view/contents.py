@@ -129,12 +129,15 @@ class _Glimpse(BaseModel):
     @property
     def row(self) -> dict[str, Any]:
         failure = self.failure
+        claims = [each for each in (self.answer or {}).get("sentences", ()) if each.get("score") is not None]
         return {
             "id": self.id,
             "question": _cut(self.question),
             "method": self.method,
             "answer": _cut(str((self.answer or {}).get("text", ""))),
             "failure": None if failure is None else _cut(f"{failure.type}: {failure.message}"),
+            "claims": len(claims),
+            "supported": sum(bool(each.get("supports")) for each in claims),
             "stopped": self.stopped,
             "tokens": self.usage.tokens,
             "calls": self.usage.calls,

@@ -21,26 +21,39 @@ from reground.core.http import names_this
 from reground.core.language import storable_text
 from reground.view.contents import Contents
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
-    "base-uri 'none'; form-action 'none'"
-)
-"""What the served page may load: its own script, its own style, and data of the same server."""
-_SCRIPTS = ("dom.js", "data.js", "keys.js", "list.js", "story.js", "steps.js", "page.js")
-_CHECKED = ("dom.js", "story.js", "checked.js")
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+"""Of a served page, which may load its own script, its own style, and data of the same server."""
+_SHARED = ("keys.js", "list.js", "story.js", "steps.js", "page.js")
+VIEWED = ("dom.js", "data.js", "runs.js", *_SHARED)
+SERVED = ("dom.js", "served.js", "front.js", *_SHARED)
+CHECKED = ("dom.js", "story.js", "checked.js")
+"""The scripts of the pages of `view`, `serve` and `check`."""
 _STYLE_TAG = '<link rel="stylesheet" href="page.css">'
 _SCRIPT_TAG = '<script src="page.js" defer></script>'
 
 
 @cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """The text of a file of the pages."""
     return files("reground.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
+def page(title: str) -> str:
+    """The text of a page of this title; its script does the rest."""
+    return asset("page.html").replace("{title}", title)
+
+
 @cache
-def _script(names: Sequence[str] = _SCRIPTS) -> str:
+def script(names: Sequence[str]) -> str:
     """A page's script: its files behind each other, in a scope of their own."""
-    parts = "\n".join(_asset(name) for name in names)
+    parts = "\n".join(asset(name) for name in names)
     return f'(() => {{\n"use strict";\n{parts}}})();\n'
 
 
@@ -62,7 +75,7 @@ def exported(contents: Contents) -> Iterator[bytes]:
                 story = {"error": str(error)}
             yield _data(f"question-{number}", story)
 
-    return _file("page.html", _script(), data())
+    return _file("reground view", script(VIEWED), data())
 
 
 def checked(answers: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
@@ -70,13 +83,13 @@ def checked(answers: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
 
     A quote may have a `link`: where it opens.
     """
-    return _file("checked.html", _script(_CHECKED), [_data("answers", answers)])
+    return _file("reground check", script(CHECKED), [_data("answers", answers)])
 
 
-def _file(page: str, script: str, data: Iterable[bytes]) -> Iterator[bytes]:
-    style = _asset("page.css")
+def _file(title: str, script: str, data: Iterable[bytes]) -> Iterator[bytes]:
+    style = asset("page.css")
     policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:"
-    head, tail = _asset(page).split(_SCRIPT_TAG)
+    head, tail = page(title).split(_SCRIPT_TAG)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     before, behind = tail.split("</body>")
     yield f"{head.replace(_STYLE_TAG, f'{meta}<style>{style}</style>')}{before}".encode()
@@ -99,14 +112,6 @@ def _data(name: str, value: Any) -> bytes:
     return f'<script type="application/json" id="{name}">{text}</script>\n'.encode()
 
 
-_HEADERS = {
-    "Content-Security-Policy": f"{POLICY}; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -116,14 +121,14 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
     @web.middleware
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
         if not names_this(request.headers.get("Host", ""), host):
-            return web.json_response({"error": "this name is not the viewer's"}, status=403, headers=_HEADERS)
+            return web.json_response({"error": "this name is not the viewer's"}, status=403, headers=HEADERS)
         try:
             response = await handler(request)
         except web.HTTPException as error:
             response = web.json_response({"error": error.reason}, status=error.status)
         except RegroundError as error:
             response = web.json_response({"error": str(error)}, status=404)
-        response.headers.update(_HEADERS)
+        response.headers.update(HEADERS)
         return response
 
     async def news(request: web.Request) -> web.Response:
@@ -137,9 +142,9 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
         return _text(as_json(contents.question(int(request.match_info["number"]))), "application/json")
 
     app = web.Application(middlewares=[guarded])
-    app.router.add_get("/", _fixed(_asset("page.html"), "text/html"))
-    app.router.add_get("/page.css", _fixed(_asset("page.css"), "text/css"))
-    app.router.add_get("/page.js", _fixed(_script(), "text/javascript"))
+    app.router.add_get("/", _fixed(page("reground view"), "text/html"))
+    app.router.add_get("/page.css", _fixed(asset("page.css"), "text/css"))
+    app.router.add_get("/page.js", _fixed(script(VIEWED), "text/javascript"))
     app.router.add_get("/news", news)
     app.router.add_get(r"/question/{number:\d{1,9}}", question)
     return app

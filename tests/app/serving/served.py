@@ -61,14 +61,16 @@ def engine_of(
     corpora: Mapping[str, Retriever] | None = None,
     *,
     budget: Budget | None = None,
+    folder: Path | None = None,
     **how,
 ) -> Engine:
-    """Methods over one open model, "m", and open retrievers: direct/m, or rag/m@docs."""
+    """Methods over one open model, "m", and open retrievers: direct/m, or rag/m@docs. folder: what all of them search
+    instead."""
     setup = Setup(
         search=Offering(),
         methods=tuple(methods),
         models={"openai/m": model},
-        sources={name: Source(retriever) for name, retriever in (corpora or {}).items()},
+        sources={name: Source(folder or retriever) for name, retriever in (corpora or {}).items()},
         budget=budget,
         support="words",
         home=home,
@@ -103,15 +105,18 @@ def served(
     concurrency: int = 8,
     waiting: int = 64,
     retriever: Retriever | None = None,
+    folder: Path | None = None,
+    corpora: Sequence[str] = ("docs",),
     **options,
 ) -> Iterator[Served]:
-    """Serve methods over one model, "m", and one corpus, "docs", until the block ends."""
+    """Serve methods over one model, "m", and documents, until the block ends. folder: these, instead of a retriever."""
     ready: list[tuple[Engine, uvicorn.Server]] = []
     listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
 
     async def main() -> None:
-        corpora = {"docs": retriever or ScriptedRetriever(PASSAGES)}
-        engine = engine_of(home, model, methods, corpora, concurrency=concurrency, waiting=waiting)
+        searched = {name: retriever or ScriptedRetriever(PASSAGES) for name in corpora}
+        how = {"concurrency": concurrency, "waiting": waiting, "folder": folder, "keep": 90}
+        engine = engine_of(home, model, methods, searched, **how)
         app = application(engine, Serve(port=0, home=home, **options), keys)
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
         ready.append((engine, uvicorn.Server(config)))

@@ -35,7 +35,7 @@ async def _serve(options: Mcp, *, quiet: bool) -> None:
     """Serve at once, and open the documents beside it: clients wait a few seconds only for the first reply."""
     from reground.app.serving.mcp import over_http, over_stdio, server
 
-    setup = setup_of(options, located=True)
+    setup = setup_of(options)
     async with AsyncExitStack() as stack:
 
         async def open_tools() -> Tools:

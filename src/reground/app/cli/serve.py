@@ -24,7 +24,12 @@ def serve(
     options: Serve,
     quiet: Quiet = False,
     new_key_name: Annotated[
-        str | None, typer.Option("--new-key", metavar="NAME", help="Make a key of this name, print it once, and end.")
+        str | None,
+        typer.Option(
+            "--new-key",
+            metavar="NAME[=CORPUS,...]",
+            help="Make a key of this name, for these documents alone if any are named, print it once, and end.",
+        ),
     ] = None,
     config: ConfigFile = None,
 ) -> None:

@@ -8,10 +8,11 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -20,6 +21,7 @@ from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
 from reground.app.runs import GONE, Result, held, removed
+from reground.app.serving.keys import ANYONE, Holder
 from reground.app.session import Offer, Session, Setup
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
@@ -33,8 +35,9 @@ from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, Note
 from reground.text.excerpts import terms
 
 MARK = "served"
-"""An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
-belong to somebody else, such as `reground ask`, and stay."""
+"""A file in the folder of a run that a server began. Its time is that of the last question. Each line has the name of
+the key that asked, empty where none is needed, a tab, and the name of what was asked. Runs without such a file belong
+to somebody else, such as `reground ask`, and stay."""
 WITHIN = "within-"  # how the name of a folder begins that holds the runs within one budget
 _DAY = 86400.0
 _OFTEN, _SELDOM = 1.0, 3600.0
@@ -96,15 +99,16 @@ class Engine:
         budget: Budget | None = None,
         seed: int | None = None,
         form: str | None = None,
+        holder: Holder = ANYONE,
     ) -> Result:
-        """Answer the last question of a conversation.
+        """Answer the last question of a conversation. holder: who asks.
 
         budget: the request's own; it holds up to the session's. What one budget cut is not replayed under another, so
         each has its runs in a folder of its own. The usage and the seconds are those of all calls, also of those that
         make a follow-up a question of its own. A question that was answered before is replayed, whoever asks it; with
         another seed it is answered again. Raises UnknownName, Busy, or what kept the method from an answer.
         """
-        offer = self.offer(name)
+        offer = self.offer(name, holder)
         question_of(turns)  # refused before it waits for a place
         limits = _smaller(self.session.setup.budget, budget)
         limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
@@ -127,30 +131,36 @@ class Engine:
                 seed=seed,
                 observer=observer,
                 home=home,
-                hold=held if self.keeping is None else self.keeping.asked,
+                hold=held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}"),
             )
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
         return replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
 
-    def offer(self, name: str) -> Offer:
+    def offers_to(self, holder: Holder) -> dict[str, Offer]:
+        """What a holder of a key may ask."""
+        return {name: offer for name, offer in self.offers.items() if holder.may_ask(offer.corpus)}
+
+    def offer(self, name: str, holder: Holder = ANYONE) -> Offer:
         """The offer of this name, or the default for an empty one. Raises UnknownName."""
-        if not self.offers:
+        offers = self.offers_to(holder)
+        if not offers:
             raise UnknownName("this server answers no questions: it was started with --model none")
-        if name and name not in self.offers:
-            raise UnknownName(f"no model is called {name!r}; {did_you_mean(name, self.offers)}")
-        return self.offers[name or next(iter(self.offers))]
+        if name and name not in offers:
+            raise UnknownName(f"no model is called {name!r}; {did_you_mean(name, offers)}")
+        return offers[name or next(iter(offers))]
 
-    def documents(self, name: str | None = None) -> str:
+    def documents(self, name: str | None = None, holder: Holder = ANYONE) -> str:
         """The name of documents that are searched, by default of the first. Raises UnknownName."""
-        if not self.corpora:
+        corpora = [corpus for corpus in self.corpora if holder.may_ask(corpus)]
+        if not corpora:
             raise UnknownName("there are no documents to search")
-        if name is not None and name not in self.corpora:
-            raise UnknownName(f"no documents are called {name!r}; {did_you_mean(name, self.corpora)}")
-        return next(iter(self.corpora)) if name is None else name
+        if name is not None and name not in corpora:
+            raise UnknownName(f"no documents are called {name!r}; {did_you_mean(name, corpora)}")
+        return corpora[0] if name is None else name
 
-    async def corpus(self, name: str | None = None) -> Retriever:
+    async def corpus(self, name: str | None = None, holder: Holder = ANYONE) -> Retriever:
         """The documents of this name, or the first, as their folder holds them now. Raises UnknownName."""
-        name = self.documents(name)
+        name = self.documents(name, holder)
         await self.session.follow(name)
         return self.corpora[name]
 
@@ -194,10 +204,8 @@ async def open_engine(session: Session, options: Offering) -> AsyncIterator[Engi
         engine.close()
 
 
-def setup_of(options: Offering, *, located: bool = False) -> Setup:
+def setup_of(options: Offering) -> Setup:
     """What is offered; for the model none only the search of documents.
-
-    located: whether quotes are looked up in files, of which clients over HTTP see nothing.
 
     Raises ConfigurationError, also for a setting, a model or a check that no question could have.
     """
@@ -211,7 +219,7 @@ def setup_of(options: Offering, *, located: bool = False) -> Setup:
         name = name if equals else place.resolve().stem
         if name in sources:
             raise ConfigurationError(f"two corpora are called {name}: name them, as in --corpus other=PATH")
-        sources[name] = Source(place, located=located)
+        sources[name] = Source(place)
     return Setup(
         search=options,
         methods=tuple(methods),
@@ -277,14 +285,30 @@ class Keeping:
         self._days = days
 
     @asynccontextmanager
-    async def asked(self, folder: Path) -> AsyncIterator[None]:
-        """Hold the folder of a question that is asked now, and note when that was."""
+    async def asked(self, folder: Path, *, line: str) -> AsyncIterator[None]:
+        """Hold the folder of a question that is asked now, and note when that was. line: of the mark."""
         async with held(folder) as is_new:
             mark = folder / MARK
             with suppress(OSError):
                 if is_new or mark.exists():
                     mark.touch()
+                    if line not in mark.read_text().split("\n"):
+                        with mark.open("a") as file:
+                            file.write(f"{line}\n")
             yield
+
+    def asked_by(self, name: str) -> Iterator[tuple[str, Path, str]]:
+        """The runs that the holder of a key asked for, the last first: their names, folders, and what was asked."""
+        for mark in sorted(self._marks(), key=_time, reverse=True):
+            with suppress(OSError):
+                asked = (line.partition("\t") for line in mark.read_text(errors="replace").split("\n") if line)
+                what = next((what for who, _, what in asked if who == name), None)
+                if what is not None:
+                    yield mark.parent.relative_to(self._home).as_posix(), mark.parent, what
+
+    def _marks(self) -> Iterator[Path]:
+        folders = (self._home, *self._home.glob(f"{WITHIN}*"))
+        return chain.from_iterable(folder.glob(f"ask-*/{MARK}") for folder in folders)
 
     async def watch(self) -> None:
         """Remove what is too old, now and from time to time, beside the questions. Ends when it is cancelled."""
@@ -303,14 +327,19 @@ class Keeping:
         folders = (self._home, *self._home.glob(f"{WITHIN}*"))
         for left in (left for folder in folders for left in folder.glob(f"{GONE}*")):
             shutil.rmtree(left, ignore_errors=True)
-        marks = [mark for folder in folders for mark in folder.glob(f"ask-*/{MARK}") if self._is_old(mark)]
+        marks = [mark for mark in self._marks() if self._is_old(mark)]
         return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in marks)
 
     def _is_old(self, mark: Path) -> bool:
-        try:
-            return mark.stat().st_mtime < time.time() - self._days * _DAY
-        except OSError:
-            return False
+        return _time(mark) < time.time() - self._days * _DAY
+
+
+def _time(mark: Path) -> float:
+    """When a run was asked for last; never, by this clock, where it has gone."""
+    try:
+        return mark.stat().st_mtime
+    except OSError:
+        return math.inf
 
 
 def words_of(event: Event) -> str:

@@ -7,6 +7,7 @@ import hmac
 import json
 import secrets
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,33 +20,58 @@ if TYPE_CHECKING:
     from reground.app.options import Serve
 
 
+@dataclass(frozen=True)
+class Holder:
+    """Who asks, by the name of a key; empty where no key is needed. corpora: the documents that the key is for; None
+    for all."""
+
+    name: str = ""
+    corpora: frozenset[str] | None = None
+
+    def may_ask(self, corpus: str | None) -> bool:
+        """Whether the key is for these documents, by their name; None for a method that searches nothing."""
+        return self.corpora is None or corpus is None or corpus in self.corpora
+
+
+ANYONE = Holder()
+"""Who asks where no key is needed."""
+
+
 def new_key(path: Path, name: str) -> str:
     """Make a key, keep its hash in the file, and return it. Raises ConfigurationError where the name is taken.
 
-    A key is 256 random bits, so that a fast hash protects it. Its beginning is one that `redacted` knows.
+    name: of the key, and behind = the names of the documents that it is for, with commas between them. A key is 256
+    random bits, so that a fast hash protects it. Its beginning is one that `redacted` knows.
     """
+    name, limited, listed = name.partition("=")
+    corpora = [corpus for corpus in listed.split(",") if corpus]
     if not name.strip() or not name.isprintable():
         raise ConfigurationError("a key needs a name that can be printed")
-    if path.exists() and name in hashes(path).values():
+    if path.exists() and name in {holder.name for holder in holders(path).values()}:
         raise ConfigurationError(f"a key is called {name} already; take its line out of {path} first")
     key = f"sk-rg-{secrets.token_urlsafe(32)}"
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    append_line(path, json.dumps({"name": name, "sha256": _hash(key), "made": made}, ensure_ascii=False))
+    line = {"name": name, "sha256": _hash(key), "made": made} | ({"corpora": corpora} if limited else {})
+    append_line(path, json.dumps(line, ensure_ascii=False))
     with suppress(OSError):
         path.chmod(0o600)
     return key
 
 
-def hashes(path: Path) -> dict[str, str]:
-    """The name of each hash. Raises DataError naming the line."""
-    names = {}
+def holders(path: Path) -> dict[str, Holder]:
+    """Who has the key of each hash. Raises DataError naming the line."""
+    found = {}
     for number, line in read_lines(path, "keys"):
         try:
             data = json.loads(without_sum(line))
-            names[bytes.fromhex(data["sha256"]).hex()] = str(data["name"])
-        except (ValueError, KeyError, TypeError):
+            corpora = data.get("corpora")
+            if corpora is not None and not isinstance(corpora, list):
+                raise TypeError
+            holder = Holder(str(data["name"]), None if corpora is None else frozenset(map(str, corpora)))
+            found[bytes.fromhex(data["sha256"]).hex()] = holder
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError("not a key as reground serve --new-key writes it", path=path, line=number) from None
-    return names
+    return found
 
 
 def _hash(key: str) -> str:
@@ -57,21 +83,21 @@ class Keys:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._stamp, self._hashes = self._version(), hashes(path)
+        self._stamp, self._holders = self._version(), holders(path)
 
     def __len__(self) -> int:
-        return len(self._hashes)
+        return len(self._holders)
 
-    def name_of(self, key: str) -> str | None:
-        """The name of a key; None where it is none. Every key is compared, and each comparison takes the same time."""
+    def holder(self, key: str) -> Holder | None:
+        """Who has a key; None where it is none. Every key is compared, and each comparison takes the same time."""
         if (stamp := self._version()) != self._stamp:
             try:
-                self._stamp, self._hashes = stamp, hashes(self._path)
+                self._stamp, self._holders = stamp, holders(self._path)
             except DataError:  # a file that is gone or damaged lets nobody in
-                self._stamp, self._hashes = stamp, {}
+                self._stamp, self._holders = stamp, {}
         digest = _hash(key)
-        names = [name for known, name in self._hashes.items() if hmac.compare_digest(known, digest)]
-        return names[0] if names else None
+        found = [holder for known, holder in self._holders.items() if hmac.compare_digest(known, digest)]
+        return found[0] if found else None
 
     def _version(self) -> tuple[int, int]:
         try:

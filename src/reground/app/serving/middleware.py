@@ -13,6 +13,7 @@ from starlette.datastructures import Headers
 from starlette.routing import Route
 
 from reground.app.serving.errors import OF_THE_CLIENT, Gone, Refusal, refusal_of
+from reground.app.serving.keys import ANYONE, Holder, Keys
 from reground.app.serving.responses import json_response
 from reground.core.http import names_this, redacted
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from starlette.routing import Router
     from starlette.types import Receive, Scope, Send
 
-    from reground.app.serving.keys import Keys
     from reground.app.serving.telemetry import Metrics
 
 
@@ -28,7 +28,7 @@ log = logging.getLogger("reground.serve")
 """A line for each request: its number, method, path, model, status and seconds; never its text."""
 
 SEEN = "reground.seen"  # the key in a request's scope under which `Seen` lies
-_OPEN = frozenset(("/healthz", "/openapi.json"))
+_OPEN = frozenset(("/healthz", "/openapi.json", "/", "/page.js", "/page.css"))
 _WRONG_HOST = "without keys this server is asked by its address, or by a name in its allow_origin, such as http://NAME"
 _WRONG_ORIGIN = "pages of this origin may not ask; the server's allow_origin lets them"
 _TWO_LENGTHS = "a request has a Content-Length or a Transfer-Encoding, not both"
@@ -39,10 +39,11 @@ _GONE = 499  # the status in the log of a request whose client went away, as oth
 class Seen:
     """What is known of a request for the log and the figures.
 
-    number: names the request to its client. model: the offer's name. status: what was sent.
+    number: names the request to its client. holder: who asks. model: the offer's name. status: what was sent.
     """
 
     number: str
+    holder: Holder = ANYONE
     model: str = ""
     status: int = 0
 
@@ -84,7 +85,7 @@ class Door:
             await send(message)
 
         try:
-            self._check(scope["path"], Headers(scope=scope))
+            seen.holder = self._check(scope["path"], Headers(scope=scope))
             await self._router(scope, receive, noting)
         except Gone:
             seen.status = _GONE
@@ -98,7 +99,8 @@ class Door:
             line = (seen.number, scope["method"], path, seen.model or "-", seen.status, seconds)
             log.info("%s %s %s %s %d %.2fs", *line)
 
-    def _check(self, path: str, headers: Headers) -> None:
+    def _check(self, path: str, headers: Headers) -> Holder:
+        """Who asks. Raises Refusal."""
         if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, section 6.1: a proxy may differ
             raise Refusal(400, _TWO_LENGTHS, "two_lengths", headers={"Connection": "close"})
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -109,8 +111,10 @@ class Door:
             if origin is not None and origin not in self._origins and origin.partition("://")[2] != host:
                 raise Refusal(403, _WRONG_ORIGIN, "wrong_origin")
         if path in _OPEN or self._keys is None:
-            return
+            return ANYONE
         kind, _, key = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or self._keys.name_of(key.strip()) is None:
+        holder = self._keys.holder(key.strip()) if kind.lower() == "bearer" else None
+        if holder is None:
             why = "a wrong key was given" if key else "a key is needed: Authorization: Bearer KEY"
             raise Refusal(401, why, "invalid_api_key", headers={"WWW-Authenticate": "Bearer"})
+        return holder

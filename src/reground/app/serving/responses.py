@@ -7,8 +7,8 @@ import secrets
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from pydantic_core import to_json
@@ -17,12 +17,10 @@ from starlette.responses import Response
 from reground.app.runs import Result
 from reground.app.serving.engine import WITHIN
 from reground.app.serving.requests import ChatRequest, ResponsesRequest
+from reground.core.answers import Citation, Sentence
 from reground.core.evidence import marker_runs
+from reground.support.verdicts import Verdict
 from reground.text.sentences import sentences
-
-if TYPE_CHECKING:
-    from reground.core.answers import Citation
-
 
 Item = dict[str, Any]
 News = str | Result | None
@@ -44,10 +42,15 @@ def server_sent(data: Item | None) -> bytes:
 
 @dataclass(frozen=True)
 class Cited:
-    """An answer and its `url_citation` annotations: start_index and end_index in characters of the text, url, title."""
+    """An answer and its `url_citation` annotations: start_index and end_index in characters of the text, url, title.
+
+    sentences: those of a checked answer, each with its `text`, `verdict`, `score` and `evidence`, as `POST /v1/check`
+    gives them; the markers of quotes are numbered as those of the text.
+    """
 
     text: str
     annotations: list[Item]
+    sentences: list[Item]
 
 
 def cited(result: Result) -> Cited:
@@ -58,8 +61,9 @@ def cited(result: Result) -> Cited:
     """
     known = {citation.marker: citation for citation in result.citations}
     runs = list(marker_runs(result.text, most=max(known, default=0)))
-    claims = list(_claims(result, runs, known))
-    named = [*(source for _, _, sources in claims for source in sources), *known.values()]
+    is_checked = "".join(each.text for each in result.sentences) == result.text
+    parts = result.sentences if is_checked else list(_marked(result.text, runs, known))
+    named = [*(source for each in parts for source in each.supports), *known.values()]
     addresses = list(dict.fromkeys(map(_address, named)))
     numbers = {marker: addresses.index(_address(source)) + 1 for marker, source in known.items()}
     text, done = "", 0
@@ -69,33 +73,46 @@ def cited(result: Result) -> Cited:
         done = end
         ends.append(end)
         shifts.append(len(text) - end)
-    annotations = []
-    for *span, sources in claims:
-        start, end = (place + shifts[bisect_right(ends, place)] for place in span)
-        titles = dict.fromkeys((_address(source), source.title) for source in sources)
-        annotations += [
-            {"start_index": start, "end_index": end, "url": url, "title": title or url} for url, title in titles
-        ]
-    return Cited(text + result.text[done:], annotations)
+    text += result.text[done:]
+    content, at = Cited(text, [], []), 0
+    for each in parts:
+        begin, at = at, at + len(each.text)
+        words = len(each.text.strip())
+        first = begin + (len(each.text) - len(each.text.lstrip()) if words else len(each.text))
+        start, end, first, last = (
+            place + shifts[bisect_right(ends, place)] for place in (begin, at, first, first + words)
+        )
+        content.annotations.extend(
+            {"start_index": first, "end_index": last, "url": url, "title": title or url}
+            for url, title in dict.fromkeys((_address(source), source.title) for source in each.supports)
+        )
+        if is_checked:
+            content.sentences.append(
+                {
+                    "text": text[start:end],
+                    "verdict": _VERDICTS[each.supported],
+                    "score": each.score,
+                    "evidence": [
+                        quote.model_dump(mode="json") | {"marker": addresses.index(_address(quote)) + 1}
+                        for quote in each.supports
+                    ],
+                }
+            )
+    return content
 
 
-def _claims(
-    result: Result, runs: Sequence[tuple[int, int, list[int]]], known: Mapping[int, Citation]
-) -> Iterator[tuple[int, int, list[Citation]]]:
-    """The begin and the end of each sentence without the white space around it, and its sources."""
-    checked = result.sentences if "".join(each.text for each in result.sentences) == result.text else ()
-    texts = [each.text for each in checked] or sentences(result.text)
+_VERDICTS = {True: Verdict.SUPPORTED, False: Verdict.NOT_FOUND, None: Verdict.NO_CLAIM}
+
+
+def _marked(text: str, runs: Sequence[tuple[int, int, list[int]]], known: Mapping[int, Citation]) -> Iterator[Sentence]:
+    """The sentences of an answer that was not checked, with the sources whose markers they have."""
     begins = [begin for begin, _, _ in runs]
     at = 0
-    for number, text in enumerate(texts):
-        start, at = at, at + len(text)
-        if checked:
-            sources = list(checked[number].supports)
-        else:
-            within = runs[bisect_left(begins, start) : bisect_left(begins, at)]
-            sources = [known[each] for _, _, run in within for each in run if each in known]
-        lead = len(text) - len(text.lstrip())
-        yield start + lead, start + max(lead, len(text.rstrip())), sources
+    for part in sentences(text):
+        start, at = at, at + len(part)
+        within = runs[bisect_left(begins, start) : bisect_left(begins, at)]
+        sources = (known[each] for _, _, run in within for each in run if each in known)
+        yield Sentence(text=part, supports=tuple(sources))
 
 
 def _renumbered(run: str, markers: Sequence[int], numbers: Mapping[int, int]) -> str:
@@ -126,15 +143,15 @@ def _content(result: Result) -> Cited:
     content = cited(result)
     if result.ungrounded is None:
         return content
-    return Cited(f"{content.text}\n\n*Your documents do not say this: {result.ungrounded}.*", content.annotations)
+    return replace(content, text=f"{content.text}\n\n*Your documents do not say this: {result.ungrounded}.*")
 
 
-def _report(result: Result) -> Item:
+def _report(result: Result, content: Cited) -> Item:
     """The field `reground` of a reply.
 
     answered: whether the documents gave the answer; if not, ungrounded says why. faithfulness: the share of the
-    claiming sentences that a passage supports. stopped: the limit of the budget that ended the work. run: the folder of
-    the run under the server's home, for `reground show`.
+    claiming sentences that a passage supports. sentences: as in `Cited`. stopped: the limit of the budget that ended
+    the work. run: the folder of the run under the server's home, for `reground show`.
     """
     folder = result.trajectory_path.parent
     within = f"{folder.parent.name}/" if folder.parent.name.startswith(WITHIN) else ""
@@ -142,6 +159,7 @@ def _report(result: Result) -> Item:
         "answered": result.answered,
         "ungrounded": result.ungrounded,
         "faithfulness": result.faithfulness,
+        "sentences": content.sentences,
         "stopped": result.stopped,
         "calls": result.usage.calls,
         "usd": result.usage.usd,
@@ -181,7 +199,7 @@ class ChatReply:
             "object": "chat.completion",
             "choices": [choice],
             "usage": self._usage(result),
-            "reground": _report(result),
+            "reground": _report(result, content),
         }
 
     async def stream(self, progress: AsyncIterable[News]) -> AsyncIterator[Item | None]:
@@ -193,7 +211,7 @@ class ChatReply:
                 yield self._chunk({"content": content.text})
                 if content.annotations:
                     yield self._chunk(self._annotations(content))
-                yield self._chunk({}, self._reason(news)) | {"reground": _report(news)}
+                yield self._chunk({}, self._reason(news)) | {"reground": _report(news, content)}
                 if self._with_usage:
                     yield self._chunk({}) | {"choices": [], "usage": self._usage(news)}
             else:
@@ -284,7 +302,7 @@ class ResponsesReply:
                 "output_tokens_details": {"reasoning_tokens": 0},  # written tokens are not told apart
                 "total_tokens": usage.tokens,
             },
-            "reground": _report(result),
+            "reground": _report(result, content),
         }
 
     async def stream(self, progress: AsyncIterable[News]) -> AsyncIterator[Item | None]:

@@ -21,7 +21,8 @@ from reground.app.serving.connections import QUEUE, bounded
 from reground.app.serving.engine import UnknownName
 from reground.app.serving.errors import Refusal
 from reground.app.serving.keys import Keys
-from reground.app.serving.middleware import Door
+from reground.app.serving.middleware import SEEN, Door
+from reground.app.serving.page import routes as page_routes
 from reground.app.serving.requests import (
     ChatRequest,
     CheckRequest,
@@ -57,11 +58,12 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
     described = description(with_keys=keys is not None)
 
     async def models(request: Request) -> Response:
-        return json_response({"object": "list", "data": [*listed.values()]})
+        offers = engine.offers_to(request.scope[SEEN].holder)
+        return json_response({"object": "list", "data": [listed[name] for name in offers]})
 
     async def one_model(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in listed:
+        if name not in engine.offers_to(request.scope[SEEN].holder):
             raise UnknownName(f"no model is called {name[:200]!r}")
         return json_response(listed[name])
 
@@ -85,6 +87,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
         Route("/v1/responses", Questions(engine, metrics, order, ResponsesRequest, ResponsesReply), methods=["POST"]),
         Route("/v1/check", _check(engine, order.max_body * MIB), methods=["POST"]),
         Route("/retrieve", _search(engine, order.max_body * MIB), methods=["POST"]),
+        *page_routes(engine),
         Route("/healthz", health),
         Route("/metrics", figures),
         Route("/openapi.json", openapi),
@@ -113,7 +116,7 @@ def _search(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response
 
     async def answer(request: Request) -> Response:
         asked = parsed(RetrieveRequest, await read_body(request, most))
-        retriever = await engine.corpus(asked.corpus)
+        retriever = await engine.corpus(asked.corpus, request.scope[SEEN].holder)
 
         async def search(query: str) -> list[dict[str, Any]]:
             async with room:
@@ -145,7 +148,9 @@ def _check(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response]
 
     async def answer(request: Request) -> Response:
         asked = parsed(CheckRequest, await read_body(request, most))
-        corpus = engine.documents(asked.corpus or (engine.offer(asked.model).corpus if asked.model else None))
+        holder = request.scope[SEEN].holder
+        named = engine.offer(asked.model, holder).corpus if asked.model and not asked.corpus else asked.corpus
+        corpus = engine.documents(named, holder)
         async with while_connected(request.receive), room:
             try:
                 result = await checked(engine.session, asked.text, question=asked.question, corpus=corpus, k=asked.k)

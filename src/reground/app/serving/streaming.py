@@ -115,7 +115,7 @@ class Questions:
         """Answer one request. A client that goes away ends the work for it."""
         request, seen = Request(scope, receive), scope[SEEN]
         asked: ChatRequest | ResponsesRequest = parsed(self.asked, await read_body(request, self.order.max_body * MIB))
-        offer, turns, budget = self.engine.offer(asked.model), asked.turns, asked.most
+        offer, turns, budget = self.engine.offer(asked.model, seen.holder), asked.turns, asked.most
         seen.model = offer.name
         try:
             catalogue.check_price(offer.model, self.order.model_options, budget)
@@ -132,7 +132,9 @@ class Questions:
                         trace.see(event)
                     news(event)
 
-                result = await self.engine.ask(offer.name, turns, observer=observer, budget=budget, seed=asked.seed)
+                result = await self.engine.ask(
+                    offer.name, turns, observer=observer, budget=budget, seed=asked.seed, holder=seen.holder
+                )
                 if trace is not None:
                     trace.result(result)
                 return result

@@ -1,8 +1,10 @@
 // What there is to see: read from the server, or from the page itself where everything stands in it.
 
-const state = { epoch: 0, change: 0, place: "", sources: [], items: [], notices: [] };
+const state = { epoch: 0, change: 0, sources: [], items: [], notices: [] };
 const alone = document.getElementById("news") !== null;
 const stories = new Map();
+const every = alone ? 0 : 2000; // milliseconds between two looks at what is new; 0 looks once
+const morePages = {};
 const KEPT = 30; // stories in memory
 
 const within = (id) => JSON.parse(document.getElementById(id).textContent);
@@ -29,7 +31,8 @@ async function readNews() {
     stories.delete(item.n);
   }
   const { epoch, change, place, sources, notices } = told;
-  Object.assign(state, { epoch, change, place, sources, notices, about });
+  Object.assign(state, { epoch, change, sources, notices, about });
+  document.getElementById("place").textContent = place;
   return { changed, more: told.more };
 }
 

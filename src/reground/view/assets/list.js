@@ -1,4 +1,4 @@
-// The first page: the table of runs, and the questions with a filter.
+// The questions, with a filter.
 
 const STEP = 300; // rows that are added at once
 const SORTS = {
@@ -12,10 +12,12 @@ const KINDS = {
   "": ["all", () => true],
   failed: ["failed", (item) => Boolean(item.failure)],
   stopped: ["ended by the budget", (item) => Boolean(item.stopped)],
-  wrong: ["score 0", (item) => item.score === 0],
-  right: ["score 1", (item) => item.score === 1],
+  wrong: ["score 0", (item) => share(item) === 0],
+  right: ["score 1", (item) => share(item) === 1],
 };
-const worth = (item) => (item.failure ? -1 : item.score ?? -0.5);
+// The score, or else the share of the claims that are supported.
+const share = (item) => item.score ?? (item.claims ? item.supported / item.claims : null);
+const worth = (item) => (item.failure ? -1 : share(item) ?? -0.5);
 let rows = STEP;
 
 // The items that the filter leaves, in order.
@@ -33,53 +35,9 @@ function shown(params) {
   return found.sort((SORTS[params.get("sort") ?? ""] ?? SORTS[""])[1]);
 }
 
-const runSources = () => state.sources.flatMap((source, at) => (source.kind === "run" ? [[source, at]] : []));
-
-function listPage(params) {
-  const runs = runSources();
-  return [
-    el("h1", { tabindex: "-1" }, runs.length ? plural(runs.length, "run") : state.sources[0]?.name ?? "Nothing yet"),
-    el("div", { id: "runs" }, runsTable(runs)),
-    el("div", { id: "notices" }, notices()),
-    section("Questions", toolbar(params), el("p", { id: "count", role: "status" }), el("ol", { id: "questions" }),
-      el("p", { id: "more" })),
-  ];
-}
-
-function notices() {
-  const all = [...state.notices, ...state.sources.flatMap((source) => source.notices)];
-  return all.length ? el("ul", { class: "notices" }, all.map((notice) => el("li", { dir: "auto" }, notice))) : null;
-}
-
-function runsTable(runs) {
-  if (!runs.length) return null;
-  const every = (field) => [...new Set(runs.map(([source]) => source[field]))];
-  const named = (field) => (every(field).length > 1 ? `${field}s` : field) + ` ${every(field).join(", ")}`;
-  const primary = every("primary").join(", ");
-  const headers = [["run"], [primary, true], ["95 % interval", true], ["questions", true], ["failed", true],
-    ["calls", true], ["tokens", true], ["seconds", true]];
-  const to = (at, query, content, why) =>
-    el("a", { href: `#/?run=${at}${query}`, "aria-label": why && `${content} ${why}` }, content);
-  const line = ([source, at]) => {
-    const name = sourceName(source);
-    const { score, low, high, done, expected, finished } = source;
-    const count = expected && !finished ? `${done} of ${expected}` : `${done}`;
-    return [
-      to(at, "", name),
-      [score !== null && score >= 0 && score <= 1 && bar(score), score === null ? "–" : to(at, "&sort=score", decimals(score, 3), `${source.primary}, ${name}`)],
-      low === null ? "–" : `${decimals(low, 3)}–${decimals(high, 3)}`,
-      [count, !finished && [" ", el("span", { class: "badge warn" }, "not finished")]],
-      source.failed ? to(at, "&show=failed", `${source.failed}`, `failed, ${name}`) : "0",
-      decimals(source.calls, 1),
-      to(at, "&sort=tokens", tokens(source.tokens), `tokens a question, ${name}`),
-      to(at, "&sort=seconds", decimals(source.seconds, 1), `seconds a question, ${name}`),
-    ];
-  };
-  const about = `${named("task")}, ${named("model")}`;
-  return [
-    el("p", { class: "soft" }, `${about[0].toUpperCase()}${about.slice(1)}. Costs are a question's mean. A number opens its questions.`),
-    table("Runs", headers, runs.map(line)),
-  ];
+function questionsSection(title, params) {
+  return section(title, toolbar(params), el("p", { id: "count", role: "status" }), el("ol", { id: "questions" }),
+    el("p", { id: "more" }));
 }
 
 function toolbar(params) {
@@ -126,9 +84,12 @@ function fillList(params) {
 
 function scoreBadge(item) {
   if (item.failure) return el("span", { class: "score failed" }, "failed");
-  if (item.score === null || item.score === undefined) return el("span", { class: "score" }, "–");
-  const kind = item.score >= 1 ? "right" : item.score <= 0 ? "wrong" : "between";
-  return el("span", { class: `score ${kind}` }, decimals(item.score));
+  const found = share(item);
+  if (found === null) return el("span", { class: "score" }, "–");
+  const kind = found >= 1 ? "right" : found <= 0 ? "wrong" : "between";
+  if (item.score !== undefined) return el("span", { class: `score ${kind}` }, decimals(found));
+  const claims = `${item.supported} of ${plural(item.claims, "claim")} supported`;
+  return el("span", { class: `score ${kind}`, title: claims, "aria-label": claims, role: "img" }, `${item.supported}/${item.claims}`);
 }
 
 function about(item) {
@@ -154,9 +115,7 @@ function row(item, params) {
 function updateList(params, more) {
   if (more && document.querySelectorAll("#questions .row").length >= rows) return;
   const focused = document.activeElement?.dataset?.n;
-  const table = document.getElementById("runs");
-  if (!table.contains(document.activeElement)) table.replaceChildren(...(runsTable(runSources()) ?? []));
-  document.getElementById("notices").replaceChildren(...[notices()].filter(Boolean));
+  updateTop();
   fillList(params);
   if (focused !== undefined) document.querySelector(`[data-n="${focused}"]`)?.focus({ preventScroll: true });
 }

@@ -1,6 +1,6 @@
-// Which page is shown, and what is new every two seconds.
+// Which page is shown, and what is new from time to time.
 
-const EVERY = 2000; // milliseconds
+const NAME = document.title;
 const main = document.getElementById("main");
 let current = { page: "none", params: new URLSearchParams() };
 let last = null; // the question that was open, to come back to its row
@@ -14,9 +14,9 @@ function link(path, params) {
 function place() {
   const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
   const params = new URLSearchParams(query);
-  const found = /^\/q\/(\d+)(?:\/call\/(\d+))?$/.exec(path);
-  if (!found) return { page: "list", params };
-  return { page: found[2] === undefined ? "story" : "call", params, n: Number(found[1]), call: Number(found[2]) };
+  const found = /^\/q\/([\w~-]+)(?:\/call\/(\d+))?$/.exec(path);
+  if (!found) return { page: path.slice(1) in morePages ? path.slice(1) : "list", params };
+  return { page: found[2] === undefined ? "story" : "call", params, n: found[1], call: Number(found[2]) };
 }
 
 function setQuery(params) {
@@ -29,27 +29,35 @@ async function show() {
   if (wanted.page === "list") {
     main.replaceChildren(...listPage(wanted.params).flat(9).filter(Boolean));
     fillList(wanted.params);
-    document.title = "reground view";
+    document.title = NAME;
     focusList();
     return;
   }
-  const item = state.items[wanted.n];
-  last = wanted.n;
   try {
-    if (item === undefined) throw new Error("There is no such question, or it has not been read yet.");
-    const told = await readStory(wanted.n);
+    const parts = await (morePages[wanted.page] ?? questionPage)(wanted);
     if (current !== wanted) return; // another page was opened meanwhile
-    const parts = wanted.page === "call" ? callPage(item, told, wanted.call, wanted.params) : storyPage(item, told, wanted.params);
     main.replaceChildren(...parts.flat(9).filter(Boolean));
-    document.title = `${short(told.question, 60)} – reground view`;
+    document.title = `${short(main.querySelector("h1").textContent, 60)} – ${NAME}`;
   } catch (error) {
     wanted.failed = true;
-    main.replaceChildren(el("h1", { tabindex: "-1" }, "This question cannot be shown"),
+    main.replaceChildren(el("h1", { tabindex: "-1" }, "This cannot be shown"),
       el("p", { class: "failure", dir: "auto" }, error.message), el("p", {}, el("a", { href: link("/", wanted.params) }, "Questions")));
   }
   scrollTo(0, 0);
   main.querySelector("h1").focus({ preventScroll: true });
+  main.querySelector("mark.here")?.scrollIntoView({ block: "center" });
 }
+
+async function questionPage({ page, n, call, params }) {
+  const item = state.items.find((each) => isAt(each, n));
+  last = n;
+  if (item === undefined) throw new Error("There is no such question, or it has not been read yet.");
+  const told = await readStory(item.n);
+  return page === "call" ? callPage(item, told, call, params) : storyPage(item, told, params);
+}
+
+// Whether an item has this number, which in an address is a text.
+const isAt = (item, n) => String(item?.n) === String(n);
 
 function focusList() {
   const row = last === null ? null : document.querySelector(`[data-n="${last}"]`);
@@ -62,14 +70,14 @@ function focusList() {
 
 function goUp() {
   if (current.page === "call") location.hash = link(`/q/${current.n}`, current.params);
-  else if (current.page === "story") location.hash = link("/", current.params);
+  else if (current.page !== "list") location.hash = link("/", current.params);
 }
 
 // The question before or after this one in the list.
 function goBeside(by) {
-  if (current.page === "list") return;
+  if (current.n === undefined) return;
   const list = shown(current.params);
-  const other = list[list.findIndex((each) => each.n === current.n) + by];
+  const other = list[list.findIndex((each) => isAt(each, current.n)) + by];
   if (other) location.hash = link(`/q/${other.n}`, current.params);
 }
 
@@ -82,20 +90,19 @@ function goToFilter() {
 }
 
 async function follow() {
-  let pause = EVERY;
+  let pause = every;
   try {
     const { changed, more } = await readNews();
-    pause = more ? 0 : EVERY;
+    pause = more ? 0 : every;
     if (changed) onNews(more);
-    say(alone ? "" : more ? "reading…" : "live");
+    say(every ? (more ? "reading…" : "live") : "");
   } catch (error) {
-    say(error instanceof TypeError ? "the viewer has ended; what is shown stays" : error.message);
+    say(error instanceof TypeError ? "the server has ended; what is shown stays" : error.message);
   }
-  if (!alone) setTimeout(follow, pause);
+  if (every) setTimeout(follow, pause);
 }
 
 function onNews(more) {
-  document.getElementById("place").textContent = state.place;
   if (current.page === "none" || current.failed) show();
   else if (current.page === "list") updateList(current.params, more);
 }
@@ -106,5 +113,6 @@ function say(text) {
   status.className = text === "live" ? "live" : "";
 }
 
+document.querySelector("footer").hidden = false;
 addEventListener("hashchange", show);
 follow();

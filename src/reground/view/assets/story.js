@@ -47,26 +47,14 @@ function facts(item, told) {
 }
 
 function answerSection(answer) {
-  const checked = answer.sentences.length > 0;
-  const text = checked
-    ? el("div", { class: "text answer", dir: "auto" }, answer.sentences.map(sentence))
-    : block(answer.text, "answer");
-  const quotes = answer.sentences.filter((each) => each.supports.length);
-  const lacking = answer.sentences.filter((each) => each.supported === false);
   const misquoted = answer.misquoted ?? [];
-  const cited = new Set(quotes.flatMap((each) => each.supports.map((quote) => quote.passage_id)));
+  const cited = new Set(answer.sentences.flatMap((each) => each.supports.map((quote) => quote.passage_id)));
   const others = [...answer.citations, ...answer.shown].filter(
     (each, at, all) => !cited.has(each.passage_id) && all.findIndex((one) => one.passage_id === each.passage_id) === at);
-  return section("Answer", text,
-    checked && el("p", { class: "soft legend" },
-      el("span", { class: "sentence supported" }, "supported by a sentence that was read"), " · ",
-      el("span", { class: "sentence unsupported" }, "supported by nothing that was read")),
-    quotes.length > 0 && el("details", { open: true }, el("summary", { "data-stop": true }, "Supported by"),
-      el("ul", { class: "quotes" }, quotes.map((each) =>
-        el("li", {}, el("span", { class: "soft", dir: "auto" }, each.text.trim()), each.supports.map(quoted))))),
-    lacking.length > 0 && el("details", {}, el("summary", { "data-stop": true },
-      `Supported by nothing that was read (${lacking.length})`),
-      el("ul", {}, lacking.map((each) => el("li", { dir: "auto" }, each.text.trim())))),
+  const judged = ({ text, supported, supports }) => ({
+    text, evidence: supports, verdict: supported === null ? "no claim" : supported ? "supported" : "not found" });
+  return section("Answer",
+    answer.sentences.length ? el("div", { class: "answer" }, answer.sentences.map(judged).map(sentence)) : block(answer.text, "answer"),
     misquoted.length > 0 && el("details", { open: true, class: "misquoted" },
       el("summary", { "data-stop": true }, "Quoted, and in nothing that was read"),
       el("ul", {}, misquoted.map((each) => el("li", { dir: "auto" }, each)))),
@@ -74,11 +62,25 @@ function answerSection(answer) {
       el("ul", { class: "quotes" }, others.map((each) => el("li", {}, where(each))))));
 }
 
+const VERDICTS = {
+  supported: ["good", "supported"],
+  "cited elsewhere": ["warn", "elsewhere"],
+  contradicted: ["bad", "unsupported"],
+  "not found": ["warn", "unsupported"],
+};
+
+// A sentence of an answer, and beside it what the documents say of it.
 function sentence(each) {
-  const kind = each.supported === null ? "" : each.supported ? "supported" : "unsupported";
-  const end = each.text.match(/\s*$/)[0];
-  const text = each.text.slice(0, each.text.length - end.length);
-  return [kind ? el("span", { class: `sentence ${kind}` }, text) : text, end];
+  const text = each.text.replace(/^\n+/, "").trimEnd();
+  const [badge, line] = VERDICTS[each.verdict] ?? [];
+  if (!badge) return el("div", { class: "checked" }, el("div", { class: "text soft", dir: "auto" }, text));
+  return el("div", { class: "checked" },
+    el("div", { class: "text", dir: "auto" }, el("span", { class: `sentence ${line}` }, text)),
+    el("div", {}, el("span", { class: `badge ${badge}` }, each.verdict),
+      each.difference && el("p", {}, "The answer says ", el("b", { dir: "auto" }, each.difference[0]),
+        ", the documents say ", el("b", { dir: "auto" }, each.difference[1]), "."),
+      each.verdict === "cited elsewhere" && el("p", { dir: "auto" }, `It cites ${each.cites.join(", ")}, and it stands here:`),
+      each.evidence.map(quoted)));
 }
 
 function where(citation) {

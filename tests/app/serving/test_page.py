@@ -1,0 +1,153 @@
+"""The page at /: in a browser, and what it asks the server for."""
+
+import json
+
+import aiohttp
+import pytest
+
+from reground.app.serving.keys import Keys, new_key
+from tests.app.serving.served import Slow, served
+from tests.browser import browser_page
+from tests.view.samples import HOSTILE
+from tests.view.test_page import SHOWN, expect, texts
+
+FILES = {
+    "prague.md": "# Prague\n\nThe Vltava flows through\nPrague. It is <b>long</b>.\n",
+    "sub/vienna.md": "Vienna lies on the Danube.\n",
+    ".secret.md": "A hidden file.\n",
+    "scan.xyz": "of no known kind",
+}
+ANSWER = f"The Vltava flows through Prague [1]. Penguins cannot fly. {HOSTILE}"
+
+
+@pytest.fixture
+def docs(tmp_path):
+    for name, text in FILES.items():
+        path = tmp_path / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "outside.md").write_text("Not for others.")
+    (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "outside.md")
+    return tmp_path / "docs"
+
+
+def serving(docs, **how):
+    home = docs.parent / "home"
+    return served(home, Slow(lambda messages, sampling: ANSWER), folder=docs, methods=["rag", "rat"], **how)
+
+
+async def get(server, path, key="", body=None, **query):
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        method, data = ("GET", None) if body is None else ("POST", json.dumps(body))
+        async with session.request(method, f"{server.url}{path}", params=query, data=data) as response:
+            return response.status, await response.json()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (400, True)])
+async def test_a_question_its_evidence_and_the_place_in_the_document(docs, width, dark):
+    with serving(docs) as server:
+        async with browser_page(width=width, dark=dark) as browsed:
+            page = browsed.page
+
+            async def fine():
+                assert await browsed.unusable() == []
+                assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+            await page.goto(server.url)
+            await page.select_option("select[name=model]", "rat/m@docs")
+            await page.fill("#question", f"Which river? {HOSTILE}")
+            await fine()
+            await page.keyboard.press("Enter")
+            await page.wait_for_selector(".steps")
+            assert await texts(page, ".answer .supported") == ["The Vltava flows through Prague [1]."]
+            assert SHOWN.strip() in await page.text_content(".answer")
+            assert await page.locator("main img, main script").count() == 0
+            await fine()
+            await page.click("figcaption a")
+            await page.wait_for_selector("mark.here")
+            assert await page.inner_text("mark.here") == "The Vltava flows through\nPrague."
+            assert "<b>long</b>" in await page.inner_text(".document")
+            await fine()
+            await page.go_back()
+            await page.get_by_role("link", name="Messages and reply").first.click()
+            await page.wait_for_selector(".message")
+            await page.get_by_role("link", name="Check").click()
+            await page.fill("textarea", "The Vltava flows through Prague. Penguins cannot fly.")
+            await page.keyboard.press("Control+Enter")
+            await expect(page.locator(".checked")).to_have_count(2)
+            await fine()
+            await page.get_by_role("link", name="Documents").click()
+            await expect(page.locator("details >> nth=0")).to_contain_text("scan.xyz")
+            await fine()
+            await page.get_by_role("link", name="Ask").click()
+            await page.click(".row")
+            await page.wait_for_selector(".steps")
+            assert browsed.complaints == []
+
+
+async def test_the_page_asks_for_a_key_and_keeps_it_in_its_tab(docs, tmp_path):
+    key = new_key(tmp_path / "keys.jsonl", "alice")
+    with serving(docs, keys=Keys(tmp_path / "keys.jsonl")) as server:
+        async with browser_page() as browsed:
+            page = browsed.page
+            await page.goto(server.url)
+            for given, wait in (("wrong", "text=wrong key"), (key, "#question")):
+                await page.fill("input[type=password]", given)
+                await page.keyboard.press("Enter")
+                await page.wait_for_selector(wait)
+            assert await page.evaluate("localStorage.length") == 0
+            assert await page.evaluate("document.cookie") == ""
+
+
+async def test_a_document_is_shown_if_it_is_one_of_the_documents(docs):
+    with serving(docs) as server:
+        for name in ("prague.md", "sub/vienna.md"):
+            status, told = await get(server, "/v1/documents/text", file=name, quote="not in it")
+            assert (status, told["quote"], told["after"]) == (200, "", FILES[name])
+        outside = (
+            "",
+            ".secret.md",
+            "link.md",
+            "../outside.md",
+            str(docs / "prague.md"),
+            "sub/../prague.md",
+            "scan.xyz",
+        )
+        for name in outside:
+            assert (await get(server, "/v1/documents/text", file=name))[0] == 404, name
+        _, told = await get(server, "/v1/documents")
+        assert [each["files"] for each in told["data"]] == [["prague.md", "sub/vienna.md"]]
+        assert "scan.xyz" in [each["path"] for each in told["data"][0]["unread"]]
+
+
+async def test_a_key_sees_its_questions_and_its_documents_alone(docs, tmp_path):
+    path = tmp_path / "keys.jsonl"
+    alice, bob, carol = (new_key(path, name) for name in ("alice", "bob=others", "carol=others,more"))
+    with serving(docs, keys=Keys(path), corpora=["docs", "others"]) as server:
+        for key, model, question in ((alice, "rag/m@docs", "Which river?"), (bob, "rag/m@others", "And where?")):
+            body = {"model": model, "messages": [{"role": "user", "content": question}]}
+            assert (await get(server, "/v1/chat/completions", key, body))[0] == 200
+        _, told = await get(server, "/v1/questions", alice)
+        (run,) = [each["n"] for each in told["data"]]
+        assert (await get(server, f"/v1/questions/{run}", alice))[1]["question"] == "Which river?"
+        for other in (bob, carol):
+            assert (await get(server, f"/v1/questions/{run}", other))[0] == 404
+        assert len((await get(server, "/v1/questions", bob))[1]["data"]) == 1
+        assert (await get(server, "/v1/questions", carol))[1]["data"] == []
+        assert [each["id"] for each in (await get(server, "/v1/models", bob))[1]["data"]] == [
+            "rag/m@others",
+            "rat/m@others",
+        ]
+        refused = [
+            ("/v1/chat/completions", {"model": "rag/m@docs", "messages": [{"role": "user", "content": "?"}]}),
+            ("/v1/check", {"text": "It is so.", "corpus": "docs"}),
+            ("/v1/check", {"text": "It is so.", "model": "rag/m@docs"}),
+            ("/retrieve", {"queries": ["river"], "corpus": "docs"}),
+        ]
+        for where, body in refused:
+            assert (await get(server, where, bob, body))[0] == 404
+        assert (await get(server, "/v1/models/rag/m@docs", bob))[0] == 404
+        assert (await get(server, "/v1/documents/text", bob, corpus="docs", file="prague.md"))[0] == 404
+        assert [each["corpus"] for each in (await get(server, "/v1/documents", bob))[1]["data"]] == ["others"]
+        assert (await get(server, "/v1/documents"))[0] == 401
