@@ -218,4 +218,12 @@ def lazy() -> Iterator[Hostile]:
         yield Hostile(f"mutate-{name}-kept", _call(body, source), kept)
 
 
-FAMILIES = (liars, exits, patches, readers, values, forgeries, endings, subclasses, numeric, machinery, lazy)
+def hollow() -> Iterator[Hostile]:
+    """Subclasses of containers that say to hold what they do not."""
+    for base, name, body, tests in TRICKS["hollow"]:
+        yield Hostile(
+            f"hollow-{base}-{name}", _call("return C()", f"import collections\nclass C({base}):\n{body}"), tests
+        )
+
+
+FAMILIES = (liars, exits, patches, readers, values, forgeries, endings, subclasses, numeric, machinery, lazy, hollow)

@@ -128,6 +128,13 @@ class Stack(list):
     def push(self, item):
         self.append(item)
 
+class Tally(dict):
+    def __missing__(self, key):
+        return 0
+    def add(self, key):
+        self[key] += 1
+        return self
+
 Point = collections.namedtuple("Point", "x y")
 
 def numbers():
@@ -142,7 +149,7 @@ def spoil(values):
 def same(value):
     return value
 """
-NAMES = ("Account", "Negative", "Stack", "Point", "numbers", "apply", "spoil", "same")
+NAMES = ("Account", "Negative", "Stack", "Tally", "Point", "numbers", "apply", "spoil", "same")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +173,11 @@ NAMES = ("Account", "Negative", "Stack", "Point", "numbers", "apply", "spoil", "
             "s = Stack([1])\ns.push(2)\nassert s == [1, 2] and 2 in s and list(s) == [1, 2] and s[1] == 2\ns[0] = 5\n"
             "del s[1]\nassert s == [5]"
         ),
-        "p = Point(1, 2)\nassert p == (1, 2) and p.x == 1",
+        "p = Point(1, 2)\nassert p == (1, 2) and p.x == 1 and p[1] == 2 and len(p) == 2 and list(p) == [1, 2]",
+        (
+            "t = Tally()\nassert not t and t['a'] == 0 and len(t) == 0\nt.add('a').add('a')\n"
+            "assert t and t['a'] == 2 and len(t) == 1 and list(t.items()) == [('a', 2)] and sorted(t) == ['a']"
+        ),
         "assert apply(lambda x, y: x + y, 1, y=2) == 3",
         (
             "from unittest.mock import MagicMock\nm = MagicMock(return_value=4)\nassert apply(m, 1) == 4\n"

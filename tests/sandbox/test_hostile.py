@@ -6,7 +6,7 @@ import pytest
 
 from reground.core.programs import Program, Sandbox
 from tests.campaign.forging import judged
-from tests.sandbox.hostile_tricks import HONEST, PATIENT, STYLES, Hostile
+from tests.sandbox.hostile_tricks import HONEST, PATIENT, STYLES, Hostile, hollow
 
 
 async def test_an_honest_program_reads_and_prints(sandbox: Sandbox) -> None:
@@ -24,3 +24,8 @@ async def test_an_honest_program_passes_what_the_families_are_up_against(style: 
 
 async def test_a_verdict_that_was_not_earned_would_be_seen(sandbox: Sandbox) -> None:
     assert not (await judged(Hostile("honest", HONEST), sandbox)).held
+
+
+@pytest.mark.parametrize("hostile", [*hollow()], ids=lambda each: each.name)
+async def test_a_container_is_judged_by_what_it_holds(hostile: Hostile, sandbox: Sandbox) -> None:
+    assert (found := await judged(hostile, sandbox)).held, found

@@ -8,7 +8,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from . import wire
@@ -16,6 +16,7 @@ from . import wire
 FILE = "tests.py"
 _TRUSTED_ERRORS = ("sqlite3", "json.decoder", "decimal", "zipfile", "binascii", "xml.etree.ElementTree", "re")
 _READABLE = {"__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__module__"}
+_VIEWS = {"items", "keys", "values"}
 _NO_PROTOCOL = "the program does not keep to the protocol"
 
 
@@ -44,6 +45,7 @@ def _sets(op: str) -> Callable[..., None]:
 class Handle:
     """One of the program's objects. Its answers are data; its equality with plain data is decided here.
 
+    So are the length, the items and the truth of an instance of a plain container's subclass, whatever it overrides.
     It has no arithmetic and no order, so that no object can pretend to be a number.
     """
 
@@ -57,10 +59,8 @@ class Handle:
 
     __setattr__ = _sets("set")
     __delattr__ = _asks("delete")
-    __getitem__ = _asks("item")
     __setitem__ = _sets("set_item")
     __delitem__ = _asks("delete_item")
-    __len__ = _asks("len")
     __next__ = _asks("next")
     __str__ = _asks("str")
     __repr__ = _asks("repr")
@@ -75,9 +75,24 @@ class Handle:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__") and name not in _READABLE:
             raise AttributeError(name)
+        if name in _VIEWS and isinstance(content := self._session.content(self), dict):
+            return getattr(content, name)
         return self._session.get(self, name)
 
+    def __getitem__(self, key: Any) -> Any:
+        # A subclass may know more than it holds, as by __missing__.
+        with suppress(KeyError, TypeError):
+            return self._session.content(self)[key]
+        return self._session.ask("item", self, key)
+
+    def __len__(self) -> int:
+        content = self._session.content(self)
+        return self._session.ask("len", self) if content is None else len(content)
+
     def __iter__(self) -> Iterator[Any]:
+        if (content := self._session.content(self)) is not None:
+            yield from content
+            return
         batches = self._session.ask("batches", self)
         while True:
             try:
@@ -89,15 +104,16 @@ class Handle:
             yield from batch
 
     def __bool__(self) -> bool:
-        return self._session.ask("bool", self) is True
+        content = self._session.content(self)
+        return self._session.ask("bool", self) is True if content is None else bool(content)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Handle):
             return other is self or self._session.ask("eq", self, other) is True
         if isinstance(other, type):
             return wire.is_builtin(other) and self._session.ask("builtin", self) == other.__name__
-        holds, plain = self._session.ask("plain", self)
-        return holds is True and bool(plain == other)
+        content = self._session.content(self)
+        return content is not None and bool(content == other)
 
     def __array__(self, *args: Any, **named: Any) -> Any:
         raise TypeError("an object of the program is no array")
@@ -123,6 +139,7 @@ class TestsSession(wire.Session):
         super().__init__(read, write)
         self.broken = ""
         self.failed: AssertionError | None = None
+        self._contents: dict[int, Any] = {}
 
     @contextmanager
     def _protocol(self) -> Iterator[None]:
@@ -156,6 +173,17 @@ class TestsSession(wire.Session):
         finally:
             self.forget(first)
 
+    def content(self, handle: Handle) -> Any:
+        """What the instance of a plain container's subclass holds; None for any other object.
+
+        The program says it once, until it runs again: it cannot have one length and other items.
+        """
+        number = handle._number  # noqa: SLF001
+        if number not in self._contents:
+            holds, plain = self.ask("plain", handle)
+            self._contents[number] = plain if holds is True else None
+        return self._contents[number]
+
     def get(self, handle: Handle, name: str) -> Any:
         """An attribute. A container is a copy that is synchronised with the original in both directions."""
         value, place = self.exchange("get", handle, name)
@@ -187,6 +215,7 @@ class TestsSession(wire.Session):
 
     def exchange(self, op: str, *operands: Any) -> tuple[Any, Any]:
         """The program's answer, and what else the operation has to say. Its exception is raised here."""
+        self._contents.clear()
         pushed = self.changes()
         data = [self.encode(operand) for operand in operands]
         with self._protocol():

@@ -255,6 +255,7 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (bytes, lambda value: bytes.__getitem__(value, slice(None))),
     (bytearray, lambda value: bytearray.__getitem__(value, slice(None))),
     (list, lambda value: list(list.__iter__(value))),
+    (deque, lambda value: deque(deque.__iter__(value))),
     (tuple, lambda value: tuple(tuple.__iter__(value))),
     (dict, lambda value: dict(dict.items(value))),
     (set, lambda value: set(set.__iter__(value))),
