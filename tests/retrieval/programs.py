@@ -37,12 +37,12 @@ def long_pdf(pages: int = 20, letters: int = 3_000_000) -> bytes:
 
 
 def programs_of(process: int) -> list[int]:
-    """The ids of the programs that a process has begun to read PDFs with."""
+    """The ids of the programs that a process has begun to read PDFs or pages with."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = int(path.read_text().rpartition(")")[2].split()[1])
-            if parent == process and b"pdf_program" in path.with_name("cmdline").read_bytes():
+            if parent == process and b"retrieval" in path.with_name("cmdline").read_bytes():
                 found.append(int(path.parent.name))
         except OSError:
             continue

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 
@@ -133,6 +134,100 @@ def test_an_entity_of_a_file_outside_is_not_read(tmp_path: Path) -> None:
     page = f"{head}<html><body><p>&x; visible</p></body></html>"
     for name, book in (("a.epub", files.epub({"a": page})), ("a.html", page.encode()), ("a.xhtml", page.encode())):
         assert "the secret" not in read(name, book).text
+
+
+def test_an_element_of_countless_attributes_is_refused_before_what_is_in_it() -> None:
+    for count in (1000, 1001):
+        given = " ".join(f'a{n}="1"' for n in range(count))
+        texts = {
+            "a.docx": files.docx(f"<w:x {given}>{files.paragraph('Danube')}</w:x>"),
+            "a.odt": files.open_document(f"<office:text {given}><text:p>Danube</text:p></office:text>"),
+            "a.epub": files.epub({"a": f"<html><body {given}>Danube</body></html>"}),
+        }
+        for name, content in texts.items():
+            if count == 1000:
+                assert "Danube" in read(name, content).text
+            else:
+                with pytest.raises(Unreadable, match="more than 1,000 attributes"):
+                    read(name, content)
+
+
+COUNT = 20_000
+
+
+def of_long_number() -> bytes:
+    """A document of items whose numbers have many places."""
+    level = f'<w:lvl w:ilvl="0"><w:lvlText w:val="{"%1" * COUNT}"/></w:lvl>'
+    item = f'<w:p><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>{files.paragraph("Danube")}</w:p>'
+    list_ = f'<w:abstractNum w:abstractNumId="1">{level}</w:abstractNum>'
+    num = '<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>'
+    return files.docx(item * COUNT, word__numbering_xml=f'<w:numbering xmlns:w="w">{list_}{num}</w:numbering>')
+
+
+def of_styles() -> bytes:
+    """A document of many styles, each based on the same large one."""
+    based = "".join(f'<w:style w:styleId="s{n}"><w:basedOn w:val="all"/></w:style>' for n in range(COUNT))
+    large = f'<w:style w:styleId="all">{"<w:x/>" * COUNT}</w:style>'
+    body = "".join(files.paragraph("Danube", f"s{n}") for n in range(COUNT))
+    return files.docx(body, word__styles_xml=f'<w:styles xmlns:w="w">{large}{based}</w:styles>')
+
+
+def of_chart() -> bytes:
+    """A document with a chart of many names of many levels."""
+    names = f"<lvl>{'<pt><v>Danube</v></pt>' * COUNT}</lvl>{'<lvl/>' * COUNT}"
+    series = f"<ser><cat>{names}</cat><val><pt><v>1</v></pt></val></ser>"
+    return files.docx(
+        '<w:p><w:r><c:chart xmlns:c="c" xmlns:r="r" r:id="r1"/></w:r></w:p>',
+        word__rels__document_xml_rels=files.relations(r1=("chart", "chart.xml")),
+        word__chart_xml=f"<chart>{series}</chart>",
+    )
+
+
+def of_links() -> bytes:
+    """A document with many links behind a text of many pieces."""
+    link = "".join(f'<w:fldChar w:fldCharType="{kind}"/>' for kind in ("begin", "end"))
+    link = link.replace("/><", '/><w:instrText>HYPERLINK "http://a.b"</w:instrText><')
+    return files.docx(f"<w:p><w:r>{'<w:t>Danube</w:t>' * COUNT}</w:r><w:r>{link * COUNT}</w:r></w:p>")
+
+
+def of_merged_cells() -> bytes:
+    """A sheet of many rows of the same number, in which many cells begin."""
+    rows, cells = '<row r="1"><c><v>1</v></c></row>' * COUNT, '<mergeCell ref="A1:C5"/>' * COUNT
+    return files.xlsx({"S": f"{rows}</sheetData><mergeCells>{cells}</mergeCells><sheetData>"})
+
+
+def of_runs(name: str, text: str) -> bytes:
+    """A run of many properties and many texts."""
+    run = f"<{name}r><{name}rPr>{f'<{name}x/>' * COUNT}</{name}rPr>{f'<{name}t>{text}</{name}t>' * COUNT}</{name}r>"
+    if name:
+        return files.docx(f"<w:p>{run}</w:p>")
+    return files.xlsx({"S": f'<row><c t="inlineStr"><is>{run}</is></c></row>'})
+
+
+def of_deep_levels() -> bytes:
+    """A style of lists whose numbers have a hundred million places each."""
+    level = '<text:list-level-style-number text:level="99999999" text:display-levels="99999999"/>'
+    style = f'<text:list-style style:name="L">{level * 20}</text:list-style>'
+    return files.open_document(f"<office:text>{style}<text:p>Danube</text:p></office:text>")
+
+
+ASKED_AGAIN = {
+    "levels.odt": of_deep_levels,
+    "number.docx": of_long_number,
+    "styles.docx": of_styles,
+    "chart.docx": of_chart,
+    "links.docx": of_links,
+    "fonts.docx": partial(of_runs, "w:", "\uf041"),
+    "properties.xlsx": partial(of_runs, "", "Danube"),
+    "merged.xlsx": of_merged_cells,
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ASKED_AGAIN)
+def test_what_is_asked_for_again_and_again_takes_no_square(name: str) -> None:
+    """Each takes about a second; a minute, where each look goes through all."""
+    assert read(name, ASKED_AGAIN[name]()).text
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:

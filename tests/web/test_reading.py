@@ -21,9 +21,16 @@ def fetched(content: bytes, kind: str = "text/html", charset: str = "") -> Fetch
     return Fetched("https://example.org/", content, kind, charset, "2026-01-01")
 
 
+WIDE = b"<article><table><tr>" + b"<td>x" * 45_000
+"""What looks for the article takes the square of the cells: many seconds."""
+
+
 @linux
-async def test_a_page_that_is_given_up_leaves_no_program_at_work() -> None:
-    reading = asyncio.create_task(read_page(fetched(long_pdf(), "application/pdf")))
+@pytest.mark.parametrize(
+    ("content", "kind"), [(long_pdf(), "application/pdf"), (WIDE, "text/html")], ids=["pdf", "html"]
+)
+async def test_a_page_that_is_given_up_leaves_nothing_at_work(content: bytes, kind: str) -> None:
+    reading = asyncio.create_task(read_page(fetched(content, kind)))
     (program,) = await asyncio.to_thread(wait_for, lambda: programs_of(os.getpid()))
     reading.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -46,6 +53,12 @@ async def test_a_page_that_is_given_up_leaves_no_program_at_work() -> None:
 )
 async def test_the_encoding_that_a_server_names(content: bytes, charset: str, text: str) -> None:
     assert (await read_page(fetched(content, "text/plain", charset))).text == text
+
+
+async def test_a_large_page_reads_as_a_small_one() -> None:
+    small = f"<html><head><title>Bridges</title></head><body><nav>Menu</nav><main><p>{'The bridge is old. ' * 50}</p>"
+    large = small.replace("</p>", "</p>" + "<!-- nothing -->" * 10_000)
+    assert await read_page(fetched(large.encode())) == await read_page(fetched(small.encode()))
 
 
 def test_what_is_hidden_goes_and_the_text_behind_it_stays() -> None:

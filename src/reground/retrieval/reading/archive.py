@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.reading.result import Tick
+from reground.retrieval.reading.result import MOST_ATTRIBUTES, TOO_MANY_ATTRIBUTES, Tick
 
 MOST_MEMBERS = 20_000
 MOST_UNPACKED = 256 << 20
@@ -107,19 +107,23 @@ class Archive:
             if b"<!ENTITY" in head.read(_HEAD):
                 raise Unreadable(_ENTITIES)
         parse = etree.iterparse(
-            self._zip.open(info), events=("end",), resolve_entities=False, load_dtd=False,
+            self._zip.open(info), events=("start", "end"), resolve_entities=False, load_dtd=False,
             no_network=True, huge_tree=False, remove_comments=True, remove_pis=True,
         )  # fmt: skip
-        for number, (_, element) in enumerate(parse):
+        for number, (event, element) in enumerate(parse):
+            if event == "end":
+                yield element
+                continue
             declared = None if number else element.getroottree().docinfo.internalDTD
             if declared is not None and next(declared.iterentities(), None) is not None:
                 raise Unreadable(_ENTITIES)
+            if len(element.attrib) > MOST_ATTRIBUTES:  # before what is in it asks for them, again and again
+                raise Unreadable(TOO_MANY_ATTRIBUTES)
             self._held += 1
             if self._held > MOST_HELD:
                 raise Unreadable(f"holds more than {MOST_HELD} elements of XML at once", kind="large")
-            if number % _TICK_ELEMENTS == 0:
+            if self._held % _TICK_ELEMENTS == 0:
                 self._tick()
-            yield element
 
     def _member(self, name: str, *, is_again: bool = False) -> zipfile.ZipInfo:
         """What the archive says of a member, if that keeps the limits; its size counts against them once."""
@@ -148,7 +152,7 @@ def attribute(element: Any, name: str) -> str:
     plain_value = element.get(name)
     if plain_value is not None:
         return str(plain_value)
-    return next((str(value) for key, value in element.items() if key.rpartition("}")[2] == name), "")
+    return next((str(element.get(key)) for key in element.attrib if key.rpartition("}")[2] == name), "")
 
 
 def number_in(element: Any, name: str, default: int = -1) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from reground.retrieval.reading.archive import Archive, Relation, attribute, inside, local, named, number_in, relations
@@ -10,6 +11,7 @@ from reground.retrieval.reading.markup import paragraph
 from reground.retrieval.reading.number_formats import shown
 from reground.retrieval.reading.result import Text
 
+_MOST_LEVELS = 10  # of names before each value of a chart
 _NOT_READ = "not all of its charts were read; save them with their values"
 
 
@@ -52,7 +54,7 @@ def _chart(tree: Any, text: Text) -> Iterator[str]:
 
 def _points(element: Any) -> dict[int, str]:
     """The texts or numbers that a chart has stored, by their place; those of outer levels stand before."""
-    levels = list(named(element, "lvl")) or [element]
+    levels = list(islice(named(element, "lvl"), _MOST_LEVELS)) or [element]
     points = _level_points(levels[0])
     for level in levels[1:]:
         outer = _level_points(level)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
@@ -13,6 +13,7 @@ from reground.retrieval.reading.formulas import grouped, lowered, pictured, rais
 _SKIPPED = frozenset(("Fallback", "del", "moveFrom", "pPr", "rPr", "rt", "ctrlPr", "sectPr"))
 """A second copy for old programs, text that was struck out, properties, and reading aids for Chinese characters."""
 _LONGEST_ADDRESS = 500
+_TRIED = 100  # properties of a run, and pieces of text in which an address may stand
 HIDDEN = "hidden"
 
 
@@ -98,7 +99,8 @@ def _text(element: Any, context: Context) -> str:
     text = element.text or ""
     if not text or max(text) < _FIRST_SYMBOL:
         return text
-    font = next((attribute(each, "ascii") for each in named(element.getparent(), "rFonts")), "")
+    fonts = (attribute(each, "ascii") for each in _properties(element.getparent()) if local(each) == "rFonts")
+    font = next(fonts, "")
     return "".join(symbol(char, font) for char in text)
 
 
@@ -161,22 +163,28 @@ def behind_link(address: str, element: Any) -> str:
     """What stands behind a link: its address in brackets, unless its text has it or it leads to no other place."""
     address = address.removeprefix("mailto:")
     leads_nowhere = not address or len(address) > _LONGEST_ADDRESS or (":" not in address and "@" not in address)
-    is_said = leads_nowhere or address.rstrip("/") in "".join(element.itertext())
-    return "" if is_said else f" ({address})"
+    if leads_nowhere:
+        return ""
+    said = "".join(text[:_LONGEST_ADDRESS] for text in islice(element.itertext(), _TRIED))
+    return "" if address.rstrip("/") in said else f" ({address})"
 
 
 def run_sign(run: Any, context: Context = _NONE) -> str:
     """^ for a raised run of Word, PowerPoint or Excel, _ for a lowered one, HIDDEN for an unseen one, else ""."""
-    properties = run[0] if len(run) and local(run[0]) == "rPr" else None
-    if properties is None:
-        return ""
-    shift = properties.get("baseline", "0").removesuffix("%")
+    first = next(iter(run), run)
+    shift = first.get("baseline", "0").removesuffix("%") if local(first) == "rPr" else ""
     if shift.lstrip("-").strip("0.").isdecimal():
         return "_" if shift.startswith("-") else "^"
-    said = {local(each): attribute(each, "val") for each in properties}
+    said = {local(each): attribute(each, "val") for each in _properties(run)}
     if said.get("vanish", "0") not in ("0", "false"):
         return HIDDEN
     return sign_of(said.get("vertAlign", "")) or context.signs.get(said.get("rStyle", ""), "")
+
+
+def _properties(run: Any) -> Iterable[Any]:
+    """The properties of a run: the first ones, for each of its texts may ask for them."""
+    first = next(iter(run), run)  # len(run) would count all
+    return islice(first, _TRIED) if local(first) == "rPr" else ()
 
 
 def sign_of(said: str) -> str:

@@ -19,6 +19,8 @@ _SLIDE_ENDS = {"Period": "1.", "ParenR": "1)", "ParenBoth": "(1)", "Plain": "1"}
 _PLACE = re.compile("%([1-9])")
 _MOST_LETTERS = 26 * 9
 _MOST_STYLES = 20  # of which one may be based on the other
+_MOST_LEVELS = 10  # of a list; Word has nine, LibreOffice ten
+_LONGEST_NUMBER = 100  # characters of a level's text
 
 
 class _Level(NamedTuple):
@@ -84,7 +86,8 @@ class WordNumbers:
             id_ = attribute(each, "abstractNumId")
             linked[setting(each, "styleLink")] = id_
             links[id_] = setting(each, "numStyleLink")
-            self._lists[id_] = {number_in(level, "ilvl", 0): _level(level) for level in each if local(level) == "lvl"}
+            levels = ((number_in(level, "ilvl", 0), level) for level in each if local(level) == "lvl")
+            self._lists[id_] = {at: _level(level) for at, level in levels if at < _MOST_LEVELS}
             for level in each:
                 self._level_of[id_, setting(level, "pStyle")] = number_in(level, "ilvl", 0)
         self._nums: dict[str, tuple[str, dict[int, _Level]]] = {}
@@ -92,7 +95,10 @@ class WordNumbers:
             id_ = setting(each, "abstractNumId")
             id_ = linked.get(links.get(id_) or "none", id_)
             self._nums[attribute(each, "numId")] = id_, self._overridden(each, id_)
-        self._styles = {attribute(each, "styleId"): each for each in named(styles, "style")}
+        self._styles = {
+            attribute(each, "styleId"): (setting(each, "numId"), setting(each, "ilvl"), setting(each, "basedOn"))
+            for each in named(styles, "style")
+        }
         self._counts: dict[str, dict[int, int]] = {}
         self._begun: set[str] = set()
 
@@ -104,7 +110,7 @@ class WordNumbers:
             at = number_in(each, "ilvl", 0)
             level = next((_level(inner) for inner in named(each, "lvl")), levels.get(at))
             start = next((number_in(inner, "val", 1) for inner in named(each, "startOverride")), None)
-            if level is not None:
+            if level is not None and at < _MOST_LEVELS:
                 own[at] = level if start is None else level._replace(start=start)
         return own
 
@@ -133,11 +139,10 @@ class WordNumbers:
 
     def _of_style(self, style: str) -> tuple[str, str]:
         for _ in range(_MOST_STYLES):
-            element = self._styles.get(style)
-            num = setting(element, "numId")
-            if num or element is None:
-                return num, setting(element, "ilvl")
-            style = setting(element, "basedOn")
+            num, level, based_on = self._styles.get(style, ("", "", ""))
+            if num or not based_on:
+                return num, level
+            style = based_on
         return "", ""
 
 
@@ -146,7 +151,7 @@ def _level(element: Any) -> _Level:
     start, restart = (number_in(said[name], "val") if name in said else -1 for name in ("start", "lvlRestart"))
     is_legal = "isLgl" in said and attribute(said["isLgl"], "val") not in ("0", "false")
     format_ = setting(element, "numFmt") or "decimal"
-    return _Level(setting(element, "lvlText"), format_, 0 if start < 0 else start, restart, is_legal)
+    return _Level(setting(element, "lvlText")[:_LONGEST_NUMBER], format_, 0 if start < 0 else start, restart, is_legal)
 
 
 class SlideNumbers:
@@ -161,7 +166,7 @@ class SlideNumbers:
         if paragraph.getparent() is not self._box:
             self._box, self._counts = paragraph.getparent(), {}
         properties = next((each for each in paragraph if local(each) == "pPr"), None)
-        at = 0 if properties is None else number_in(properties, "lvl", 0)
+        at = 0 if properties is None else min(number_in(properties, "lvl", 0), _MOST_LEVELS)
         made = next(named(properties, "buAutoNum"), None)
         if made is None:
             self._counts = {level: count for level, count in self._counts.items() if level < at}
@@ -185,7 +190,7 @@ class OpenNumbers:
         """Take in a style of lists, or that of headings."""
         name = attribute(style, "name") if local(style) == "list-style" else ""
         for each in style:
-            at = number_in(each, "level", 1) - 1
+            at = min(number_in(each, "level", 1), _MOST_LEVELS) - 1
             is_number = local(each) in ("list-level-style-number", "outline-level-style")
             format_ = attribute(each, "num-format")
             count = min(max(number_in(each, "display-levels", 1), 1), at + 1)

@@ -122,16 +122,19 @@ def read_word(content: bytes, around: Circumstances) -> Read:
 def _heading_levels(styles: Any) -> dict[str, int]:
     """The levels of the styles of headings and titles, and 0 of others, by their ids, which depend on the language of
     Word; the names do not. A style is of the level of the one that it is based on, unless it has its own."""
-    based = {attribute(style, "styleId"): style for style in named(styles, "style")}
+    said = {
+        attribute(style, "styleId"): [setting(style, name) for name in ("name", "outlineLvl", "basedOn")]
+        for style in named(styles, "style")
+    }
     levels: dict[str, int] = {}
-    for id_, style in based.items():
+    for id_ in said:
+        style = id_
         for _ in range(_MOST_STYLES):
-            name, outline = setting(style, "name").lower(), setting(style, "outlineLvl")
-            match = _HEADING.fullmatch(name)
-            if match or outline or name == "title":
-                levels[id_] = int(match[1]) if match else 1 if name == "title" else _OUTLINE.get(outline, 0)
+            name, outline, style = said.get(style, ("", "", ""))
+            match, is_title = _HEADING.fullmatch(name.lower()), name.lower() == "title"
+            if match or outline or is_title:
+                levels[id_] = int(match[1]) if match else 1 if is_title else _OUTLINE.get(outline, 0)
                 break
-            style = based.get(setting(style, "basedOn"))
     return levels
 
 
@@ -352,14 +355,12 @@ class _Values:
             number = number_in(element, "r", number + 1)
             cells = self.row(element)
             held = {column: each for column, each in held.items() if number <= each[0]}
-            wide = [
-                *((column, column) for column in held),
-                *((first, last) for first, _, last in merged.get(number, ())),
-            ]
+            begun = merged.pop(number, [])
+            wide = [*((column, column) for column in held), *((first, last) for first, _, last in begun)]
             cells += [""] * (max((last + 1 for _, last in wide), default=0) - len(cells))
             for column, (_, text) in held.items():
                 cells[column] = cells[column] or text
-            for first, bottom, _ in merged.get(number, ()):
+            for first, bottom, _ in begun:
                 if bottom > number and first < len(cells) and cells[first]:
                     held[first] = (bottom, cells[first])
             yield number, cells

@@ -137,10 +137,15 @@ def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
 
 def _pdfium(file: IO[bytes], out: IO[bytes], words: Sequence[object], tick: Tick, seconds: float) -> int:
     """The exit status of `pdf_program.py` with these words of its command line. Raises TimeoutError."""
+    return python([_PROGRAM, str(os.getpid()), *map(str, words)], file, out, tick, seconds)
+
+
+def python(words: Sequence[str], file: IO[bytes], out: IO[bytes], tick: Tick, seconds: float) -> int:
+    """The exit status of a program in Python that reads a file from its beginning. Raises TimeoutError, and what the
+    tick raises; the program is killed then."""
     file.seek(0)
-    command = [sys.executable, "-P", _PROGRAM, str(os.getpid()), *map(str, words)]
     paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
-    return _run(command, tick, seconds=seconds, stdin=file, stdout=out, env=paths)
+    return _run([sys.executable, "-P", *words], tick, seconds=seconds, stdin=file, stdout=out, env=paths)
 
 
 def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around: Circumstances) -> str:

@@ -278,7 +278,7 @@ def _string(call: Callable[..., int], *of: object) -> str:
     return buffer.raw[: max(size - 2, 0)].decode("utf-16-le", "replace")
 
 
-def _bind(parent: int) -> None:
+def bind(parent: int) -> None:
     """Set the limits of this process, and let it end with the one that began it, where the system can do so."""
     for limit, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, _SECONDS)):
         with contextlib.suppress(ValueError, OSError):
@@ -291,7 +291,7 @@ def _bind(parent: int) -> None:
 
 if __name__ == "__main__":
     _, process, work, *numbers = sys.argv
-    _bind(int(process))
+    bind(int(process))
     if work == "draw":
         draw(*map(int, numbers))
     else:

@@ -109,6 +109,9 @@ class Text:
 MOST_ROWS = 200_000
 """Rows that are read of one table, and places that are kept of one file."""
 MOST_COLUMNS = 500
+MOST_ATTRIBUTES = 1000
+"""Attributes of one element; what looks for one goes through all."""
+TOO_MANY_ATTRIBUTES = f"has an element with more than {MOST_ATTRIBUTES:,} attributes"
 _LONGEST_NAME = 100  # characters of a column's name; a longer text is none, as in a table that only serves the layout
 MOST_CELL = 20_000
 """Characters of one cell."""

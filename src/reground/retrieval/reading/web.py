@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import re
+import sys
 from collections.abc import Mapping
 from itertools import islice
+from tempfile import TemporaryFile
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import Circumstances, Read
+from reground.retrieval.reading.result import MOST_ATTRIBUTES, PLAIN, TOO_MANY_ATTRIBUTES, Circumstances, Read
 from reground.retrieval.reading.shown import Walk, outline, visible
 
 # Searched and cut with plain string methods and lxml, whose time grows with the length alone. A regular expression with
@@ -21,8 +25,8 @@ _HIDDEN_STYLE = re.compile(
     r"|(?:text-indent|left|top):-\d{3})"
 )
 _HEADINGS_TRIED = 20
-_MOST_ATTRIBUTES = 1000  # of one element; the time of lxml grows with the square
 _MOST_ELEMENTS = 50_000
+_SECONDS = 600.0
 _DEEPEST = 100  # the page in which an article is looked for; the time for it grows with the product of both
 _TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
 
@@ -50,6 +54,18 @@ def read_article(content: bytes, around: Circumstances) -> Read:
     text = "" if is_vast or _is_large(page) else _article(source)
     around.tick()
     return Read(_title(page), text or visible(page), guessed, partly)
+
+
+def article_apart(content: bytes, around: Circumstances) -> Read:
+    """The article of a page as by `read_article`, in a process of its own that ends with what the tick raises."""
+    from reground.retrieval.reading.pdf import python
+
+    with TemporaryFile() as file, TemporaryFile() as out:
+        file.write(content)
+        if python(["-m", __name__, str(os.getpid())], file, out, around.tick, _SECONDS):
+            raise Unreadable("breaks its reader, or needs too much time or memory")
+        out.seek(0)
+        return Read(*json.load(out)[:4])  # it has no places
 
 
 def _title(page: Any) -> str:
@@ -138,8 +154,8 @@ class _Counter:
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         """Look at an element."""
-        if len(attributes) > _MOST_ATTRIBUTES:
-            raise Unreadable(f"has an element with more than {_MOST_ATTRIBUTES:,} attributes")
+        if len(attributes) > MOST_ATTRIBUTES:  # with a tree, the time of lxml would grow with the square
+            raise Unreadable(TOO_MANY_ATTRIBUTES)
 
     def end(self, tag: str) -> None:
         """The parser asks for it."""
@@ -154,3 +170,10 @@ def plain(source: str, *, links: bool = False) -> tuple[str, str]:
     root, _, partly = _page(source)
     walk = Walk(links=links).over([] if root is None else [root])
     return walk.text, partly or walk.partly
+
+
+if __name__ == "__main__":  # a page from the input, for `article_apart`
+    from reground.retrieval.reading.pdf_program import bind
+
+    bind(int(sys.argv[1]))
+    json.dump(read_article(sys.stdin.buffer.read(), PLAIN), sys.stdout)
