@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import logging
 import os
 import re
+import resource
 import socket
 import time
 import urllib.request
@@ -26,6 +28,7 @@ from pydantic_core import from_json
 from reground.core.errors import ConfigurationError
 from reground.core.language import storable_text
 
+_log = logging.getLogger("reground.serve")
 _SECRET_PARAMETER = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", re.IGNORECASE)
 _MODELS_KEY = "put the key into OPENAI_API_KEY, or into another environment variable that --api-key-env names"
 
@@ -47,10 +50,18 @@ def check_address(url: str, what: str = "the base URL", *, instead: str = _MODEL
         )
 
 
-def cannot_listen(host: str, port: int, error: OSError | OverflowError) -> ConfigurationError:
-    """The error for a server that gets no socket; OverflowError is what a port that cannot be gives."""
-    why = str(getattr(error, "strerror", None) or error).lower()
-    return ConfigurationError(f"cannot listen at {host}:{port}: {why}")
+def listening(host: str, port: int) -> tuple[socket.socket, str]:
+    """A socket that listens, and its address for a browser. Raises ConfigurationError where it cannot be had."""
+    try:
+        # without the port, of which it takes the last 16 bits alone
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
+        opened = socket.create_server((address[0], port), family=family, backlog=QUEUE)
+    except (OSError, OverflowError) as error:  # OverflowError: a port that cannot be
+        why = str(getattr(error, "strerror", None) or error).lower()
+        raise ConfigurationError(f"cannot listen at {host}:{port}: {why}") from None
+    host, port = opened.getsockname()[:2]
+    return opened, f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
@@ -297,3 +308,98 @@ def gave_up(error: object, attempts: int, details: str, requested: float | None)
     times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
     request = "" if requested is None else f"; the server asks to wait {requested:.0f} s"
     return f"{error} (gave up after {times}{details}{request})"
+
+
+HEAD_SECONDS = 10.0
+"""How long the head of a request may take, from the connection's beginning or the reply before."""
+_READ_SECONDS = 60.0  # in which a client has to take something of its reply
+AT_ONCE = 16
+"""Connections that are accepted in one go, before any can be refused; more wait in the system's queue."""
+QUEUE = 2048
+"""Connections that may wait to be accepted."""
+_LEAST, _OWN_FILES = 32, 160
+"""The fewest connections; and open files that are left for the index, journals, models and those just accepted."""
+_PAUSE = 60.0
+"""Seconds between two lines of the log about connections that were closed."""
+
+
+class Places:
+    """The connections of a server of ours, of which those that wait for their client cannot keep others out.
+
+    most: the limit; by default what that of open files has room for. Where there would be more, the one that has waited
+    longest is closed for the new one. seconds: how long the head of a request may take.
+    """
+
+    def __init__(self, most: int | None = None, seconds: float = HEAD_SECONDS) -> None:
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.seconds = seconds
+        self._most = max(_LEAST, files - _OWN_FILES) if most is None else most
+        self._all: set[Connection] = set()
+        self._waiting: dict[Connection, asyncio.TimerHandle] = {}
+        self._told = -_PAUSE
+
+    def add(self, new: Connection) -> None:
+        """Take a new connection in, which waits for the head of a request."""
+        self._all.add(new)
+        if len(self._all) > self._most:
+            self._close(next(iter(self._waiting), new), f"there are more than {self._most}")
+        self.wait(new, self.seconds)
+
+    def remove(self, ended: Connection) -> None:
+        """Forget a connection that has ended."""
+        self._all.discard(ended)
+        self.go_on(ended)
+
+    def wait(self, connection: Connection, seconds: float) -> None:
+        """Close it after these seconds, if its client has not taken a part of its reply meanwhile."""
+        self.go_on(connection)
+        left = connection.transport.get_write_buffer_size()
+
+        def late() -> None:
+            if connection.transport.get_write_buffer_size() < left:
+                self.wait(connection, seconds)
+            else:
+                self._close(connection, f"nothing came from the client within {seconds:g} s")
+
+        self._waiting[connection] = asyncio.get_running_loop().call_later(seconds, late)
+
+    def go_on(self, connection: Connection) -> None:
+        """It waits for its client no more."""
+        if (timer := self._waiting.pop(connection, None)) is not None:
+            timer.cancel()
+
+    def _close(self, connection: Connection, why: str) -> None:
+        if time.monotonic() - self._told >= _PAUSE:
+            self._told = time.monotonic()
+            _log.warning("connections are closed: %s (said once a minute)", why)
+        self.go_on(connection)
+        self._all.discard(connection)
+        connection.transport.abort()
+
+
+class Connection(asyncio.Protocol):
+    """The part of a server's protocol that keeps its place among `places`. It stands before that protocol as a base."""
+
+    places: Places
+    transport: Any
+
+    def connection_made(self, transport: Any) -> None:
+        """The place is taken."""
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # so that a reply is written when the client has all of it
+        self.places.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The place is free."""
+        self.places.remove(self)
+        super().connection_lost(exc)  # type: ignore[arg-type]
+
+    def pause_writing(self) -> None:
+        """The client has not taken the reply so far."""
+        super().pause_writing()
+        self.places.wait(self, _READ_SECONDS)
+
+    def resume_writing(self) -> None:
+        """It has."""
+        super().resume_writing()
+        self.places.go_on(self)

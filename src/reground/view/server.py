@@ -6,18 +6,21 @@ refuses requests whose Host is a name that it does not know, which is how a web 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
+import socket
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
 from reground.core.errors import DataError, RegroundError
-from reground.core.http import names_this
+from reground.core.http import AT_ONCE, QUEUE, Connection, Places, names_this
 from reground.core.language import storable_text
 from reground.view.contents import Contents
 
@@ -120,15 +123,18 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
 
     @web.middleware
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if not names_this(request.headers.get("Host", ""), host):
-            return web.json_response({"error": "this name is not the viewer's"}, status=403, headers=HEADERS)
+        if isinstance(connection := request.protocol, _Bounded):
+            connection.places.go_on(connection)
         try:
+            if not names_this(request.headers.get("Host", ""), host):
+                raise web.HTTPForbidden(reason="this name is not the viewer's")
             response = await handler(request)
         except web.HTTPException as error:
             response = web.json_response({"error": error.reason}, status=error.status)
         except RegroundError as error:
             response = web.json_response({"error": str(error)}, status=404)
         response.headers.update(HEADERS)
+        response.force_close()  # so that a connection waits for one head only
         return response
 
     async def news(request: web.Request) -> web.Response:
@@ -148,6 +154,20 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
     app.router.add_get("/news", news)
     app.router.add_get(r"/question/{number:\d{1,9}}", question)
     return app
+
+
+class _Bounded(Connection, RequestHandler):
+    def __init__(self, places: Places, manager: Any) -> None:
+        super().__init__(manager, loop=asyncio.get_running_loop())
+        self.places = places
+
+
+async def bounded(runner: web.AppRunner, opened: socket.socket, places: Places | None = None) -> asyncio.Server:
+    """Serve at a socket, so that connections which send no request, or read no reply, cannot keep others out."""
+    make = partial(_Bounded, places or Places(), runner.server)
+    server = await asyncio.get_running_loop().create_server(make, sock=opened, backlog=AT_ONCE)
+    opened.listen(QUEUE)  # asyncio accepts as many in one go as the queue has had places until now
+    return server
 
 
 def _fixed(text: str, kind: str) -> _Handler:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 
 import pytest
 import uvicorn
+from aiohttp import web
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from reground.app.serving.connections import bounded
+from reground.app.serving.connections import Server
+from reground.core.http import Places, listening
+from reground.view.contents import Contents
+from reground.view.server import bounded, service
 
 ASKED = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 UNFINISHED = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: "
@@ -24,15 +30,33 @@ async def answered(request: Request) -> PlainTextResponse:
 
 
 @asynccontextmanager
-async def serving(most: int, seconds: float):
+async def serving(places: Places):
     app = Starlette(routes=[Route("/", answered, methods=["GET", "POST"])])
-    config = bounded(uvicorn.Config(app, log_config=None, lifespan="off"), most, seconds)
-    server = uvicorn.Server(config)
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        task = asyncio.create_task(server.serve([listening]))
-        yield listening.getsockname()[1]
+    server = Server(uvicorn.Config(app, log_config=None, lifespan="off"), places)
+    opened, address = listening("127.0.0.1", 0)
+    with opened:
+        task = asyncio.create_task(server.serve([opened]))
+        yield int(address.rpartition(":")[2])
         server.should_exit = server.force_exit = True
         await task
+
+
+@asynccontextmanager
+async def viewing(places: Places, place: Path):
+    runner = web.AppRunner(service(Contents(place)))
+    await runner.setup()
+    opened, address = listening("127.0.0.1", 0)
+    with opened:
+        await bounded(runner, opened, places)
+        yield int(address.rpartition(":")[2])
+        await runner.cleanup()
+
+
+@pytest.fixture(params=["serve", "view"])
+def server(request: pytest.FixtureRequest, tmp_path: Path):
+    """Begins one of the servers, for its places."""
+    (tmp_path / "t.jsonl").touch()
+    return serving if request.param == "serve" else partial(viewing, place=tmp_path / "t.jsonl")
 
 
 async def connected(port: int, *sent: bytes):
@@ -43,8 +67,8 @@ async def connected(port: int, *sent: bytes):
     return reader, writer
 
 
-async def test_a_new_client_is_answered_while_others_hold_all_places() -> None:
-    async with serving(most=8, seconds=60) as port:
+async def test_a_new_client_is_answered_while_others_hold_all_places(server) -> None:
+    async with server(Places(most=8, seconds=60)) as port:
         slow = [await connected(port, UNFINISHED) for _ in range(40)]
         reader, writer = await connected(port, ASKED)
         assert b"200" in await asyncio.wait_for(reader.readline(), 5)
@@ -54,8 +78,8 @@ async def test_a_new_client_is_answered_while_others_hold_all_places() -> None:
 
 
 @pytest.mark.parametrize("before", [b"", ASKED])
-async def test_the_head_of_a_request_has_a_time(before: bytes) -> None:
-    async with serving(most=8, seconds=0.3) as port:
+async def test_the_head_of_a_request_has_a_time(server, before: bytes) -> None:
+    async with server(Places(most=8, seconds=0.3)) as port:
         reader, _ = await connected(port, before + UNFINISHED)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             while True:
@@ -63,8 +87,33 @@ async def test_the_head_of_a_request_has_a_time(before: bytes) -> None:
 
 
 async def test_a_body_may_take_longer_than_a_head() -> None:
-    async with serving(most=8, seconds=0.2) as port:
+    async with serving(Places(most=8, seconds=0.2)) as port:
         reader, writer = await connected(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na")
         await asyncio.sleep(0.6)
         writer.write(b"bc")
         assert b"200" in await asyncio.wait_for(reader.readline(), 5)
+
+
+async def test_a_client_that_reads_nothing_is_closed_for_a_new_one() -> None:
+    async def large(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("x" * (64 << 20))
+
+    app = Starlette(routes=[Route("/large", large), Route("/", answered)])
+    server = Server(uvicorn.Config(app, log_config=None, lifespan="off"), Places(most=4, seconds=0.5))
+    opened, address = listening("127.0.0.1", 0)
+    with opened:
+        task, port = asyncio.create_task(server.serve([opened])), int(address.rpartition(":")[2])
+        deaf = [socket.create_connection(("127.0.0.1", port)) for _ in range(4)]
+        for each in deaf:
+            each.sendall(ASKED.replace(b"/ ", b"/large ", 1))
+        reader, writer = await connected(port, ASKED.replace(b"/ ", b"/large ", 1))
+        await asyncio.sleep(1)  # longer than a head may take, which a reply that is being read is not held to
+        assert len((await asyncio.wait_for(reader.readuntil(b"xx"), 5)) + await reader.readexactly(8 << 20)) > 8 << 20
+        writer.close()
+        for _ in range(4):
+            reader, writer = await connected(port, ASKED)
+            assert b"200" in await asyncio.wait_for(reader.readline(), 5)
+        server.should_exit = server.force_exit = True
+        await task
+        for each in deaf:
+            each.close()

@@ -12,7 +12,7 @@ from reground.app.cli.flags import flattened
 from reground.app.options import View
 from reground.core.concurrency import in_daemon
 from reground.core.files import expanded, replace_lines
-from reground.core.http import cannot_listen
+from reground.core.http import listening
 from reground.view.contents import Contents
 
 if TYPE_CHECKING:
@@ -44,17 +44,17 @@ async def _serve(app: web.Application, options: View) -> None:
     """Serve until Ctrl-C. Raises ConfigurationError where the address cannot be listened at."""
     from aiohttp import web
 
+    from reground.view.server import bounded
+
+    opened, address = listening(options.host, options.port)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
     await runner.setup()
+    server = await bounded(runner, opened)
     try:
-        await web.TCPSite(runner, options.host, options.port).start()
-        host, port = runner.addresses[0][:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-        note(f"{options.place} is at {url}; Ctrl-C ends it")
+        note(f"{options.place} is at {address}/; Ctrl-C ends it")
         if options.open:
-            await in_daemon(partial(webbrowser.open, url), name="browser")
+            await in_daemon(partial(webbrowser.open, f"{address}/"), name="browser")
         await asyncio.Event().wait()
-    except (OSError, OverflowError) as error:
-        raise cannot_listen(options.host, options.port, error) from None
     finally:
+        server.close()
         await runner.cleanup()

@@ -1,101 +1,57 @@
-"""Connections that send no request, or send it slowly, cannot keep others out.
+"""Servers by uvicorn, in which connections that send no request, or send it slowly, cannot keep others out.
 
-A server has a limit of open files, and uvicorn waits for the head of a request for ever.
+uvicorn waits for the head of a request for ever.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import resource
-import time
-from dataclasses import dataclass, field
+import socket
 from functools import partial
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-log = logging.getLogger("reground.serve")
-
-HEAD_SECONDS = 10.0
-"""How long the head of a request may take, from the connection's beginning or the reply before."""
-AT_ONCE = 16
-"""Connections that are accepted in one go, before any can be refused; more wait in the system's queue."""
-QUEUE = 2048
-"""Connections that may wait to be accepted."""
-_LEAST, _OWN_FILES = 32, 160
-"""The fewest connections; and open files that are left for the index, journals, models and those just accepted."""
-_PAUSE = 60.0
-"""Seconds between two lines of the log about connections that were closed."""
+from reground.core.http import AT_ONCE, QUEUE, Connection, Places
 
 
-def bounded(config: uvicorn.Config, most: int | None = None, seconds: float = HEAD_SECONDS) -> uvicorn.Config:
-    """The configuration of a server with a limit of connections. most: that limit; by default what the limit of open
-    files has room for. seconds: how long the head of a request may take.
+class Server(uvicorn.Server):
+    """A server whose connections keep their places."""
 
-    Where there would be more, the one that has been without the head of a request longest is closed for the new one.
-    """
-    if most is None:
-        most = max(_LEAST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES)
-    config.backlog = AT_ONCE
-    config.http = partial(_Bounded, _Places(most, seconds))  # type: ignore[assignment]
-    return config
+    def __init__(self, config: uvicorn.Config, places: Places | None = None) -> None:
+        config.backlog = AT_ONCE
+        config.http = partial(_Bounded, places or Places())  # type: ignore[assignment]
+        super().__init__(config)
 
-
-@dataclass
-class _Places:
-    """What the connections of a server share. waiting: those without the head of a request, oldest first."""
-
-    most: int
-    seconds: float
-    waiting: dict[_Bounded, asyncio.TimerHandle] = field(default_factory=dict)
-    told: float = -_PAUSE
-
-    def note(self, why: str) -> None:
-        if time.monotonic() - self.told >= _PAUSE:
-            self.told = time.monotonic()
-            log.warning("connections are closed: %s (said once a minute)", why)
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(QUEUE)  # asyncio accepts as many in one go as the queue has had places until now
 
 
-class _Bounded(H11Protocol):
+class _Bounded(Connection, H11Protocol):
     """A connection that has a time for the head of each request."""
 
-    def __init__(self, places: _Places, **given: Any) -> None:
+    def __init__(self, places: Places, **given: Any) -> None:
         super().__init__(**given)
-        self._places = places
+        self.places = places
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self._places.most:
-            self._places.note(f"there are more than {self._places.most}")
-            oldest = next(iter(self._places.waiting), self)
-            oldest.go_on()
-            oldest.transport.abort()
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.go_on()
-        super().connection_lost(exc)
+    @property
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.go_on()
+        if self._is_answering:
+            self.places.go_on(self)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.cycle is None or self.cycle.response_complete:
-            self._wait()
+        if not self.flow.write_paused:
+            self.resume_writing()
 
-    def _wait(self) -> None:
-        self.go_on()
-        self._places.waiting[self] = self.loop.call_later(self._places.seconds, self._late)
-
-    def go_on(self) -> None:
-        if (timer := self._places.waiting.pop(self, None)) is not None:
-            timer.cancel()
-
-    def _late(self) -> None:
-        self._places.note(f"no request came within {self._places.seconds:g} s")
-        self.transport.abort()
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if not self._is_answering:
+            self.places.wait(self, self.places.seconds)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -21,7 +20,7 @@ from reground import __version__
 from reground.app.serving.tools import TOOLS, AskGiven, Tools, written
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
-from reground.core.http import cannot_listen
+from reground.core.http import listening
 from reground.core.language import storable
 from reground.core.run import Event, Observer
 
@@ -203,15 +202,12 @@ async def over_http(serving: Server[Any], port: int, say: Callable[[str], None])
     """
     import uvicorn
 
-    from reground.app.serving.connections import bounded
+    from reground.app.serving import connections
 
-    try:
-        listening = socket.create_server(("127.0.0.1", port))
-    except (OSError, OverflowError) as error:
-        raise cannot_listen("127.0.0.1", port, error) from None
-    with listening:
+    opened, address = listening("127.0.0.1", port)
+    with opened:
         config = uvicorn.Config(
             serving.streamable_http_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=1
         )
-        say(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp")
-        await uvicorn.Server(bounded(config)).serve(sockets=[listening])
+        say(f"{address}/mcp")
+        await connections.Server(config).serve(sockets=[opened])

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from reground.app.checking import checked
-from reground.app.serving.connections import QUEUE, bounded
+from reground.app.serving import connections
 from reground.app.serving.engine import UnknownName
 from reground.app.serving.errors import Refusal
 from reground.app.serving.keys import Keys
@@ -36,7 +36,7 @@ from reground.app.serving.streaming import Questions, read_body, while_connected
 from reground.app.serving.telemetry import Metrics
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError
-from reground.core.http import MIB, cannot_listen, is_loopback
+from reground.core.http import MIB, is_loopback, listening
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -162,7 +162,7 @@ def _check(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response]
     return answer
 
 
-class _Server(uvicorn.Server):
+class _Server(connections.Server):
     """uvicorn, which ends at once at Ctrl-C, and returns after SIGTERM so that models and documents are closed."""
 
     interrupted = False
@@ -176,11 +176,6 @@ class _Server(uvicorn.Server):
     def _cancel(self) -> None:
         for task in self.server_state.tasks:
             task.cancel()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for each in sockets or ():
-            each.listen(QUEUE)  # asyncio accepts as many in one go as the queue has had places until now
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
@@ -205,17 +200,10 @@ async def serve(engine: Engine, order: Serve, keys: Keys | None, on_ready: Calla
         server_header=False,
         timeout_graceful_shutdown=order.grace,  # type: ignore[arg-type]
     )
-    server = _Server(bounded(config))
-    try:
-        # without the port, of which it takes the last 16 bits alone
-        found = socket.getaddrinfo(order.host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
-        listening = socket.create_server((address[0], order.port), family=family, backlog=QUEUE)
-    except (OSError, OverflowError) as error:
-        raise cannot_listen(order.host, order.port, error) from None
-    with listening:
-        host, port = listening.getsockname()[:2]
-        on_ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        await server.serve([listening])
+    server = _Server(config)
+    opened, address = listening(order.host, order.port)
+    with opened:
+        on_ready(address)
+        await server.serve([opened])
     if server.interrupted:
         raise KeyboardInterrupt
