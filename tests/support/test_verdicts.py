@@ -82,6 +82,37 @@ async def test_what_only_one_of_both_denies_is_contradicted(claim: str) -> None:
     assert (said.verdict, len(said.evidence), said.difference is None) == (Verdict.CONTRADICTED, 1, False)
 
 
+ORDE = Passage(
+    id="orde.md",
+    title="Orde",
+    text="The Orde rises in the Pilau Hills, and below Alderby it flows into the Vessel. The mills paid for the weir: "
+    "Aker gave 900 crowns, Brunn 750 crowns and Vik 400 crowns.",
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "difference"),
+    [
+        ("The Vessel flows into the Orde.", ("Orde", "Vessel")),
+        ("For the weir Brunn gave 900 crowns.", ("900", "750")),
+        ("Vik gave 750 crowns for the weir.", ("750", "400")),
+    ],
+)
+async def test_what_a_sentence_says_of_another_thing_in_it_is_contradicted(
+    claim: str, difference: tuple[str, str]
+) -> None:
+    assert [(each.verdict, each.difference) for each in await checked(claim, ORDE)] == [
+        (Verdict.CONTRADICTED, difference)
+    ]
+
+
+@pytest.mark.parametrize(
+    "claim", ["The Orde flows into the Vessel.", "Aker gave 900 crowns and Brunn 750 crowns.", "Vik gave 400 crowns."]
+)
+async def test_what_a_sentence_says_of_that_thing_among_others_is_supported(claim: str) -> None:
+    assert [each.verdict for each in await checked(claim, ORDE)] == [Verdict.SUPPORTED]
+
+
 @pytest.mark.parametrize(
     "claim",
     [

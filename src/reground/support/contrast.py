@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 
 from reground.text.excerpts import FUNCTION_WORDS
 
@@ -55,6 +55,68 @@ def in_its_place(
         return None
     is_rough = _hedges(said, start) != _hedges(there, first) or (wanted == "number" and _rounded(phrase, other))
     return None if is_rough else (phrase, other)
+
+
+def of_another(said: Tokens, parts: Sequence[Tokens]) -> tuple[str, str] | None:
+    """What a claim says of a thing, and what a sentence says of it, which says the claim's value of another thing.
+
+    said: the claim. parts: the sentence between its commas, such as "Bureau Plus wants 21,500 euros" and "Mobilia
+    19,800 euros". Each thing begins its part. None where the sentence says nothing of the kind.
+    """
+    names = _terms([token for token in said if _is_name(token[0])])
+    own = [part for part in parts if any(terms & names for _, terms in part)]
+    others = [part for part in parts if part not in own and part and _is_name(part[0][0])]
+    for word, terms in said:
+        held = kind(word)
+        if held not in {"number", "time"} or any(terms & each for part in own for _, each in part):
+            continue
+        instead = next((other for part in own for other, _ in part if kind(other) == held), None)
+        if instead is not None and any(terms & each for part in others for _, each in part):
+            return word, instead
+    return None
+
+
+def leads_elsewhere(said: Sequence[Tokens], there: Sequence[Tokens]) -> tuple[str, str] | None:
+    """A name of a claim, and the other one that a sentence has behind the same words: "flows into the Elbe".
+
+    said, there: the claim and the sentence between their commas. The sentence may have the claim's name before these
+    words, as what its part is about. None where it has no other.
+    """
+    names = list(_names(there))
+    for part, start, end in _names(said):
+        own, lead = _terms(part[start:end]), _lead(part, start)
+        same = [name for name in names if _alike(lead, _lead(name[0], name[1]))]
+        if same and all(own.isdisjoint(_terms(other[first:last])) for other, first, last in names):
+            other, first, last = same[0]
+            return " ".join(word for word, _ in part[start:end]), " ".join(word for word, _ in other[first:last])
+    return None
+
+
+def _is_name(word: str) -> bool:
+    return kind(word) == "name" and word.casefold() not in FUNCTION_WORDS
+
+
+def _names(parts: Sequence[Tokens]) -> Iterator[tuple[Tokens, int, int]]:
+    """Names with the part that they stand in, behind a word that says something."""
+    runs = ((part, start, end) for part in parts for start, end in _runs(part, "name", frozenset()))
+    return (run for run in runs if _lead(run[0], run[1]))
+
+
+def _terms(tokens: Tokens) -> set[str]:
+    return set[str]().union(*(terms for _, terms in tokens))
+
+
+def _lead(tokens: Tokens, at: int) -> Tokens:
+    """The words before a place back to one that says something."""
+    start = next((place for place in reversed(range(at)) if tokens[place][0].casefold() not in FUNCTION_WORDS), at)
+    return tokens[start:at]
+
+
+def _alike(lead: Tokens, other: Tokens) -> bool:
+    """Whether two such beginnings have a term in common, and the same word behind it."""
+    if not lead[0][1] & other[0][1] or kind(lead[0][0]):
+        return False
+    return [word.casefold() for word, _ in lead[1:2]] == [word.casefold() for word, _ in other[1:2]]
 
 
 def _runs(tokens: Tokens, wanted: str, shared: Set[str]) -> Iterator[tuple[int, int]]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.evidence import without_unknown
-from reground.support.contrast import Tokens, in_its_place, kind
+from reground.support.contrast import Tokens, in_its_place, kind, leads_elsewhere, of_another
 from reground.support.units import Evidence
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, language_code, segmenter
@@ -169,6 +169,8 @@ for a negation on one side only."""
 _VERBS = frozenset({"is", "was", "are", "were", "has", "had"})
 _DENIED, _CLAUSE = 3, 80
 """The words that a negation denies, and the most characters among which they are."""
+_PARTS = re.compile(r"[,;:()](?!\d)|\band\b")
+"""Where a sentence goes on to another thing."""
 _STOP = re.compile(r"[.,;:!?()。，、；：]")
 _OTHER_KEY = 0.4
 """What is left for a row or an entry that is not the one that the claim, or its question, names."""
@@ -188,6 +190,8 @@ _FIRST, _ADDED, _MANY, _BETTER = 5, 2, 4, 0.1
 the gain."""
 
 
+_HALF = 0.5
+"""From where a sentence supports a claim."""
 _AGREED = 0.75
 """The share of the rest of a claim that a unit has to say, so that its other value contradicts it."""
 
@@ -252,7 +256,19 @@ class Lexical:
         value = self._value(claim.statement)
         most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
         left = self._left(claim, words, question)
+        for place in (place for place in places if min(scores[place], most[place]) * left[place] >= _HALF):
+            left[place] *= _OTHER_KEY if self._of_another(claim.statement, self.sentences[place]) else 1.0
         return [min(score * rest, limit) for score, rest, limit in zip(scores, left, most, strict=True)]
+
+    def _of_another(self, statement: str, unit: Evidence) -> tuple[str, str] | None:
+        """What a claim says, and what a unit says instead, which has the claim's value for another thing."""
+        if unit.cells:
+            return None
+        claim, there = self._parts(statement), self._parts(unit.sentence)
+        return of_another(self._tokens(statement), there) or leads_elsewhere(claim, there)
+
+    def _parts(self, text: str) -> list[Tokens]:
+        return [self._tokens(part) for part in _PARTS.split(text)]
 
     def _value(self, statement: str) -> Set[str]:
         """The terms of the few words behind the last "is" or "has", of which a sentence has to have one."""
@@ -337,13 +353,14 @@ class Lexical:
             is_other |= elsewhere[place]
             if is_other or agreement < _AGREED or agreement <= best[0]:
                 continue
-            pair: tuple[str, str] | None = None
-            if self._opposed((place,), words, denied):
+            opposed = self._opposed((place,), words, denied)
+            pair = None if value or opposed else self._of_another(claim.statement, unit)
+            if opposed:
                 agreement = self._share(words.weights, here)
                 pair = (claim.statement, unit.sentence) if agreement >= max(_AGREED, best[0]) else None
-            elif unit.cells:
+            elif pair is None and unit.cells:
                 pair = self._in_column(place, value, said, words)
-            else:
+            elif pair is None:
                 known, there = bool(title) and title <= shared - value, self._tokens(unit.sentence)
                 # three brothers are no other unit of three voyages
                 of_one_thing = value or (shared & here) - words.names - words.numbers - title
