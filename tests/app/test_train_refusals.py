@@ -24,6 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / "a.txt").write_text("A note.")
     Path("gaps.toml").write_text("unanswerable = 0.6\ncomplete = 0.6\n")
+    Path("few.toml").write_text("validation = 2\n")
     Path("two.toml").write_text("complete = 2\n")
     Path("gold.toml").write_text("gold_documents = true\n")
     Path("docs.toml").write_text('kinds = "docs"\n')
@@ -51,7 +52,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "rewriter ppo --data data --corpus shelf --task nq_open_train",
             "whose answers retrieval can reward, too few to set aside validation = 64",
         ),
-        ("rewriter warmup", "cannot read scores"),
+        ("rewriter warmup", "run reground train rewriter collect first"),
+        (
+            "rewriter ppo --data data --corpus shelf --task nq_open_train --config few.toml",
+            "run reground train rewriter",
+        ),
         ("critics --task bamboogle", MEASURES),
         ("critics collect --task hotpotqa", MEASURES),
         ("critics", "no trees here: collect some with reground train critics collect"),

@@ -21,7 +21,7 @@ import torch
 from reground.core.errors import ConfigurationError, ModelError, TrainingFailed
 from reground.training.fitting import METRICS, read_metrics
 from reground.training.ppo import equations as ppo
-from reground.training.ppo.optimise import Judged, Metrics, Optimiser
+from reground.training.ppo.optimise import Judged, Metrics, Optimiser, Rollout
 from reground.training.ppo.policy import Policy, Prompts, Replies
 from reground.training.settings import Optimising
 from reground.training.weights import adapted, load_base
@@ -107,9 +107,43 @@ def test_replies_that_all_score_the_same_are_not_learnt_from(tmp_path: Path) -> 
     made = optimiser(tmp_path, changed(iterations=20, replies=8), judge=uneven)
     made.train()
     rows = curve(tmp_path)
-    assert {row["used"] for row in rows} - {0.125, 0.25, 0.375, 0.5} <= {1.0}  # all, where there is nothing to learn
-    assert min(row["used"] for row in rows) <= 0.5
+    assert {row["used"] for row in rows} <= {0.0, 0.125, 0.25, 0.375, 0.5}
     assert made.state.best == 3.0  # the mean of 5 and 1
+
+
+@pytest.mark.parametrize("replies", [1, 4])
+def test_where_no_reply_is_better_than_another_nothing_moves(replies: int, tmp_path: Path) -> None:
+    """A policy off its reference would else be pushed back to it, with the KL term blown up by whitening."""
+    made = optimiser(tmp_path, changed(iterations=2, replies=replies, beta=0.1), judge=lambda *_: {"score": 0.0})
+    with torch.no_grad():
+        made.policy.model.lm_head.weight.add_(0.01)
+    before = [each.clone() for each in made.trained]
+    made.train()
+    assert [row["used"] for row in curve(tmp_path)] == [0.0, 0.0]
+    assert all(map(torch.equal, before, made.trained))
+
+
+def test_a_step_of_grpo_follows_the_gradient_of_its_equation_and_learns(tmp_path: Path) -> None:
+    """Equation 3 by its sums, with the divergence of equation 4 from a reference that the policy has left."""
+    made = optimiser(tmp_path, changed(iterations=20, replies=8, algorithm="grpo", beta=0.5, max_norm=1e9))
+    with torch.no_grad():
+        made.policy.model.lm_head.weight.mul_(1.1)
+    rollout, before = made._roll_out(), [each.detach().clone() for each in made.trained]
+    now = made.policy(rollout.prompts, rollout.replies, 1.0).logprobs
+    apart = (rollout.columns["reference"] - now) * rollout.replies.mask
+    gained = rollout.advantages[:, :1] * (now - now.detach()).exp() - 0.5 * (apart.exp() - apart - 1)
+    objective = ((gained * rollout.replies.mask).sum(-1) / rollout.replies.lengths).mean()
+    gradients = torch.autograd.grad(objective, made.trained, allow_unused=True)
+    made.optimizer = torch.optim.SGD(made.trained, lr=1.0)
+    made._step(rollout, torch.arange(len(now)), first=True)
+    for was, moved, gradient in zip(before, made.trained, gradients, strict=True):
+        assert torch.allclose(moved, was if gradient is None else was + gradient, atol=1e-5)
+    learning = optimiser(tmp_path, changed(iterations=20, replies=8, algorithm="grpo"))
+    learning.train()
+    assert learning.state.best == 1.0
+    assert not learning.policy.head.weight.any(), "there is no value model"
+    with pytest.raises(ConfigurationError, match="grpo"):
+        changed(algorithm="grpo")
 
 
 def test_a_seed_gives_a_curve_and_the_learning_rate_falls_linearly(tmp_path: Path) -> None:
@@ -177,7 +211,7 @@ def test_what_still_waits_to_be_judged_when_a_training_ends_is_cancelled(tmp_pat
 @pytest.mark.parametrize(("make", "rank"), [(tiny_llama, 0), (tiny_llama, 4), (tiny_t5, 0), (tiny_t5, 4)])
 def test_every_form_of_policy_and_value_model_is_trained_and_restored(make, rank, value, tmp_path: Path) -> None:
     settings = changed(iterations=2, episodes=16, value=value, temperature=0.7, beta=0.1)
-    made = optimiser(tmp_path, settings, make=make, rank=rank)
+    made = optimiser(tmp_path, settings, make=make, rank=rank, judge=lambda _, text: {"score": len(text)})
     made.train()
     assert all(row["update_kl"] > 0 for row in curve(tmp_path)), "the policy moves"
     again = optimiser(tmp_path, changed(**{**vars(settings), "iterations": 3}), make=make, rank=rank)
@@ -198,19 +232,24 @@ def test_a_first_ratio_that_is_not_one_ends_the_training(precision: str, tmp_pat
         optimiser(tmp_path, changed(temperature=0.7, precision=precision), family=Forgetful).train()
 
 
-def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path) -> None:
-    """Two replies by hand: one with an end, one without; beta, gamma, lambda and the penalty are the settings'."""
-    settings = changed(no_end=-1.0, gamma=0.5, lam=1.0, beta=0.1)
-    made = optimiser(tmp_path, settings)
+def weighed(made: Optimiser[str], scores: torch.Tensor) -> Rollout:
+    """Two replies by hand: one with an end, one without; each token is a nat off the reference."""
     mask = torch.tensor([[True, True, False], [True, True, True]])
     replies = Replies(torch.ones(2, 3, dtype=torch.long), mask, torch.tensor([True, False]))
     one = torch.ones(2, 1, dtype=torch.long)
     prompts = Prompts(one, one, one[0, :0])
     filled = {"logprobs": -1.0, "entropy": 0.5, "reference": -2.0}
     columns = {name: torch.full((2, 3), value) for name, value in filled.items()} | {"values": torch.zeros(2, 4)}
-    judged = [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}]
+    judged = [{"score": float(scores[0]), "invalid": 1.0}, {"score": float(scores[1])}]
     scores = made._scores(replies, judged)
-    found = made._weighed(prompts, replies, columns, scores, made._measured(replies, judged, scores))
+    return made._weighed(prompts, replies, columns, scores, made._measured(replies, judged, scores))
+
+
+def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path) -> None:
+    """Beta, gamma, lambda and the penalty are the settings'."""
+    made = optimiser(tmp_path, changed(no_end=-1.0, gamma=0.5, lam=1.0, beta=0.1))
+    found = weighed(made, torch.tensor([1.0, 9.0]))
+    mask = found.replies.mask
     # each token costs beta * 1 nat, and the score is paid at the last one; later rewards count half
     assert found.returns[0].tolist() == pytest.approx([-0.1 + 0.5 * 0.9, 0.9, 0, 0])
     assert found.returns[1].tolist() == pytest.approx([-0.1 + 0.5 * (-0.1 + 0.5 * -1.1), -0.1 + 0.5 * -1.1, -1.1, 0])

@@ -118,7 +118,7 @@ def test_the_value_loss_is_clipped_and_counts_one_state_more_than_there_are_acti
     old, returns = torch.zeros(1, 4), torch.tensor([[1.0, 1.0, 0.0, 50.0]])
     new = torch.tensor([[1.0, 0.1, 0.0, 0.0]])
     # 1.0 is right but moved past the clip: it still counts as 0.2, (0.2 - 1)^2; 0.1 did not.
-    assert ppo.value_loss(new, old, returns, counted).item() == pytest.approx(0.5 * (0.64 + 0.81 + 0.0) / 3)
+    assert ppo.value_loss(new, old, returns, counted).item() == pytest.approx((0.64 + 0.81 + 0.0) / 3)
 
 
 def test_explained_variance() -> None:
@@ -149,4 +149,11 @@ def test_replies_tell_where_another_one_to_the_question_scores_otherwise(replies
     scored = [{score for group, score in replies if group == number} for number, _ in replies]
     alone = [sum(group == number for group, _ in replies) == 1 for number, _ in replies]
     wanted = [row for row, _ in enumerate(replies) if alone[row] or len(scored[row]) > 1]
-    assert ppo.telling(scores, groups).tolist() == (wanted or list(range(len(replies))))
+    assert ppo.telling(scores, groups).tolist() == (wanted if len({score for _, score in replies}) > 1 else [])
+
+
+def test_grpo_divides_by_the_deviation_of_the_group() -> None:
+    scores, groups = torch.tensor([1.0, 9.0, 4.0, 9.0, 4.0, 9.0]), torch.tensor([0, 1, 0, 1, 0, 1])
+    # the group's mean is 3, its deviation the root of (4 + 1 + 1) / 2
+    wanted = [-2 / 3**0.5, 0.0, 1 / 3**0.5, 0.0, 1 / 3**0.5, 0.0]
+    assert ppo.above_the_group(scores, groups).tolist() == pytest.approx(wanted, abs=1e-3)

@@ -235,6 +235,9 @@ class Optimising(Training):
     """Rounds of sampling and improving; 50 in the official configuration."""
     episodes: int = field(default=256, metadata={"min": 1})
     """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
+    algorithm: Literal["ppo", "grpo"] = field(default="ppo", metadata=FILE)
+    """ppo has a value model, as in the paper; grpo has none and needs replies above 1 (Shao et al. 2024,
+    "DeepSeekMath", equations 3 and 4)."""
     replies: int = field(default=1, metadata={"min": 1, **FILE})
     """Replies to each question of an iteration. With more than 1, a reply's score counts by how far it is above the
     mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from. The
@@ -270,7 +273,7 @@ class Optimising(Training):
     value: Literal["shared", "copy"] = field(default="shared", metadata=FILE)
     """Whether the value head is on the policy's own layers (shared) or on a copy of them (copy, as in the paper)."""
     value_coefficient: float = field(default=0.5, metadata=FILE)
-    """lambda_v of equation 5, the weight of the value loss."""
+    """lambda_v of equation 5, the weight of the values' squared error; 0.5 in the official configuration."""
     no_end: float | None = field(default=-1.0, metadata=FILE)
     """The score of a reply without an end token, whatever it says; none judges it like the others."""
     max_norm: float = field(default=0.5, metadata=FILE)
@@ -292,3 +295,5 @@ class Optimising(Training):
         super().__post_init__()
         if self.episodes % self.replies:
             raise ConfigurationError(f"episodes must be a multiple of replies, not {self.episodes} of {self.replies}")
+        if self.algorithm == "grpo" and self.replies < 2:
+            raise ConfigurationError("the algorithm grpo compares replies to one question: replies must be above 1")

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import typer
 
+from reground.app import catalogue
 from reground.app.benchmark import Bench, corpus_of, settings_by_method
-from reground.app.catalogue import build_method
 from reground.app.cli import train
 from reground.app.cli.console import end_if_failed, human_time, note, say
 from reground.app.cli.flags import ConfigFile
@@ -125,13 +125,16 @@ def warmup(options: RewriterWarmup, config: ConfigFile = None) -> None:
     """
     require_training()
     out = options.out
+    for run in (out / REWRITTEN, out / PLAIN):
+        if not (run / "scores.jsonl").is_file():
+            raise DataError("nothing was collected here: run reground train rewriter collect first", path=run)
     kept = warmup_rows(out / REWRITTEN, out / PLAIN, options)
     say(kept.describe())
     if options.dry_run:
         return
+    place = train.fit_rows(options, kept.rows, out=out, name="warmup", base=options.base, fresh=options.fresh)
     write_demonstrations(out / "data" / "warmup.jsonl", kept.rows)
     write_section(out, "warmup", kept.describe())
-    place = train.fit_rows(options, kept.rows, out=out, name="warmup", base=options.base, fresh=options.fresh)
     say(f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
@@ -181,6 +184,11 @@ def ppo(options: RewriterPpo, config: ConfigFile = None) -> None:
     parts = divided(useful, validation=options.validation, limit=options.limit or None, known=known)
     if parts.known:
         note(str(parts))
+    catalogue.method(METHOD).read(
+        settings_by_method(options.settings, [METHOD])[METHOD]
+    )  # before documents are indexed
+    if not options.base and not (options.out / "warmup").is_dir():
+        raise ConfigurationError(f"no warm-up in {options.out}: run reground train rewriter warmup, or give --base")
     if options.dry_run:
         replies, questions = options.iterations * options.episodes, len(parts.learning)
         say(f"ppo: {replies} replies to {questions} questions, {len(parts.validation)} for validation")
@@ -206,7 +214,7 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
         with options.progress("ppo") as progress:
 
             def on_iteration(number: int, metrics: dict[str, float]) -> None:
-                progress.show(_line(number, options.iterations, metrics, weights), now=True)
+                progress.show(_line(number, options.iterations, metrics), now=True)
 
             work = partial(
                 optimise_rewriter,
@@ -241,20 +249,16 @@ async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, re
     with options.progress() as progress:
         source = Source(corpus_of(task, options.corpus), usual=None)
         retriever = await open_source(source, options, stack, on_index=progress.on_index, on_report=progress.on_report)
-    method = build_method(METHOD, model=rewards.NO_READER, retriever=retriever, form=task.form, settings=settings)
+    method = catalogue.build_method(
+        METHOD, model=rewards.NO_READER, retriever=retriever, form=task.form, settings=settings
+    )
     return cast("RewriteRetrieveRead", method)
 
 
-def _line(number: int, total: int, metrics: dict[str, float], rewarded: dict[str, float]) -> str:
+def _line(number: int, total: int, metrics: dict[str, float]) -> str:
     """An iteration in one line: the reward with its parts, and what tells of a policy that goes astray."""
-    parts = ", ".join(f"{name} {metrics[name]:.3f}" for name in (*rewarded, "gain", "failed") if name in metrics)
-    checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
-    explained = f" explaining {metrics['explained_variance']:.0%}" if "explained_variance" in metrics else ""
-    used = f", {metrics['used']:.0%} learnt from" if metrics["used"] < 1 else ""
-    return (
-        f"iteration {number} of {total}: reward {metrics['reward']:.3f} ({parts}){checked}, divergence "
-        f"{metrics['kl']:.2f}, entropy {metrics['entropy']:.2f}, {metrics['length']:.0f} tokens, "
-        f"{metrics['ended']:.0%} ended, {metrics['empty']:.0%} empty, {metrics['invalid']:.0%} unusable{used}, "
-        f"value loss {metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, "
-        f"{metrics['seconds']:.0f} s, {human_time((total - number) * metrics['seconds'])} left"
-    )
+    untold = {"seconds", "beta", "learning_rate", "loss", "policy_loss", "update_kl"}
+    shown = {"reward": metrics["reward"]} | metrics
+    text = ", ".join(f"{name.replace('_', ' ')} {shown[name]:.3f}" for name in shown if name not in untold)
+    left = human_time((total - number) * metrics["seconds"])
+    return f"iteration {number} of {total}: {text}, {metrics['seconds']:.0f} s, {left} left"

@@ -41,6 +41,11 @@ def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
     return (values * mask).sum() / mask.sum().clamp(min=1)
 
 
+def reply_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean over replies of each one's mean over its tokens: a long reply counts as much as a short one."""
+    return ((values * mask).sum(-1) / mask.sum(-1).clamp(min=1)).mean()
+
+
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """Values shifted to mean zero and scaled to unit variance over the mask."""
     mean = masked_mean(values, mask)
@@ -54,22 +59,35 @@ def above_the_others(scores: Tensor, groups: Tensor) -> Tensor:
     groups: the number of each reply's question, [B]. The mean of the others does not depend on the reply, so the
     gradient keeps its mean (Kool et al. 2019, "Buy 4 REINFORCE Samples, Get a Baseline for Free!").
     """
-    count = torch.bincount(groups)[groups]
-    total = scores.new_zeros(int(groups.max()) + 1).index_add(0, groups, scores)[groups]
+    count, total = _of_group(torch.ones_like(scores), groups), _of_group(scores, groups)
     return torch.where(count > 1, scores - (total - scores) / (count - 1).clamp(min=1), scores)
 
 
-def telling(scores: Tensor, groups: Tensor) -> Tensor:
-    """The rows of the replies that say which reply to their question is better, in order.
+def above_the_group(scores: Tensor, groups: Tensor) -> Tensor:
+    """GRPO's advantage, [B]: each score less its group's mean, over its group's deviation (Shao et al. 2024, section
+    4.1.2). Groups have two replies or more. The deviation is that of a sample; the small number beside it is TRL's.
+    """
+    count = _of_group(torch.ones_like(scores), groups)
+    off = scores - _of_group(scores, groups) / count
+    return off / ((_of_group(off**2, groups) / (count - 1)).sqrt() + 1e-4)
 
-    Those of a group with several replies that all score the same are left out: above the others they are zero. Where no
-    group would be left, all rows are kept (dynamic sampling, Yu et al. 2025, "DAPO", section 3.2, without the refill).
+
+def _of_group(values: Tensor, groups: Tensor) -> Tensor:
+    """The sum of the values of each row's group, [B]."""
+    return values.new_zeros(int(groups.max()) + 1).index_add(0, groups, values)[groups]
+
+
+def telling(scores: Tensor, groups: Tensor) -> Tensor:
+    """The rows of the replies that say which reply is better, in order: none where all score the same.
+
+    Of a group with several replies that all score the same, none does: above the others they are zero, and whitening
+    would blow up what is left (dynamic sampling, Yu et al. 2025, "DAPO", section 3.2, without the refill).
     """
     count = torch.bincount(groups)
     most = scores.new_full(count.shape, -torch.inf).scatter_reduce(0, groups, scores, "amax")
     least = scores.new_full(count.shape, torch.inf).scatter_reduce(0, groups, scores, "amin")
     told = ((count == 1) | (most > least))[groups]
-    return (told if told.any() else torch.ones_like(told)).nonzero()[:, 0]
+    return (told & (scores.max() > scores.min())).nonzero()[:, 0]
 
 
 def token_rewards(scores: Tensor, logprobs: Tensor, reference: Tensor, mask: Tensor, *, beta: float) -> Tensor:
@@ -120,28 +138,36 @@ class PolicyLoss:
     kl: Tensor
 
 
-def policy_loss(new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, *, clip: float = 0.2) -> PolicyLoss:
+def policy_loss(
+    new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, *, clip: float = 0.2, by_reply: bool = False
+) -> PolicyLoss:
     """Equations 2 and 5: the mean over tokens of -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A), r = pi / pi_old.
 
-    kl: the mean of (r - 1) - log r, an estimate of KL(pi_old || pi) that is never negative (Schulman 2020).
+    by_reply: whether it is the mean over replies of these, as in GRPO. kl: an estimate of KL(pi_old || pi).
     """
     log_ratio = (new - old) * mask
     ratio = log_ratio.exp()
     plain, clipped = -advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)
     return PolicyLoss(
-        loss=masked_mean(torch.max(plain, clipped), mask),
+        loss=(reply_mean if by_reply else masked_mean)(torch.max(plain, clipped), mask),
         clipped=masked_mean((clipped > plain).float(), mask),
-        kl=masked_mean((ratio - 1) - log_ratio, mask),
+        kl=masked_mean(divergence(old, new, mask), mask),
     )
 
 
-def value_loss(new: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
-    """Equation 5: half the mean of (V(s_t) - R_t)^2, where a value that moved past the clip gains nothing by it.
+def divergence(logprobs: Tensor, other: Tensor, mask: Tensor) -> Tensor:
+    """(r - 1) - log r, r = other / policy: KL(policy || other) at each token, never negative (Schulman 2020; GRPO)."""
+    log_ratio = (other - logprobs) * mask
+    return log_ratio.exp() - 1 - log_ratio
 
-    new, old, returns: [B, T + 1]; mask: `value_mask`. The half and the clip are as in OpenAI's implementation.
+
+def value_loss(new: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
+    """Equation 5: the mean of (V(s_t) - R_t)^2, where a value that moved past the clip gains nothing by it.
+
+    new, old, returns: [B, T + 1]; mask: `value_mask`. The clip is as in OpenAI's implementation.
     """
     near = old + (new - old).clamp(-clip, clip)
-    return 0.5 * masked_mean(torch.max((new - returns) ** 2, (near - returns) ** 2), mask)
+    return masked_mean(torch.max((new - returns) ** 2, (near - returns) ** 2), mask)
 
 
 def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:

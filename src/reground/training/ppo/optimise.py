@@ -44,9 +44,6 @@ _RATIO = {False: 1e-2, True: 5e-2}
 """How far any token's first ratio may be from 1: sums in another order move it a little, a fault moves it much. In
 bfloat16 (True), where a batch of another width moves single tokens by up to 0.25, the mean over the tokens counts."""
 
-_LONGEST = 32
-"""Prompts, the longest in characters, whose tokens are counted before a training begins."""
-
 
 @dataclass(frozen=True)
 class Rollout:
@@ -54,8 +51,7 @@ class Rollout:
 
     prompts: Prompts
     replies: Replies
-    logprobs: torch.Tensor
-    values: torch.Tensor
+    columns: Mapping[str, torch.Tensor]
     advantages: torch.Tensor
     returns: torch.Tensor
     metrics: Metrics
@@ -125,8 +121,8 @@ class Optimiser(Generic[Q]):
 
     def _check_context(self) -> None:
         """Raise ConfigurationError where the longest prompts leave no room for a reply."""
-        texts = sorted({self.prompt(each) for each in (*self.questions, *self.validation)}, key=len)
-        prompt, reply = self._prompts(texts[-_LONGEST:]).width, self.settings.reply_tokens
+        texts = [self.prompt(each) for each in (*self.questions, *self.validation)]
+        prompt, reply = self._prompts(texts).width, self.settings.reply_tokens
         room = context_of(self.policy.model.config)
         needed = max(prompt, reply) if self.policy.apart else prompt + reply
         if needed > room:
@@ -145,7 +141,8 @@ class Optimiser(Generic[Q]):
         began = time.monotonic()
         settings, state = self.settings, self.state
         rollout = self._roll_out()
-        metrics = rollout.metrics | self._improve(rollout)
+        # where no reply is better than another, a step would follow the noise
+        metrics = rollout.metrics | (self._improve(rollout) if rollout.metrics["used"] else {})
         state.beta = ppo.adapted(state.beta, metrics["kl"], settings.target)
         state.done += 1
         self._check_collapse(metrics)
@@ -172,8 +169,9 @@ class Optimiser(Generic[Q]):
         scores = self._scores(replies, judged)
         kept = ppo.telling(scores, groups)
         metrics = {"used": len(kept) / len(asked), **self._measured(replies, judged, scores)}
-        counted = ppo.above_the_others(scores, groups)[kept]
-        prompts, replies = prompts.at(kept), replies.at(kept)
+        above = ppo.above_the_group if settings.algorithm == "grpo" else ppo.above_the_others
+        kept = kept if len(kept) else torch.arange(len(asked), device=kept.device)  # which are measured alone
+        prompts, replies, counted = prompts.at(kept), replies.at(kept), above(scores, groups)[kept]
         return self._weighed(prompts, replies, self._columns(prompts, replies), counted, metrics)
 
     def _answered(self, asked: Sequence[Q], prompts: Prompts, temperature: float) -> tuple[Replies, list[Judged]]:
@@ -200,7 +198,7 @@ class Optimiser(Generic[Q]):
 
     def _scores(self, replies: Replies, judged: list[Judged]) -> torch.Tensor:
         """R_lm of each reply, [B]; a fixed penalty for one without an end."""
-        scores = torch.tensor([each["score"] for each in judged], device=replies.mask.device)
+        scores = torch.tensor([float(each["score"]) for each in judged], device=replies.mask.device)
         if not torch.isfinite(scores).all():
             raise TrainingFailed(f"the reward of a reply in iteration {self.state.done + 1} is not a finite number")
         penalty = self.settings.no_end
@@ -250,18 +248,24 @@ class Optimiser(Generic[Q]):
         scores: torch.Tensor,
         metrics: Metrics,
     ) -> Rollout:
-        """Equations 3 and 4 for the whole iteration. metrics: what is known of it already."""
+        """Equations 3 and 4 for the whole iteration. metrics: what is known of it already.
+
+        In GRPO all tokens of a reply have its score as their advantage, and values that stay zero are of no effect.
+        """
         settings, mask = self.settings, replies.mask
         logprobs, reference, values = columns["logprobs"], columns["reference"], columns["values"]
         rewards = ppo.token_rewards(scores, logprobs, reference, mask, beta=self.state.beta)
         advantages, returns = ppo.advantages_and_returns(rewards, values, mask, gamma=settings.gamma, lam=settings.lam)
+        advantages = ppo.whiten(advantages, mask)
+        if settings.algorithm == "grpo":
+            advantages, returns = scores[:, None] * mask, torch.zeros_like(values)
         metrics |= {
             "kl": float(((logprobs - reference) * mask).sum(-1).mean()),
             "beta": self.state.beta,
             "entropy": float(ppo.masked_mean(columns["entropy"], mask)),
             "explained_variance": ppo.explained_variance(values[:, :-1], returns[:, :-1], mask),
         }
-        return Rollout(prompts, replies, logprobs, values, ppo.whiten(advantages, mask), returns, metrics)
+        return Rollout(prompts, replies, columns, advantages, returns, metrics)
 
     def _improve(self, rollout: Rollout) -> Metrics:
         """Equation 5, for some epochs over the iteration's episodes in another order each."""
@@ -277,23 +281,26 @@ class Optimiser(Generic[Q]):
         return {"learning_rate": rate} | {name: _mean([each[name] for each in found]) for name in found[0]}
 
     def _step(self, rollout: Rollout, rows: torch.Tensor, *, first: bool) -> Metrics:
-        settings = self.settings
+        settings, grpo = self.settings, self.settings.algorithm == "grpo"
         prompts, replies = rollout.prompts.at(rows), rollout.replies.at(rows)
         width = replies.tokens.shape[1]
         with self._autocast():
             now = self.policy(prompts, replies, settings.temperature)
-        old, advantages = rollout.logprobs[rows, :width], rollout.advantages[rows, :width]
+        old, advantages = rollout.columns["logprobs"][rows, :width], rollout.advantages[rows, :width]
         if first:
             self._check_ratio(now.logprobs - old, replies.mask)
-        policy = ppo.policy_loss(now.logprobs, old, advantages, replies.mask, clip=settings.clip)
+        policy = ppo.policy_loss(now.logprobs, old, advantages, replies.mask, clip=settings.clip, by_reply=grpo)
         value = ppo.value_loss(
             now.values,
-            rollout.values[rows, : width + 1],
+            rollout.columns["values"][rows, : width + 1],
             rollout.returns[rows, : width + 1],
             ppo.value_mask(replies.mask),
             clip=settings.clip,
         )
         loss = policy.loss + settings.value_coefficient * value
+        if grpo:
+            moved = ppo.divergence(now.logprobs, rollout.columns["reference"][rows, :width], replies.mask)
+            loss = loss + self.state.beta * ppo.reply_mean(moved, replies.mask)
         self._check_finite("loss", loss)
         loss.backward()
         self._check_finite("gradient", torch.nn.utils.clip_grad_norm_(self.trained, settings.max_norm))

@@ -19,7 +19,6 @@ from reground.core.untrusted import fenced
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks.qa import gold_ids
 from reground.methods.rewrite_retrieve_read import OPENED, RewriteRetrieveRead, interleaved
 
 RANK = "reciprocal rank"
@@ -125,9 +124,13 @@ class PipelineReward:
         None searches with the question itself. What cannot be measured counts nothing.
         """
         solved = await self._solved(example, text)
-        scores = {} if solved.error else await self.task.score(example, solved.trajectory, None)
-        measured = {name: score.value for name, score in scores.items()}
-        values = values_of(self.task, self.method, example, solved.trajectory, measured)
+        told = solved.trajectory
+        scores = {} if solved.error else await self.task.score(example, told, None)
+        values = {name: score.value for name, score in scores.items()}
+        if not searches(told):  # where nothing is searched, nothing is found
+            values |= dict.fromkeys(("hit", RECALL), 0.0)
+        if RANK in self.weights:
+            values[RANK] = _rank(example, told, self.method)
         parts = {name: values.get(name) or 0.0 for name in self.weights}
         if "hit" in parts and _can_be_hit(example):
             parts["hit"] = 2 * parts["hit"] - 1
@@ -151,29 +154,6 @@ class PipelineReward:
         if away or isinstance(solved.error, FATAL):
             raise solved.error  # type: ignore[misc]
         return solved
-
-
-def values_of(
-    task: Task,
-    method: RewriteRetrieveRead,
-    example: Example,
-    trajectory: Trajectory,
-    scores: Mapping[str, float | None],
-) -> dict[str, float | None]:
-    """A question's metrics: the task's own, none for a failure, and the rank.
-
-    Where nothing is searched, nothing is found: `hit` and `gold recall` are then 0, if passages can have them.
-    """
-    values = dict(scores)
-    known = metrics_of(task)
-    if trajectory.failure is None and not searches(trajectory):
-        if "hit" in known:
-            values["hit"] = 0.0 if _can_be_hit(example) else None
-        if RECALL in known:
-            values[RECALL] = None if isinstance(gold_ids(example), str) else 0.0
-    if RANK in rewardable(task):
-        values[RANK] = _rank(example, trajectory, method)
-    return values
 
 
 def metrics_of(task: Task) -> tuple[str, ...]:

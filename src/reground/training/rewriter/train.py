@@ -41,6 +41,8 @@ def optimise_rewriter(
     others, to choose the best weights by. reward: what the reward depends on, to be recorded, by names that no setting
     has. Raises ConfigurationError where an earlier training here was another one, and TrainingFailed.
     """
+    from transformers import set_seed
+
     place, model = out / "fit" / "ppo", out / "model"
     recorded: dict[str, JsonValue] = {
         **{name: value for name, value in dataclasses.asdict(settings).items() if name not in FREE},
@@ -51,7 +53,10 @@ def optimise_rewriter(
         **(reward or {}),
     }
     begin(place, recorded, fresh=fresh or newest_checkpoint(place) is None)
-    policy = _policy(base, settings)
+    set_seed(settings.seed)  # draws new weights
+    weights, tokenizer = merged(base)
+    train_upper(weights, settings.layers, lora_rank=settings.lora_rank)
+    policy = Policy(adapted(weights, settings.lora_rank), tokenizer, value=settings.value)
     optimiser = Optimiser(
         policy=policy,
         settings=settings,
@@ -75,16 +80,6 @@ def _fingerprint(questions: Sequence[Example]) -> str:
     """What tells questions, with their ids and answers, from others, or from the same in another order."""
     texts = [text for each in questions for text in (each.id, each.question, repr(each.golden_answers))]
     return fingerprint("questions", *texts)
-
-
-def _policy(base: str, settings: Optimising) -> Policy:
-    """A model as the policy, its new weights drawn by the seed."""
-    from transformers import set_seed
-
-    set_seed(settings.seed)
-    model, tokenizer = merged(base)
-    train_upper(model, settings.layers, lora_rank=settings.lora_rank)
-    return Policy(adapted(model, settings.lora_rank), tokenizer, value=settings.value)
 
 
 def _write(policy: Policy, place: Path, base: str) -> None:
