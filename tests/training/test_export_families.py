@@ -11,6 +11,7 @@ pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("peft", reason="needs the extra [train]")
 
 import torch
+from safetensors.torch import load_file, save_file
 
 from reground.core.errors import ConfigurationError
 from reground.models import gguf, hf
@@ -101,6 +102,20 @@ async def test_llama_cpp_reads_an_exported_adapter_as_transformers_does(kind: st
     said, found = await in_llama_cpp(tmp_path / "base.gguf", "abcdef", out)
     assert said
     assert found == pytest.approx(in_transformers(*hf.load_weights(str(adapter)), "abcdef", said), abs=0.05)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_weights_of_another_model_are_refused_before_their_base_is_loaded(whole: bool, tmp_path: Path) -> None:
+    folder, like = made(tmp_path, "Llama")
+    source = folder if whole else tuned(folder, tmp_path / "adapter")
+    (folder / "config.json").unlink()  # what is loaded from now on fails
+    (file,) = source.glob("*.safetensors")
+    deeper = {key.replace("layers.1.", "layers.7."): value for key, value in load_file(file).items()}
+    wider = {key: value.repeat_interleave(2, 0) for key, value in load_file(file).items()}
+    for weights in (deeper, wider):
+        save_file(weights, file)
+        with pytest.raises(ConfigurationError, match=r"is not (of the same model|an adapter of)"):
+            export_gguf(str(source), tmp_path / "out.gguf", like=like)
 
 
 @pytest.mark.parametrize("architecture", ["gemma2", "starcoder2", "unheard-of"])

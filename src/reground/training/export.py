@@ -44,6 +44,7 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
     from gguf.quants import quantize
 
     template = _Template(like)
+    _check_shapes(Path(name), template)
     new = {}
     for key, value in merged(name)[0].state_dict().items():
         name_there = template.name_of(key)
@@ -78,6 +79,7 @@ def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
 
     base = _Template(like)
     alpha, weights = _lora_of(folder)
+    _check_shapes(folder, base)
     with _written(out, base.architecture) as writer:
         writer.add_type("adapter")
         writer.add_string("adapter.type", "lora")
@@ -85,11 +87,26 @@ def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
         for key, values in weights.items():
             module, _, side = key.removesuffix(".weight").rpartition(".lora_")
             name = base.name_of(f"{module}.weight")
-            inner = side == "A"  # A reads the matrix's inputs, its columns; B writes its outputs, its rows
-            if base.sizes.get(name, (0, 0))[inner] != values.shape[inner]:
-                raise ConfigurationError(f"{folder} is not an adapter of {like}: {name} differs")
-            ordered = values if inner else base.ordered(name, values)
+            ordered = values if side == "A" else base.ordered(name, values)
             writer.add_tensor(f"{name}.lora_{side.lower()}", ordered.astype(np.float16))
+
+
+def _check_shapes(folder: Path, template: _Template) -> None:
+    """Raise ConfigurationError where weights or an adapter are of another model, before any are loaded or written."""
+    from safetensors import safe_open
+
+    # of LoRA, A reads the matrix's inputs, its columns; B writes its outputs, its rows
+    places = {"": slice(None), "A": slice(1, 2), "B": slice(0, 1)}
+    for file in folder.glob("*.safetensors"):
+        with safe_open(file, "np") as weights:
+            for key in weights.keys():  # noqa: SIM118  it is no mapping
+                module, _, side = key.removeprefix("base_model.model.").removesuffix(".weight").partition(".lora_")
+                name = template.name_of(f"{module}.weight" if side else key)
+                shape = tuple(weights.get_slice(key).get_shape())
+                size, place = template.sizes.get(name, (0, 0) if side else shape), places.get(side, slice(0))
+                if shape[place] != size[place]:
+                    what = "an adapter of" if side else "of the same model as"
+                    raise ConfigurationError(f"{folder} is not {what} {template.file}: {name} differs")
 
 
 @contextmanager
@@ -156,6 +173,7 @@ class _Template:
             from gguf import MODEL_ARCH_NAMES, GGUFReader, get_tensor_name_map
         except ImportError:
             raise MissingExtra("a GGUF file", "train") from None
+        self.file = file
         self.reader: Any = GGUFReader(str(file))
         self.sizes = {each.name: tuple(int(size) for size in reversed(each.shape)) for each in self.reader.tensors}
         self.architecture = str(self.reader.fields["general.architecture"].contents())
@@ -177,7 +195,7 @@ class _Template:
         """The name in GGUF of some weights. Raises ConfigurationError where they have none."""
         name = self._names.get_name(key, try_suffixes=(".weight", ".bias"))
         if name is None:
-            raise ConfigurationError(f"the weights {key} have no name in GGUF files of {self.architecture}")
+            raise ConfigurationError(f"{self.file} is not of the same model: it has no place for the weights {key}")
         return str(name)
 
     def ordered(self, name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
