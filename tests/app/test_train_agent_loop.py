@@ -51,6 +51,12 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     assert run([*loop, "--dry-run"]) == 0
     assert "gen1: fit" in capfd.readouterr().out
     assert not server.received
+    assert run([*loop, "--model", "openai/absent"]) == 3
+    wrong, empty = tmp_path / "wrong.toml", tmp_path / "empty" / "small"
+    empty.mkdir(parents=True)
+    for key in ('ranker = "openai/absent"', "batch = 3\nepochs = 1"):  # what was wrong is corrected by the next command
+        wrong.write_text(f"bases = {str(empty)!r}\n{key}\n{CONFIG.replace('epochs = 2', '')}")
+        assert run([*loop, "--config", str(wrong)]) in (1, 2)
     assert run(loop) == 0, capfd.readouterr().err
     paid, kept = len(server.received), (out / "gen1" / "small" / "model.safetensors").stat().st_mtime_ns
     assert run(loop) == 0

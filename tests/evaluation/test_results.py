@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from reground.core.answers import Answer
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep, Trajectory
+from reground.core.trajectory import Failure, GenerateStep, NoteStep, RetrieveStep, Trajectory
 from reground.evaluation.results import (
     Record,
     RunConfig,
@@ -131,6 +132,18 @@ def test_another_configuration_is_refused_with_the_difference(
         check_run(path, other)
     assert read_run(path).config == CONFIG
     assert len(read_run(path).records()) == 3
+
+
+def test_a_run_in_which_nothing_was_answered_or_paid_may_become_another(tmp_path: Path) -> None:
+    other, away = CONFIG.model_copy(update={"model": "other"}), Failure(type="ModelError", message="no such model")
+    for change, lost in (({}, False), ({"failure": None}, True), ({"usage": Usage(calls=1)}, True)):
+        path = tmp_path / str(len(list(tmp_path.iterdir())))
+        with open_run(path, CONFIG) as folder:
+            folder.append_record(Record(**{"id": "a", "example": "a", "repeat": 0, "failure": away, **change}))
+        with pytest.raises(ConfigurationError) if lost else nullcontext():
+            check_run(path, other)
+            with open_run(path, other) as folder:
+                assert not folder.records(), "what failed is tried again"
 
 
 def test_a_foreign_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import PHRASE
-from reground.core.errors import ContextLengthExceeded, ModelError
+from reground.core.errors import ContextLengthExceeded, DataError, ModelError
 from reground.core.evidence import Passage
 from reground.core.files import append_line
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
@@ -233,6 +233,14 @@ async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path)
     keep_grown(tmp_path, await solved(), "q1")
     assert [turn.step for turn in rankable(tmp_path)] == [DECIDE]
     assert await rank(tmp_path, Ranker(model=ScriptedModel(["Ranking: #1 > #2"]))) == (1, 0)
+
+
+@pytest.mark.parametrize(("usable", "advice"), [(True, "samples=4"), (False, "a model that keeps to the form")])
+async def test_the_advice_where_nothing_can_be_ranked_follows_from_why(usable, advice: str, tmp_path: Path) -> None:
+    said = reply(Terminate("Enough.")) if usable else "Hm."
+    keep_grown(tmp_path, await trajectory(lambda *_: said, samples=2, checks=False, max_searches=1, retries=0), "q1")
+    with pytest.raises(DataError, match=advice):
+        await rank(tmp_path, Ranker(model=ScriptedModel([])))
 
 
 async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path: Path) -> None:

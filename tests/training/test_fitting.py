@@ -88,28 +88,15 @@ def test_a_fit_lowers_the_loss_and_tells_of_every_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "warmup", "steps"), [(24, 0.1, 1), (6, 0.1, 4), (2, 0.25, 12), (6, 0.0, 4), (6, 1.0, 4)]
+    ("batch", "warmup", "high"), [(24, 0.1, 0), (6, 0.1, 0), (2, 0.25, 2), (6, 0.0, 0), (6, 1.0, 3)]
 )
-def test_every_step_learns_and_the_rate_rises_to_its_height_and_falls(
-    batch: int, warmup: float, steps: int, tmp_path: Path
-) -> None:
+def test_the_rate_is_above_0_at_every_step_and_rises_and_falls(batch, warmup, high: int, tmp_path: Path) -> None:
     settings = Fitting(**{**vars(SETTINGS), "epochs": 1, "batch": batch, "warmup": warmup})
     fit(trainer(tmp_path, settings), tmp_path)
     rates = [row["learning_rate"] for row in read_metrics(tmp_path / METRICS)]
-    highest = rates.index(max(rates))
-    assert len(rates) == steps and min(rates) > 0
-    assert rates[highest] == pytest.approx(0.01)
-    assert rates[: highest + 1] == sorted(rates[: highest + 1]) and rates[highest:] == sorted(rates[highest:])[::-1]
-    assert highest == max(0, round(warmup * steps + 0.4) - 1), "the warm-up ends at the highest rate"
-
-
-def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path: Path) -> None:
-    found = []
-    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
-        made = trainer(tmp_path / name, Fitting(**{**vars(SETTINGS), "seed": seed}))
-        fit(made, tmp_path / name)
-        found.append(weights(made))
-    assert found[0] == found[1] != found[2]
+    assert (len(rates), rates.index(max(rates)), max(rates)) == (24 // batch, high, pytest.approx(0.01))
+    assert rates[: high + 1] == sorted(rates[: high + 1]) and rates[high:] == sorted(rates[high:])[::-1]
+    assert min(rates) > 0
 
 
 def test_a_killed_fit_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:

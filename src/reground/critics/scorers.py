@@ -429,7 +429,7 @@ def quietly() -> Iterator[None]:
     transformers_logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of names that the libraries will change among themselves
+            warnings.simplefilter("ignore")  # of names that the libraries will change among themselves, and the like
             yield
     finally:
         encoders.setLevel(level)

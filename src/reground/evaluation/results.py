@@ -284,6 +284,9 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
     with locked(path / ".lock", "running in", path):
         check_run(path, config)  # again, for another process may have begun it
+        if read_stored(path / "config.json", RunConfig) not in (None, config) and not has_begun(path):
+            for name in ("trajectories.jsonl", "scores.jsonl", "summary.json"):
+                (path / name).unlink(missing_ok=True)
         write_stored(path / "config.json", config)
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
@@ -295,7 +298,7 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
 def check_run(path: Path, config: RunConfig) -> None:
     """Raise the errors of `open_run` about the folder's configuration, without changing anything.
 
-    Of a run's configuration only `limit` and `repeats` may grow.
+    Of a run's configuration only `limit` and `repeats` may grow, once it has begun.
     """
     old = read_stored(path / "config.json", RunConfig)
     if old is None:
@@ -314,10 +317,16 @@ def check_run(path: Path, config: RunConfig) -> None:
         for name in before | after
         if before.get(name) != after.get(name) and not grown.get(name)
     ]
-    if differing:
+    if differing and has_begun(path):
         raise ConfigurationError(
             f"{path} contains another run: {'; '.join(differing)}. Give the same options to resume it, or another --out"
         )
+
+
+def has_begun(path: Path) -> bool:
+    """Whether a run folder holds an answer, a call that was made or a tree: else other settings lose nothing."""
+    records = read_records(path / "scores.jsonl") if (path / "scores.jsonl").exists() else ()
+    return any(each.failure is None or each.usage.calls for each in records) or any((path / "trees").glob("*"))
 
 
 def read_run(path: Path) -> RunFolder:

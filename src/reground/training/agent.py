@@ -357,38 +357,19 @@ def _list(lines: Sequence[str]) -> str:
 GROWN, RANKING, MIXTURE = "grown", "ranking.json", "mixture"
 
 
-@dataclass(frozen=True)
-class Usable:
-    """How well an agent keeps to the form. turns: all steps by name; usable: those with at least one usable sample.
-
-    fallbacks: steps for which the agent's code, not its model, gave the action.
+def usable(run: Path) -> str:
+    """How well the agent of a run keeps to the form, in one line: the steps that have a usable sample, whole and by
+    name. Fallbacks are steps whose action the agent's code gave. Raises DataError where the folder holds no run.
     """
-
-    turns: Counter[str]
-    usable: Counter[str]
-    fallbacks: int
-
-    @property
-    def share(self) -> float:
-        """The share of all steps that have a usable sample; 0 without steps."""
-        return self.usable.total() / self.turns.total() if self.turns else 0.0
-
-    def describe(self) -> str:
-        """One line with the share of usable steps, whole and by name."""
-        parts = ", ".join(f"{name} {self.usable[name]}/{count}" for name, count in self.turns.items())
-        steps = f"{self.turns.total()} steps, {self.share:.0%} with a usable sample"
-        return f"{steps} ({parts}); {self.fallbacks} fallbacks"
-
-
-def usable(run: Path) -> Usable:
-    """How well the agent of a run keeps to the form. Raises DataError where the folder holds no run."""
-    steps, with_sample, fallen = Counter[str](), Counter[str](), 0
+    steps, good, fallen = Counter[str](), Counter[str](), 0
     for record, trajectory in scored(run):
         for turn in turns_of(trajectory, record.example):
             steps[turn.step.name] += 1
-            with_sample[turn.step.name] += bool(turn.samples)
+            good[turn.step.name] += bool(turn.samples)
         fallen += sum(isinstance(step, NoteStep) and step.name == "fallback" for step in trajectory.steps)
-    return Usable(steps, with_sample, fallen)
+    parts = ", ".join(f"{name} {good[name]}/{count}" for name, count in steps.items())
+    share = good.total() / max(1, steps.total())
+    return f"{steps.total()} steps, {share:.0%} with a usable sample ({parts}); {fallen} fallbacks"
 
 
 def grown(out: Path, *, failed: bool = False) -> Iterator[Turn]:
@@ -425,7 +406,9 @@ async def rank(
     """
     turns = rankable(out)
     if not turns:
-        raise DataError("no step here has two samples that differ: grow with --set samples=4", path=out)
+        some = any(turn.samples for turn in grown(out))
+        advice = "more samples, as in --set samples=4" if some else "a model that keeps to the form"
+        raise DataError(f"no step has two samples that differ: grow with {advice} ({usable(out / GROWN)})", path=out)
     name = fingerprint("rank", ranker.model.name, ranker.style, RANK, JUDGE, str(MOST))
     orders: dict[str, tuple[int, ...] | None] = {}
     journal = SqliteJournal(out / "ranking.sqlite")

@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
 from reground.core.files import locked, replace_lines, writing
+from reground.critics.scorers import quietly
 from reground.training.settings import FREE, Fitting
 
 if TYPE_CHECKING:
@@ -123,22 +124,18 @@ def checkpointing() -> dict[str, Any]:
 
 
 def trainer_class() -> Any:
-    """transformers' Trainer with a learning rate above 0 at every step; its own takes the first step with 0.
-
-    The class is made here because transformers is imported only for training.
-    """
+    """transformers' Trainer with a learning rate above 0 at every step; its own takes the first step with 0."""
     from torch.optim.lr_scheduler import LambdaLR
     from transformers import Trainer
 
     class Rising(Trainer):  # type: ignore[misc]
         def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
             rising: int = self.args.get_warmup_steps(num_training_steps)
-            falling = num_training_steps - rising
-
-            def share(step: int) -> float:
-                return min((step + 1) / max(1, rising), (num_training_steps - step) / max(1, falling), 1.0)
-
-            self.lr_scheduler = LambdaLR(optimizer or self.optimizer, share)
+            falling = max(1, num_training_steps - rising)
+            self.lr_scheduler = LambdaLR(
+                optimizer or self.optimizer,
+                lambda step: min((step + 1) / max(1, rising), (num_training_steps - step) / falling, 1.0),
+            )
             return self.lr_scheduler
 
     return Rising
@@ -193,7 +190,8 @@ def fit(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(recorder)
     try:
-        trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
+        with quietly():
+            trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
     finally:
         trainer.remove_callback(recorder)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.core.files import files_fingerprint
 from reground.core.journal import fingerprint
 from reground.training import fitting
 from reground.training.fitting import Step, by_length, checkpointing, padded, trainer_class
@@ -58,11 +59,14 @@ def fit_named(
     if not rows:
         raise DataError("there are no demonstrations to fit to", path=out)
     folder, place = out / "fit" / name, out / name
-    content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
-    recorded = {**dataclasses.asdict(settings), "base": base, "mixture": content}
+    if place in folder.parents or (place.exists() and not (folder / "settings.json").exists()):
+        raise ConfigurationError(f"{place} is there, and no fit in {out} made it: choose another name")
+    content = fingerprint("mixture", *(repr([(each.role, each.content) for each in row.messages]) for row in rows))
+    weights = files_fingerprint(Path(base))
+    recorded = {**dataclasses.asdict(settings), "base": base, "base_weights": weights, "mixture": content}
     begun = fitting.newest_checkpoint(folder) is not None  # else nothing is lost by other settings
     fitting.begin(folder, recorded, fresh=fresh or not begun)
-    for each in epochs_of(place) if fresh else ():
+    for each in place.parent.glob(f"{place.name}-epoch*") if fresh else ():
         shutil.rmtree(each)  # fewer passes may follow
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
@@ -87,13 +91,8 @@ def epoch_place(place: Path, epoch: int) -> Path:
     return place.with_name(f"{place.name}-epoch{epoch}")
 
 
-def epochs_of(place: Path) -> list[Path]:
-    """The models after each pass that are there, in order."""
-    return sorted(place.parent.glob(f"{place.name}-epoch*"), key=lambda each: int(each.name.rpartition("epoch")[2]))
-
-
-class Passes:
-    """The pairs as a data set, in another order each pass, with those of about the same length in one batch.
+class Passes(list[Pair]):
+    """Pairs in another order each pass, with those of about the same length in one batch.
 
     The order depends on the seed and the pass alone, so a resumed fit goes on in it. Batches by chance are half padding
     where prompts hold passages.
@@ -106,18 +105,8 @@ class Passes:
     def set_epoch(self, epoch: int) -> None:
         """Begin a pass; the trainer calls it. Passes count from 0."""
         draw = random.Random(repr((self.settings.seed, epoch)))
-        batches = by_length(list(map(_length, self.pairs)), self.settings.batch, draw, pool=_POOL)
-        self.order = [row for batch in batches for row in batch]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, place: int) -> Pair:
-        return self.pairs[self.order[place]]
-
-
-def _length(pair: Pair) -> int:
-    return len(pair[0]) + len(pair[1])
+        batches = by_length([sum(map(len, pair)) for pair in self.pairs], self.settings.batch, draw, pool=_POOL)
+        self[:] = [self.pairs[row] for batch in batches for row in batch]
 
 
 def _pairs(
@@ -134,7 +123,7 @@ def _pairs(
     apart = model.config.is_encoder_decoder
 
     def longest(pair: Pair) -> int:
-        return max(len(pair[0]), len(pair[1]) + 1) if apart else _length(pair)
+        return max(len(pair[0]), len(pair[1]) + 1) if apart else sum(map(len, pair))
 
     whole = [tokenised(tokenizer, row, most=None, apart=apart) for row in rows]
     pairs = [pair for pair in whole if longest(pair) <= most]

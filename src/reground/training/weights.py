@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, ModelError
 from reground.core.files import trouble
+from reground.critics import scorers
 from reground.models.hf import load_weights, quietly
 
 Head = Literal["lm", "score"]
@@ -74,7 +75,8 @@ def adapted(model: Any, rank: int, *, head: Head = "lm") -> Any:
     seq2seq = model.config.is_encoder_decoder
     kind = "SEQ_CLS" if head == "score" else "SEQ_2_SEQ_LM" if seq2seq else "CAUSAL_LM"
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
-    model = get_peft_model(model, config)
+    with scorers.quietly():
+        model = get_peft_model(model, config)
     for each in model.parameters():
         if each.requires_grad:
             each.data = each.data.float()  # peft leaves a new head in the precision of the base

@@ -49,17 +49,15 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        def require(holds: bool, name: str, what: str) -> None:
+        for name, holds, what in (
+            ("simulations", _is_count(self.simulations), "a whole number, at least 1"),
+            ("in_flight", _is_count(self.in_flight), "a whole number, at least 1"),
+            ("c", isinstance(self.c, int | float) and 0 <= self.c < math.inf, "a finite number, not negative"),
+            ("max_depth", self.max_depth is None or _is_count(self.max_depth), "a whole number, at least 1, or None"),
+            ("seed", isinstance(self.seed, int), "a whole number"),
+        ):
             if not holds:
                 raise ValueError(f"{name} must be {what}, not {getattr(self, name)!r}")
-
-        for name in ("simulations", "in_flight"):
-            require(_is_count(getattr(self, name)), name, "a whole number, at least 1")
-        is_weight = isinstance(self.c, int | float) and 0 <= self.c < math.inf
-        require(is_weight, "c", "a finite number, not negative")
-        is_depth = self.max_depth is None or _is_count(self.max_depth)
-        require(is_depth, "max_depth", "a whole number, at least 1, or None for no limit")
-        require(isinstance(self.seed, int), "seed", "a whole number")
 
 
 def _is_count(value: object) -> bool:

@@ -158,11 +158,11 @@ class Progress:
         for text in filter(None, (line(report), *report.notes)):
             self._print(text, "yellow")
 
-    def on_step(self, step: Step) -> None:
+    def on_step(self, step: Step, of: str = "") -> None:
         """Show a step of a fit."""
         left = "" if step.seconds_left is None else f", {human_time(step.seconds_left)} left"
         self.show(
-            f"step {step.number} of {step.total}, loss {step.loss:.4f}, learning rate {step.learning_rate:.1e}, "
+            f"{of}step {step.number} of {step.total}, loss {step.loss:.4f}, learning rate {step.learning_rate:.1e}, "
             f"{step.examples_per_second:.1f} examples/s{left}",
             now=step.number == step.total,
         )

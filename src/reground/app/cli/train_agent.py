@@ -18,7 +18,7 @@ from reground.app.cli.progress import opened_model
 from reground.app.options import DEFAULT_MODEL, Benchmark, Cluster, ModelName
 from reground.core.errors import ConfigurationError
 from reground.evaluation.compare import Cell
-from reground.evaluation.results import Summary, read_run
+from reground.evaluation.results import Summary, has_begun, read_run
 from reground.evaluation.runner import choose
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_training_task
@@ -76,7 +76,7 @@ def grow(options: AgentGrow, config: ConfigFile = None) -> None:
         return
     summary = grown_by(options, task, options.out)
     run = options.out / GROWN
-    say(f"trajectories in {run}: {usable(run).describe()}")
+    say(f"trajectories in {run}: {usable(run)}")
     end_if_failed(summary.failed)
 
 
@@ -91,9 +91,9 @@ def grown_by(options: AgentGrow, task: Task, out: Path) -> Summary:
     Questions that failed before are tried once more.
     """
     rotated = replace(options, settings={"exemplars": "rotated", **options.settings})
-    record_questions(out, task.name, questions_of(options, task))
     cell = Cell(method=METHOD, tokens=options.budget.tokens)
     (summary,) = asyncio.run(train.run_cells(rotated, task, {out / GROWN: cell}))
+    record_questions(out, task.name, questions_of(options, task))
     return summary
 
 
@@ -265,9 +265,7 @@ def run_loop(options: AgentLoop) -> int:
     bases = bases_of(options)
     if not options.dry_run:
         load_training_task(options.task, options.data)  # a wrong one is refused before the folder is of it
-        settings = {each.name: str(getattr(options, each.name)) for each in dataclasses.fields(options)}
-        fixed = {name: settings[name] for name in sorted(settings.keys() - _MAY_CHANGE)}
-        begin(options.out / "fit" / "loop", fixed, instead="give another --out")
+        _check_plan(options)
     failed, model = 0, options.model
     for number in range(1, options.generations + 1):
         folder = options.out / f"gen{number}"
@@ -288,11 +286,25 @@ def run_loop(options: AgentLoop) -> int:
     return failed
 
 
+def _check_plan(options: AgentLoop) -> None:
+    """Record what each stage is done with. Raises ConfigurationError where one that has begun had other settings."""
+    ranked, fitted = {"by", "ranker", "style"}, {each.name for each in dataclasses.fields(Fitting)} - {"seed"}
+    grown = {each.name for each in dataclasses.fields(options)} - _MAY_CHANGE - ranked - fitted
+    begun = {
+        "grow": has_begun(options.out / "gen1" / GROWN),
+        "rank": any(options.out.glob(f"gen*/{RANKING}")),
+        "fit": any(options.out.glob("gen*/fit/*/checkpoint-*")) or any(options.out.glob("gen*/*/*.safetensors")),
+    }
+    for stage, names in (("grow", grown), ("rank", ranked), ("fit", fitted)):
+        fixed = {name: str(getattr(options, name)) for name in sorted(names)}
+        begin(options.out / "plan" / stage, fixed, fresh=not begun[stage], instead="give another --out")
+
+
 def bases_of(options: AgentLoop) -> dict[str, str]:
     """The bases by their short names, in order. Raises ConfigurationError where there is none, or two have one name."""
-    bases = [name.strip() for name in options.bases.split(",")]
+    bases = listed(options.bases)
     named = {Path(base).name: base for base in bases}
-    if not all(bases):
+    if not bases:
         raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
     if len(named) < len(bases):
         raise ConfigurationError(f"two bases have the same name: {', '.join(bases)}")
@@ -311,7 +323,8 @@ def grow_again(options: AgentLoop, task: Task) -> int:
     These are tried again as long as nothing was built on the others. Raises typer.Exit where that may change something.
     """
     folder = options.out
-    before = _ended(folder / GROWN)
+    before = read_run(folder / GROWN).summary() if (folder / GROWN / "summary.json").exists() else None
+    before = before if before is not None and before.finished else None
     begun = (folder / RANKING).exists() or (folder / "data").exists()
     if before is not None and (begun or not before.failed):
         summary = before
@@ -319,7 +332,7 @@ def grow_again(options: AgentLoop, task: Task) -> int:
         summary = grown_by(options, task, folder)
         if before is None or summary.failed < before.failed:
             end_if_failed(summary.failed)
-    say(f"  {usable(folder / GROWN).describe()}" + (f"; {summary.failed} questions failed" * bool(summary.failed)))
+    say(f"  {usable(folder / GROWN)}" + (f"; {summary.failed} questions failed" * bool(summary.failed)))
     return summary.failed
 
 
@@ -349,11 +362,3 @@ def ranking_of(options: AgentLoop, folder: Path) -> AgentRank:
 def _model_options(options: AgentLoop, prompted: bool) -> ModelOptions:
     """The adapter and the price are those of the prompted model. prompted: whether the options are for it."""
     return options.model_options if prompted else replace(options.model_options, adapter=None, price=None)
-
-
-def _ended(run: Path) -> Summary | None:
-    """A run's results, if every question was run; some may have failed."""
-    if not (run / "summary.json").exists():
-        return None
-    summary = read_run(run).summary()
-    return summary if summary is not None and summary.finished else None

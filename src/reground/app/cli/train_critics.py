@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -15,7 +14,6 @@ from reground.app import catalogue
 from reground.app.cli import train
 from reground.app.cli.console import consoles, human_tokens, note, say
 from reground.app.cli.flags import ConfigFile, flattened
-from reground.app.cli.progress import Progress
 from reground.app.options import Cluster, Data, Fresh, Trees
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, DataError
 from reground.evaluation.compare import Cell
@@ -29,7 +27,6 @@ from reground.training.critics import collect as trees
 from reground.training.critics import evaluate as measuring
 from reground.training.critics.fit import fit_critics, planned
 from reground.training.critics.pairs import gold_passages, make_pairs, sort_pairs
-from reground.training.fitting import Step
 from reground.training.report import write_section
 from reground.training.settings import FILE, CriticFit, PairSettings, part_of
 from reground.treesearch.mcts import Settings
@@ -204,21 +201,14 @@ def fit(options: CriticsFit, config: ConfigFile = None) -> None:
         for name, rows in planned(options.out, settings).items():
             say(f"fit: {name} on {len(rows)} pairs, {settings.epochs:g} passes over them")
         return
-    shown: dict[str, Progress] = {}
-    with ExitStack() as lines:
-
-        def on_step(name: str, step: Step) -> None:
-            if name not in shown:
-                lines.close()
-                shown[name] = lines.enter_context(options.progress(f"fitting {name}"))
-            shown[name].on_step(step)
-
-        def on_mix() -> None:
-            lines.close()
-            if not options.quiet:
-                lines.enter_context(consoles()[1].status("scoring held-out pairs"))
-
-        critic = fit_critics(options.out, settings, fresh=options.fresh, on_step=on_step, on_mix=on_mix)
+    with options.progress() as progress:
+        critic = fit_critics(
+            options.out,
+            settings,
+            fresh=options.fresh,
+            on_step=lambda name, step: progress.on_step(step, f"fitting {name}: "),
+            on_mix=lambda: progress.show("scoring held-out pairs"),
+        )
     say(f"the critics are in {critic}: --set critic=trained:{options.out}")
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
-from reground.core.files import trouble
+from reground.core.files import files_fingerprint, trouble
 from reground.core.trajectory import Pair
 from reground.critics import Kind
 from reground.critics.scorers import (
@@ -113,7 +113,8 @@ def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, Json
     """What a fit is made with; a resumed one must have the same."""
     data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
     free = FREE | {"kinds", "models", "text_only"}
-    return {**{key: value for key, value in dataclasses.asdict(settings).items() if key not in free}, "pairs": data}
+    given = {**dataclasses.asdict(settings), "base_weights": files_fingerprint(Path(settings.base)), "pairs": data}
+    return {key: value for key, value in given.items() if key not in free}
 
 
 def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]], on_mix: Callable[[], None]) -> None:
