@@ -55,16 +55,9 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 
 def download(
-    repository: str,
-    file: str,
-    path: Path,
-    *,
-    begins: bytes,
-    sha256: str = "",
-    size: int = 0,
-    progress: Progress = silent,
+    repo: str, file: str, path: Path, *, begins: bytes, sha256: str = "", size: int = 0, progress: Progress = silent
 ) -> None:
-    """Download `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is already there.
+    """Download `file` of `repo` ("datasets/org/name" for a data set) to `path`, unless it is already there.
 
     begins: the file's required first bytes. sha256: its required checksum; by default the one that the hub states.
     size: its bytes, 0 if unknown; then the most is 64 GiB, or 4 where the server does not state it. Of several
@@ -79,13 +72,13 @@ def download(
             return
         part = path.with_name(path.name + ".part")
         try:
-            url = f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}"
+            url = f"{endpoint}/{quote(repo)}/resolve/main/{quote(file)}"
             stated = _transfer(url, part, progress, sha256, size)
         except HTTPError as error:
             why = {
-                401: f"refuses {repository}:{file}: it may be private or need its licence accepted; set HF_TOKEN",
-                404: f"has no {repository}:{file}",
-            }.get(401 if error.code == 403 else error.code, f"answered {error.code} for {repository}:{file}")
+                401: f"refuses {repo}:{file}: it may be private or need its licence accepted; set HF_TOKEN",
+                404: f"has no {repo}:{file}",
+            }.get(401 if error.code == 403 else error.code, f"answered {error.code} for {repo}:{file}")
             raise PullError(f"{endpoint} {why}") from error
         except (URLError, HTTPException, OSError) as error:
             reason = getattr(error, "reason", None) or error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,11 +54,30 @@ ASK = ["ask", "Why?", "--corpus", "docs", "--model", "openai/mock", "--quiet"]
         ("direct", "temperature=" + "9" * 400, "temperature"),
         ("direct", "max_tokens=" + "9" * 5_000, "max_tokens"),
         ("direct", "max_tokens=" + "[" * 3_000, "max_tokens"),
+        ("rag", "k=-" + "9" * 400, "k"),
+        ("reflexion", "seconds=1" + "0" * 400, "seconds"),
         ("direct", "x" * 20_000, "--set"),
     ],
 )
 def test_a_setting_out_of_bounds_is_refused(method: str, setting: str, says: str, capsys) -> None:
     assert says in refused([*ASK, "--method", method, "--set", setting], capsys)
+
+
+@pytest.mark.parametrize("option", ["--budget-tokens", "--budget-calls", "--budget-seconds", "--seed", "--threads"])
+@pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "nan", "inf"])
+def test_a_number_that_counts_nothing_is_refused(option: str, number: str, capsys) -> None:
+    assert run([*ASK, "--method", "direct", option, number]) == 2
+    assert "internal error" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command", [["show", "-n", "1"], ["view", "--no-open"], [*ASK, "--config"], [*ASK, "-m", "rat", "--draft"]]
+)
+@pytest.mark.parametrize("device", ["/dev/zero", "pipe"])
+def test_a_file_that_never_ends_or_never_begins_is_refused(command: list[str], device: str, home: Path, capsys) -> None:
+    os.mkfifo(home / "pipe")
+    assert run([*command, device]) == 2
+    assert "is a device or a pipe" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

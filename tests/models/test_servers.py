@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,10 +30,10 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.http import redacted
-from reground.core.language import Grammar, Message, Sampling
+from reground.core.language import Grammar, Message, Reply, Sampling
 from reground.core.run import Run
 from reground.models import LOCAL_SERVERS, servers
-from reground.models._openai_protocol import read_complaint
+from reground.models._openai_protocol import read_complaint, without_key
 from reground.models.openai import OpenAIModel, command_words, model_names
 from reground.models.options import Listing, ModelOptions, Price
 from reground.models.servers import OLLAMA, ollama_url
@@ -359,6 +360,27 @@ class TestHosted:
             (line,) = await there.available(ModelOptions())
         assert key not in repr(model) + model.identity + str(line)
         assert key not in caplog.text
+
+    @pytest.mark.parametrize("spelling", [str.upper, "\n".join, "\u200b".join])
+    async def test_a_key_that_a_server_repeats_is_kept_nowhere(self, spelling: Callable[[str], str]) -> None:
+        key = spelling(KEYS["anthropic"])
+        scored = [{"token": each, "logprob": -1.0} for each in key]
+        message = {"content": f"It is {key}.", "reasoning": f"{key}?"}
+        choice = {"message": message, "finish_reason": key, "logprobs": {"content": scored}}
+        replies = [Recorded(200, json.dumps({"choices": [choice]}))]
+        replies += [Recorded(400, json.dumps({"error": {"message": f"odd: {key}", "code": key}}))]
+        async with asked("anthropic", *replies) as (_, model):
+            (reply,) = await model.generate(ASK, Sampling())
+            with pytest.raises(ModelError) as refused:
+                await model.generate(ASK, Sampling())
+        for said in (reply.text, reply.reasoning, reply.finish_reason, reply.token_logprobs, refused.value):
+            assert "secretofthetest" not in re.sub(r"\W", "", str(said)).lower()
+        assert reply.text == "It is [key]."
+
+    @pytest.mark.parametrize("key", ["ollama", "EMPTY", "my-own-local-key"])
+    def test_a_word_that_is_a_key_too_may_be_said(self, key: str) -> None:
+        reply = Reply(text=f"With {key.replace('-', ' ')} it runs; EMPTY stays.", finish_reason="stop")
+        assert without_key(reply, key) == reply
 
     @given(
         st.text(alphabet="ab -", max_size=900),

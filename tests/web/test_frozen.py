@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.errors import DataError
 from reground.core.evidence import Found, Pages, Passage, Skipped
-from reground.core.files import replace_lines, with_sum
+from reground.core.files import replace_lines, with_sum, without_sum
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.methods.rewrite_retrieve_read import open_pages
@@ -68,6 +69,16 @@ async def test_a_snippet_whose_engine_forbids_it_is_not_kept(tmp_path: Path) -> 
     assert found.skipped == (GONE, Skipped(skipped=SNIPPET.id, why=UNKEPT))
     own = await frozen(tmp_path / "own.jsonl", private=True, all_texts=True)
     assert await own.retrieve("bridge", k=2) == (SNIPPET, READ)
+
+
+async def test_a_text_that_is_not_the_one_that_was_found_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "web.jsonl"
+    await frozen(path)
+    lines = [without_sum(line).decode() for line in path.read_bytes().splitlines()]
+    for old, new in (("The tower of 1889.", "The tower of 1989."), (sha256(READ.text.encode()).hexdigest(), "0" * 64)):
+        replace_lines(path, [with_sum(line.replace(old, new)) for line in lines])
+        with pytest.raises(DataError, match="hash"):
+            FrozenRetriever(path)
 
 
 async def test_what_is_no_snapshot_is_said(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from reground.app.options import meanings
 from reground.core.answers import AnswerForm
-from reground.core.budget import Budget
+from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
@@ -229,8 +229,8 @@ def _out_of_bounds(key: str, value: object) -> str | None:
     if key.endswith("temperature"):
         fits = 0 <= value <= _MOST_TEMPERATURE
         return None if fits else f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
-    most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
-    return f"it must be at most {most}" if isinstance(value, int) and value > most else None
+    most = MOST_COUNT if isinstance(value, float) else _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
+    return None if -most <= value <= most else f"it must be a number of at most {most}"
 
 
 def provider_module(spec: str) -> tuple[Any, str]:

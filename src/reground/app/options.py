@@ -50,12 +50,12 @@ _FILE = {"file": True}
 _SET = {"name": "--set", "metavar": "KEY=VALUE", **_FOUND}
 _PYTHON = {"python_only": True}
 
-_WORDS = re.compile(r"\A[\w+-]{1,60}+(?:, ?[\w+-]{1,60}+){0,20}+")
+_WORDS = re.compile(r"\A[\w+-]{1,60}+(?:\.\d[\w+-]{0,30}+)?+(?:, ?[\w+-]{1,60}+){0,20}+")
 _MODEL_NAME = re.compile(r"\A\w[\w.:@+-]{0,99}+(?:/\w[\w.:@+-]{0,99}+){0,3}+")
 
 
 def is_word(text: str) -> bool:
-    """Whether this is one word, or several between commas: no path, no address and no file of code."""
+    """Whether this is a number, a word, or several words between commas: no path, no address and no file of code."""
     return _WORDS.fullmatch(text) is not None
 
 
@@ -72,11 +72,10 @@ def is_inside(text: str) -> bool:
 
     An index is none: it may name a server that gets every question.
     """
-    if not text.isprintable() or "://" in text:
-        return False
     here = Path.cwd().resolve()
-    places = [(here / expanded(path)).resolve() for path in (text, text.partition("=")[2] or text)]
-    return all(place.is_relative_to(here) and not holds_index(place) for place in places)
+    places = ((here / expanded(path)).resolve() for path in (text, text.partition("=")[2] or text))
+    fits = (place.is_relative_to(here) and not holds_index(place) for place in places)
+    return text.isprintable() and "://" not in text and all(fits)
 
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]

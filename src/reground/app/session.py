@@ -36,7 +36,7 @@ from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
-from reground.core.files import expanded, replace_lines, runs_dir
+from reground.core.files import expanded, regular, replace_lines, runs_dir
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, storable, storable_text
 from reground.core.programs import Sandbox
@@ -173,7 +173,7 @@ def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
         return {}
     check_revises(method)
     try:
-        text = decode(expanded(path).read_bytes()).text
+        text = decode(regular(expanded(path)).read_bytes()).text
     except (OSError, Unreadable) as error:
         raise DataError(f"the draft cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
     if not text.strip():

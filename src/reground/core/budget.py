@@ -17,23 +17,28 @@ from reground.core.language import LATER, LEAST_REPLY, Message, Reply, Sampling,
 
 T = TypeVar("T")
 
+MOST_COUNT = 2**53
+"""The largest number that is taken from outside, for a count of anything."""
+Count = Annotated[int | None, Field(ge=0, le=MOST_COUNT)]
+Amount = Annotated[float | None, Field(ge=0, le=MOST_COUNT, allow_inf_nan=False)]
+
 
 class Budget(Value):
     """The most that one question may cost. None is no limit."""
 
-    tokens: int | None = Field(default=None, ge=0)
+    tokens: Count = None
     """Most tokens, prompts and completions together."""
 
-    calls: int | None = Field(default=None, ge=0)
+    calls: Count = None
     """Most model calls."""
 
-    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    seconds: Amount = None
     """Most wall-clock seconds, those of earlier, interrupted attempts included; what still runs then is ended."""
 
-    usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    usd: Amount = None
     """Most US dollars; needs the model's price."""
 
-    completion: Annotated[int | None, LATER] = Field(default=None, ge=0, json_schema_extra={"file": True})
+    completion: Annotated[Count, LATER] = Field(default=None, json_schema_extra={"file": True})
     """Most tokens that the model writes, in all calls together."""
 
 

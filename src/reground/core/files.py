@@ -97,10 +97,17 @@ def writing(path: Path) -> Iterator[None]:
         raise StorageError(f"cannot write {path}: {why}; what was recorded before is kept") from error
 
 
+def regular(path: Path) -> Path:
+    """The path itself. Raises DataError where a device or a pipe is, which may never begin or never end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError("is a device or a pipe, not a file or folder: write what it gives into a file", path=path)
+    return path
+
+
 def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
     """A file's non-blank lines with their numbers. Raises DataError if the file cannot be opened."""
     try:
-        lines = path.open("rb")
+        lines = regular(path).open("rb")
     except OSError as error:
         raise DataError(f"cannot read {what}: {error.strerror}", path=path) from error
     with lines:

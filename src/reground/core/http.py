@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -126,6 +127,7 @@ def proxy_name(scheme: str) -> str:
 
 _SECRET = re.compile(r"\b(?:(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ]|AIza)[\w*.+/=-]{6,}", re.IGNORECASE)
 _LONGEST = 400
+_RANDOM = 12  # letters and digits of a key that no sentence has by chance
 
 
 def key_in(variable: str) -> str | None:
@@ -136,12 +138,24 @@ def key_in(variable: str) -> str | None:
     return key or None
 
 
+@cache
+def spelled(key: str | None) -> re.Pattern[str] | None:
+    """A key as a text may repeat it: in either case, and with marks between its characters.
+
+    None for a short one, as servers of one's own have: it may be a word that means something else.
+    """
+    letters = [each for each in key or "" if each.isalnum()]
+    between = r"[\W_]{0,3}+" if any(map(str.isdigit, letters)) else r"[^\w\s]{0,3}+"
+    return re.compile(between.join(letters), re.IGNORECASE) if len(letters) >= _RANDOM else None
+
+
 def redacted(text: str, key: str | None) -> str:
     """A server's message, shortened and without anything that may be a key."""
     if key:
-        text = text.replace(key, "[key]")
+        pattern = spelled(key)
+        text = pattern.sub("[key]", text) if pattern else text.replace(key, "[key]")
         # The message may have been cut in the middle of the key.
-        end = next((n for n in range(len(key) - 1, 3, -1) if text.endswith(key[:n])), 0)
+        end = next((n for n in range(len(key) - 1, 3, -1) if text.lower().endswith(key[:n].lower())), 0)
         text = text[: len(text) - end]
     return _SECRET.sub("[key]", text)[:_LONGEST]
 
@@ -287,7 +301,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, float(headers.get("retry-after-ms", "")) / 1000)
     with suppress(ValueError):
         return max(0.0, float(wait))
-    with suppress(ValueError):
+    with suppress(ValueError, OverflowError):
         return max(0.0, parsedate_to_datetime(wait).timestamp() - time.time())
     return None
 

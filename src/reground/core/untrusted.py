@@ -17,14 +17,14 @@ from reground.core.language import Message, Reply
 
 _NAMES = (
     "bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eot|eoh|eoa|eosys|eom|bom|sos|think|thinking|image|filename|escape|pause"
-    "|reponame|functions?|pr|code_interpreter|code_to_intermediate|intermediate_to_code|empty_output|2mass"
-    "|answer_(?:start|end)|sys(?:tem)?_(?:start|end)|beginning_of_sentence"
+    "|reponame|functions?|toolcalls?|pr|code_interpreter|code_to_intermediate|intermediate_to_code|empty_output|2mass"
+    r"|beginning_of_sentence|\w{1,40}_(?:bos|eos|eot|eod|pad|unk|sep|cls|mask|start|end|begin|token|image|audio|video)"
 )
 _FAMILIES = (
     "start|end|begin|unused|reserved|extra|special|tokens?|tools?|function|fim|repo|file|jupyter|issue|commit|pr|gh|img|image"
-    "|audio|video|vision|speech|ref|box|quad|mask|pad|placeholder|seed|minimax|longcat|ctx"
+    "|audio|video|vision|speech|tts|ref|box|quad|mask|pad|placeholder|seed|minimax|longcat|ctx|arg|im"
 )
-"""The first words of names such as <start_of_turn>, <extra_id_7> and <seed:eos>; no HTML element has an underscore."""
+"""The first words of names such as <start_of_turn>, <extra_id_7> and <seed:eos>."""
 
 _SQUARE = (
     "INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|IMG(?:_[A-Z]+)?|PREFIX|MIDDLE|SUFFIX|THINK|ARGS|CALL_ID|MODEL_SETTINGS"
@@ -33,11 +33,10 @@ _SQUARE = (
 )
 _CONTROL = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, and the full-width bars of DeepSeek
-    r"|\|(?<=\w\|)(?=>)|｜(?<=\w｜)(?=>)|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S|[BE]_(?:SYS|INST)|[CB]_[QA])>)"
+    r"|\|(?<=\w\|)(?=>)|｜(?<=\w｜)(?=>)|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S)>)"
     rf"|<(?=/?(?:{_NAMES})>)"
     rf"|<(?=/?(?:{_FAMILIES})(?:[_:][\w:]{{1,60}}|\d{{1,6}})>)"  # <start_of_turn>, <tool_call>, <unused7>, <seed:eos>
-    r"|<(?=[A-Z]{2,10}_TOKEN>)"  # those of Command R
-    r"|<(?=(?-i:SPECIAL|TOKENS_UNUSED)_\d{1,6}>)"
+    r"|<(?=/?(?-i:[A-Z]{1,20}(?:_[A-Z\d]{1,20}){1,6})>)"  # <FILL_ME>, <BOS_TOKEN>: no HTML element has an underscore
     r"|<(?=(?:loc|seg)\d{3,4}>)"  # those of PaliGemma
     r"|<(?=</?SYS>>)"
     rf"|\[(?!\d)(?=/?(?:{_SQUARE})\])"  # no name begins with a digit, as citation markers do
@@ -60,8 +59,8 @@ def _looks_like(letter: str, more: str) -> str:
 
 
 _UNSEEN = (
-    r"[\s\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
-    r"\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u206f\u20d0-\u20ff\u2800\u3164\ud800-\uf8ff\ufe00-\ufe0f\ufe20-\ufe2f\ufeff\uffa0\ufff0-\uffff\U000e0000-\U000e0fff]*+"
 )
 _SPELLED = _UNSEEN.join(
     starmap(_looks_like, zip("passage", ("рρᴘϱ", "аɑαᴀ", "ѕꜱʂ", "ѕꜱʂ", "аɑαᴀ", "ɡցɢ", "е℮ҽᴇε"), strict=True))
@@ -111,9 +110,9 @@ def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, 
     numbers = markers if markers is not None else range(1, len(passages) + 1)
     blocks = []
     for number, passage in zip(numbers, passages, strict=True):
-        title = " ".join(_harmless(passage.title).split()).replace('"', "'")
+        title = " ".join(harmless(passage.title).split()).replace('"', "'")
         head = f'<passage number="{number}" title="{title}">' if title else f'<passage number="{number}">'
-        text = unbracketed(clip(_harmless(passage.text), tokens)).strip()
+        text = unbracketed(clip(harmless(passage.text), tokens)).strip()
         blocks.append(f"{head}\n{text}\n</passage>")
     return "\n".join(blocks)
 
@@ -167,6 +166,6 @@ def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:
     return ranges if inside else [*ranges, (start, len(text))]
 
 
-def _harmless(text: str) -> str:
-    """The text neutralised, and unable to close its fence."""
+def harmless(text: str) -> str:
+    """The text neutralised, and unable to open or close a fence: for passages, and for what a client sends as text."""
     return _FENCE.sub(r"\g<0> ", neutralise(text))

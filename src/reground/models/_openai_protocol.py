@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from reground.core.budget import MOST_COUNT
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -20,7 +21,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after
+from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after, spelled
 from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.models.options import Price, priced
@@ -444,6 +445,17 @@ def _reply(choice: Mapping[str, Any]) -> Reply:
     )
 
 
+def without_key(reply: Reply, key: str | None) -> Reply:
+    """The reply as it may be kept, where a server repeats the key in one of its texts or over its tokens."""
+    if (pattern := spelled(key)) is None:
+        return reply
+    texts = {name: getattr(reply, name) or "" for name in ("text", "reasoning", "finish_reason")}
+    changed: dict[str, Any] = {name: pattern.sub("[key]", text) for name, text in texts.items() if pattern.search(text)}
+    if pattern.search("".join(each.token for each in reply.token_logprobs or ())):
+        changed["token_logprobs"] = None
+    return reply.model_copy(update=changed) if changed else reply
+
+
 def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, str):
@@ -456,12 +468,13 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence[Message], thinks_apart: bool) -> Usage:
-    """What the server counted. Where it does not count, or tells 0, it is estimated: a budget must end all the same."""
+    """What the server counted. Where it tells no count, or 0, it is estimated: a budget must end."""
     counts = data.get("usage") or {}
     prompt, completion = counts.get("prompt_tokens"), counts.get("completion_tokens") or 0
     estimates = [len(f"{reply.text}{reply.reasoning or ''}".encode()) // 4 for reply in replies]
+    estimated = Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=sum(estimates), usd=None)
     if not prompt:
-        return Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=sum(estimates), usd=None)
+        return estimated
     if counts.get("total_tokens") is not None:
         # With OpenAI's servers thoughts are part of the completion, with xAI's they come on top: the total tells.
         rest = counts["total_tokens"] - prompt
@@ -473,5 +486,7 @@ def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence
         completion += sum(len(reply.token_logprobs or ()) or estimate for reply, estimate in others)
     details = counts.get("prompt_tokens_details")
     reused = (details.get("cached_tokens") if details else counts.get("prompt_cache_hit_tokens")) or 0
+    if not all(0 <= number <= MOST_COUNT for number in (prompt, completion, reused)):
+        return estimated
     # No more than all are reused, or a price could become negative.
     return Usage(calls=1, prompt=prompt, cached=min(reused, prompt), completion=completion, usd=None)

@@ -71,11 +71,8 @@ async def available(options: ModelOptions) -> list[Listing]:
     listings = []
     for alias, weights in pull.ALIASES.items():
         pulled = is_pulled(weights)
-        why = (
-            f"pulled ({weights.size / 1e6:.0f} MB); {run}"
-            if pulled
-            else f"not pulled yet: reground models pull {alias}"
-        )
+        told = f"pulled ({weights.size / 1e6:.0f} MB); {run}"
+        why = told if pulled else f"not pulled yet: reground models pull {alias}"
         listings.append(Listing(f"gguf/{alias}", pulled and not missing, missing or why))
     files = await asyncio.to_thread(pull.other_files)
     return listings + [

@@ -293,7 +293,7 @@ class OpenAIModel:
             if reply.finish_reason in protocol.INTERRUPTED:  # what it says until there is no answer
                 raise TransientModelError(f"{self.served_at} broke its reply off ({reply.finish_reason})")
         stop = sampling.stop if dialect.cuts_here(sampling.stop) else ()
-        return [ended_at(reply, stop) for reply in replies]
+        return [protocol.without_key(ended_at(reply, stop), self.key) for reply in replies]
 
     def _refusal(self, complaint: protocol.Complaint, sampling: Sampling) -> ModelError:
         return protocol.refusal(complaint, sampling, url=self.served_at, key_env=self.key_env, key=self.key)

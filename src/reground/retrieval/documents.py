@@ -29,6 +29,7 @@ from typing import IO, NamedTuple, cast
 from pydantic_core import from_json
 
 from reground.core.errors import DataError
+from reground.core.files import regular
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.result import PLAIN, Circumstances, Read
@@ -417,9 +418,7 @@ def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int],
     """
     if not source.exists():
         raise DataError("there is no such file or folder", path=source)
-    top = source.resolve()
-    if not top.is_dir() and not top.is_file():
-        raise DataError("is a device or a pipe, not a file or folder: write what it gives into a file", path=source)
+    top = regular(source).resolve()
     root = top if top.is_dir() else top.parent
     excluded = Path(os.path.realpath(exclude)) if exclude else None
     files: list[SourceFile] = []

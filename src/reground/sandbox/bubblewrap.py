@@ -143,14 +143,7 @@ class Bubblewrap:
         """`bwrap` and its options, without the command to run."""
         drop = ["--cap-drop", "ALL"]
         if self._as_user:
-            namespaces = [
-                "--unshare-ipc",
-                "--unshare-pid",
-                "--unshare-net",
-                "--unshare-uts",
-                "--unshare-cgroup-try",
-                *drop,
-            ]
+            namespaces = [*(f"--unshare-{kind}" for kind in ("ipc", "pid", "net", "uts", "cgroup-try")), *drop]
             # Needed to change the user and then drop these capabilities; the program has none of them.
             for capability in ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP"):
                 namespaces += ["--cap-add", capability]

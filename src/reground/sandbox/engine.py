@@ -217,12 +217,8 @@ class Engine:
 
     async def _by_itself(self, program: Program, folder: Path) -> tuple[Running, Execution]:
         for_value = program.returns is not None
-        data: dict[str, JsonValue] = {
-            "mode": "value" if for_value else "alone",
-            "source": program.source,
-            "returns": program.returns,
-            "stdin": program.stdin,
-        }
+        data: dict[str, JsonValue] = {"mode": "value" if for_value else "alone", "source": program.source}
+        data |= {"returns": program.returns, "stdin": program.stdin}
         async with self._start(Job("program", data, program.limits, folder, _nobody())) as running:
             running.begin(b"" if for_value else program.stdin.encode(errors="replace"))
             await _until(program.limits.seconds, [running])
@@ -239,14 +235,14 @@ class Engine:
         user, shared = _nobody(), folder / "shared"
         update = {"memory_mib": TESTS_MEMORY_MIB, "processes": 64, "output_bytes": 1 << 20}
         judge_limits = program.limits.model_copy(update=update)
+        program_job = Job("program", source, program.limits, folder, user, shared)
+        tests_job = Job("tests", tests, judge_limits, folder, user, shared)
         requests, replies = os.pipe(), os.pipe()
         ends = [*requests, *replies]
         try:
             async with (
-                self._start(
-                    Job("program", source, program.limits, folder, user, shared), requests[0], replies[1]
-                ) as running,
-                self._start(Job("tests", tests, judge_limits, folder, user, shared), replies[0], requests[1]) as judge,
+                self._start(program_job, requests[0], replies[1]) as running,
+                self._start(tests_job, replies[0], requests[1]) as judge,
             ):
                 while ends:
                     os.close(ends.pop())
@@ -271,13 +267,12 @@ class Engine:
         self, job: Job, stdin: int = asyncio.subprocess.PIPE, stdout: int = asyncio.subprocess.PIPE
     ) -> AsyncIterator[Running]:
         launch = self._launcher.launch(job)
+        pipes: Any = {"stdin": stdin, "stdout": stdout, "stderr": asyncio.subprocess.PIPE}
         group = None if self._launcher.limits_memory else make_memory_group(job.limits.memory_mib)
         try:
             process = await asyncio.create_subprocess_exec(
                 *(launch.command if group is None else group.enter(launch.command)),
-                stdin=stdin,
-                stdout=stdout,
-                stderr=asyncio.subprocess.PIPE,
+                **pipes,
                 pass_fds=launch.inherit,
                 start_new_session=True,
                 env=launch.environment,

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reground.core.errors import DataError
-from reground.core.files import read_lines, without_sum
+from reground.core.files import read_lines, regular, without_sum
 from reground.core.language import Usage
 from reground.core.trajectory import Failure, parse_trajectory
 from reground.evaluation.compare import budget_label
@@ -41,7 +41,7 @@ class Replaced(Exception):
 @contextmanager
 def _reading(path: Path) -> Iterator[BinaryIO]:
     try:
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             yield file
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None

@@ -1,7 +1,8 @@
 """Snapshots of what a run found on the web, and a retriever that searches one when the web has moved on.
 
-A snapshot is a JSONL file: a header, then a search or a page a line, with the date and a hash of each text. The same
-searches find the same passages, byte for byte; other queries search the texts of the snapshot by BM25.
+A snapshot is a JSONL file: a header, then a search or a page a line, with the date and a hash of each text. A text of
+another hash is refused. The same searches find the same passages, byte for byte; other queries search the texts of the
+snapshot by BM25.
 """
 
 from __future__ import annotations
@@ -139,7 +140,11 @@ def _read(path: Path) -> Iterator[Search]:
                 if header.version != VERSION:
                     raise ValueError(f"version {header.version} of snapshots is not known here")
             else:
-                yield Search.model_validate_json(text)
+                search = Search.model_validate_json(text)
+                for passage, was in zip(search.passages, search.hashes, strict=True):
+                    if passage.text and hashlib.sha256(passage.text.encode()).hexdigest() != was:
+                        raise ValueError("a text of the snapshot is not the one that was found: its hash is another")
+                yield search
         except ValidationError:
             raise DataError("not a line of a snapshot", path=path, line=number) from None
         except ValueError as error:

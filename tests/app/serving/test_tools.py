@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from reground.app.serving.engine import UnknownName
 from reground.app.serving.tools import LEAST, AskGiven, CheckGiven, FetchGiven, RetrieveGiven, Tools, TooSmall, size
@@ -189,6 +190,12 @@ async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path):
     ):
         with pytest.raises(RegroundError, match=why):
             await plain.fetch(given_)
+    for kind, given_ in (
+        (AskGiven, {"question": "a", "budget_tokens": 10**400}),
+        (FetchGiven, {"id": "a", "offset": 10**400}),
+    ):
+        with pytest.raises(ValidationError, match="less than or equal"):
+            kind(**given_)
 
 
 @pytest.mark.parametrize(

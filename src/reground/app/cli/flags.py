@@ -30,8 +30,9 @@ from reground.app import catalogue
 from reground.app.cli.console import consoles, say
 from reground.app.options import field_names, from_mapping, is_word, meanings
 from reground.core.answers import FORMS
+from reground.core.budget import MOST_COUNT
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
-from reground.core.files import expanded
+from reground.core.files import expanded, regular
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress."), is_word]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON."), is_word]
@@ -220,6 +221,9 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
 
     def filled(context: typer.Context, **values: Any) -> None:
         values.pop(_ALL, None)
+        for name, value in values.items():
+            if isinstance(value, int | float) and not abs(value) <= MOST_COUNT:  # nor is nan
+                raise ConfigurationError(f"{name.replace(INNER, '.')} must be a finite number of at most {MOST_COUNT}")
         made = {name: _made(cls, values, context.meta.get(SETTINGS, {})) for name, cls in classes.items()}
         made |= {"context": context} if "context" in own else {}
         command(**made, **values)
@@ -360,7 +364,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
         if not path.is_file():
             return {}
     try:
-        config = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        config = tomllib.loads(regular(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
     except (ValueError, RecursionError) as error:
@@ -426,7 +430,7 @@ def check_found(config: Mapping[str, Any], *commands: Any) -> None:
     for key, value in config.items():
         is_table = isinstance(value, Mapping) and key != SETTINGS
         for name, each in [(key + INNER + inner, value[inner]) for inner in value] if is_table else [(key, value)]:
-            if (fits := marks.get(name)) is None or not all(_is_harmless(leaf, fits) for leaf in _leaves(each)):
+            if (fits := marks.get(name)) is None or not all(map(fits, _leaves(each))):
                 what = f"cannot be {each!r:.80} in a" if fits is not None else "cannot stand in a"
                 raise ConfigurationError(
                     f"{name.replace(INNER, '.')} {what} {DEFAULT} that only lies here: if the file is yours, pass "
@@ -445,17 +449,13 @@ def _marks(root: Any) -> dict[str, Any]:
     return marks
 
 
-def _is_harmless(value: Any, fits: Callable[[str], bool]) -> bool:
-    return isinstance(value, bool | int | float) or (isinstance(value, str) and fits(value))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    """Every value at any depth."""
+def _leaves(value: Any) -> Iterator[str]:
+    """Every value at any depth, as text."""
     if isinstance(value, Mapping | list):
         for inner in value.values() if isinstance(value, Mapping) else value:
             yield from _leaves(inner)
     else:
-        yield value
+        yield str(value)
 
 
 def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:

@@ -28,9 +28,10 @@ from reground import __version__
 from reground.app.options import Check
 from reground.app.serving.engine import question_of
 from reground.app.serving.errors import Refusal, refusal_of_body
-from reground.core.budget import Budget
+from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message
+from reground.core.untrusted import harmless
 from reground.support.verdicts import MOST_CHARACTERS
 
 _PART = {
@@ -150,8 +151,8 @@ class ChatRequest(_Asked):
     messages: list[ChatMessage] = Field(min_length=1)
     stream_options: StreamOptions | None = None
     n: Literal[1] | None = None
-    max_completion_tokens: int | None = Field(default=None, ge=1)
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
+    max_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
     response_format: TextFormat | None = None
     modalities: list[Literal["text"]] | None = None
 
@@ -185,7 +186,7 @@ class ResponsesRequest(_Asked):
 
     input: str | list[InputItem]
     instructions: str | None = None
-    max_output_tokens: int | None = Field(default=None, ge=1)
+    max_output_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
     text: TextOptions | None = None
     background: Literal[False] | None = None
     previous_response_id: Stored = None
@@ -241,7 +242,7 @@ def parsed(kind: type[A], body: bytes) -> A:
 
 
 def _conversation(turns: Iterable[tuple[str | None, str]], param: str) -> list[Message]:
-    messages = [Message(role=_ROLES[role], content=content) for role, content in turns if role in _ROLES]
+    messages = [Message(role=_ROLES[role], content=harmless(text)) for role, text in turns if role in _ROLES]
     try:
         question_of(messages)
     except ConfigurationError as error:

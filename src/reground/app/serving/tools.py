@@ -17,13 +17,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from reground.app.checking import checked
 from reground.app.serving.engine import Engine
 from reground.core.answers import Citation
-from reground.core.budget import Budget
+from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import RegroundError
 from reground.core.evidence import Pages, Passage
 from reground.core.language import Message, storable_text, tokens_of
 from reground.core.run import Observer
 from reground.core.trajectory import RetrieveStep
-from reground.core.untrusted import neutralise
+from reground.core.untrusted import harmless, neutralise
 from reground.support.verdicts import MOST_CHARACTERS, Verdict
 from reground.text.excerpts import cut
 
@@ -61,7 +61,7 @@ class AskGiven(_Given):
 
     question: Query = Field(description="a question that can be understood by itself")
     offer: str = Field(default="", description="which method, model and documents answer; by default the first")
-    budget_tokens: int | None = Field(default=None, ge=1, description="the most tokens that the answer may cost")
+    budget_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT, description="the most tokens that it may cost")
 
 
 class CheckGiven(_Given):
@@ -91,7 +91,7 @@ class FetchGiven(_Given):
     id: str = Field(min_length=1, max_length=2000, description="the id of a passage, a document or an answer")
     corpus: str | None = Field(default=None, description="the documents that it is in, if several have the id")
     document: bool = Field(default=False, description="open the whole document that the passage is a piece of")
-    offset: int = Field(default=0, ge=0, description="the character to begin at: next_offset of the result before")
+    offset: int = Field(default=0, ge=0, le=MOST_COUNT, description="where to begin: next_offset of the result before")
 
 
 def _short_title(title: str | None) -> str | None:
@@ -222,7 +222,7 @@ class Tools:
         offer, tokens = self._engine.offer(given.offer), given.max_tokens or self._tokens
         result = await self._engine.ask(
             offer.name,
-            [Message(role="user", content=storable_text(given.question))],
+            [Message(role="user", content=harmless(storable_text(given.question)))],
             observer=observer,
             budget=None if given.budget_tokens is None else Budget(tokens=given.budget_tokens),
         )

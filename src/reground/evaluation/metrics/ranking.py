@@ -74,7 +74,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
         query, document, text = columns[0], columns[-2], columns[-1]
         if len(columns) == 3 and number == 1 and text == "score":
             continue
-        if not text.removeprefix("-").isdecimal():
+        if not text.removeprefix("-").isdecimal() or len(text) > 16:
             raise DataError(f"the relevance {text!r} is not a whole number", path=path, line=number)
         qrels.setdefault(query, {})[document] = int(text)
     return qrels

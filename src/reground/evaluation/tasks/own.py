@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError
-from reground.core.files import expanded
+from reground.core.files import expanded, regular
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Record, numbered_records, value_of
@@ -120,7 +120,7 @@ def _rows(path: Path) -> Iterator[tuple[int, Record]]:
 def _text(path: Path) -> str:
     """The file's text: UTF-8, or UTF-16 with a mark, which Excel's "Unicode text" is."""
     try:
-        data = path.read_bytes()
+        data = regular(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=path) from None
     wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))

@@ -252,14 +252,11 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
     (float, float.__float__),
     (complex, lambda value: complex.__add__(value, 0j)),
     (str, str.__str__),
-    (bytes, lambda value: bytes.__getitem__(value, slice(None))),
-    (bytearray, lambda value: bytearray.__getitem__(value, slice(None))),
-    (list, lambda value: list(list.__iter__(value))),
-    (deque, lambda value: deque(deque.__iter__(value))),
-    (tuple, lambda value: tuple(tuple.__iter__(value))),
     (dict, lambda value: dict(dict.items(value))),
-    (set, lambda value: set(set.__iter__(value))),
-    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
+    *(
+        (kind, lambda value, kind=kind: kind(kind.__iter__(value)))
+        for kind in (bytes, bytearray, list, deque, tuple, set, frozenset)
+    ),
 )
 
 
