@@ -160,7 +160,13 @@ def test_libraries_say_nothing_in_a_fit(tmp_path: Path, capfd, recwarn) -> None:
 def test_a_fit_that_never_began_is_corrected_without_beginning_again(tmp_path: Path) -> None:
     with pytest.raises(RegroundError):
         fit_named(tmp_path, "m", ROWS, str(tmp_path / "absent"), fitting(epochs=1))
-    assert fit_named(tmp_path, "m", ROWS, str(tiny_llama(tmp_path / "base")), fitting(epochs=1)).is_dir()
+    base = str(tiny_llama(tmp_path / "base"))
+    assert fit_named(tmp_path, "m", ROWS, base, fitting(epochs=1, checkpoint_every=1)).is_dir()
+    for wrong in ({"base": str(tmp_path / "m")}, {"settings": fitting(epochs=1, max_length=4)}):
+        (tmp_path / "m" / "config.json").unlink(missing_ok=True)
+        with pytest.raises(RegroundError):
+            fit_named(tmp_path, "m", ROWS, **{"base": base, "settings": fitting(epochs=1), **wrong}, fresh=True)
+    fit_named(tmp_path, "m", ROWS, base, fitting(epochs=1), on_step=pytest.fail)  # what was there still is
 
 
 @pytest.mark.parametrize("rank", [0, 8])

@@ -17,7 +17,7 @@ from reground.models.options import Dtype
 FILE = {"file": True}
 """The metadata of a field that only the configuration file and Python have."""
 
-FREE = frozenset({"checkpoint_every", "threads"})
+FREE = frozenset({"checkpoint_every", "threads", "collapse_kl", "collapse_invalid", "collapse_length"})
 """Settings that a fit may go on with another value of: they do not change what is computed."""
 
 _ABOVE_0 = {

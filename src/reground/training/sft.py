@@ -64,14 +64,16 @@ def fit_named(
     content = fingerprint("mixture", *(repr([(each.role, each.content) for each in row.messages]) for row in rows))
     weights = files_fingerprint(Path(base))
     recorded = {**dataclasses.asdict(settings), "base": base, "base_weights": weights, "mixture": content}
-    begun = fitting.newest_checkpoint(folder) is not None  # else nothing is lost by other settings
-    fitting.begin(folder, recorded, fresh=fresh or not begun)
-    for each in place.parent.glob(f"{place.name}-epoch*") if fresh else ():
-        shutil.rmtree(each)  # fewer passes may follow
+    if not fresh:  # without a checkpoint, other settings lose nothing
+        fitting.begin(folder, recorded, fresh=fitting.newest_checkpoint(folder) is None)
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
     pairs = _pairs(model, tokenizer, rows, settings.max_length, out, cut=cut, on_note=on_note)
     trainer = _trainer(adapted(model, settings.lora_rank), tokenizer, pairs, settings, folder)
+    if fresh:  # now that the base and the rows will do
+        fitting.begin(folder, recorded, fresh=True)
+        for each in place.parent.glob(f"{place.name}-epoch*"):
+            shutil.rmtree(each)  # fewer passes may follow
 
     def write(where: Path) -> None:
         with fitting.result(where) as part:

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, ModelError
 from reground.evaluation.task import Example
 from reground.training.ppo.optimise import Judged
 from reground.training.rewriter.train import optimise_rewriter
@@ -55,6 +55,9 @@ def test_other_questions_another_pipeline_or_base_are_refused_by_name(tmp_path: 
         with pytest.raises(ConfigurationError, match=rf"other settings: {name.strip()} \(was "):
             train(tmp_path, **changed)
     shutil.rmtree(tmp_path / "warmup")
+    with pytest.raises(ModelError):
+        train(tmp_path, fresh=True)
+    assert any((tmp_path / "fit" / "ppo").glob("checkpoint-*")), "a base that cannot be loaded costs nothing"
     tiny_llama(tmp_path / "warmup", seed=8)
     with pytest.raises(ConfigurationError, match=r"other settings: base_weights \(was "):
         train(tmp_path)
@@ -63,7 +66,7 @@ def test_other_questions_another_pipeline_or_base_are_refused_by_name(tmp_path: 
 def test_how_it_is_computed_may_change(tmp_path: Path) -> None:
     tiny_llama(tmp_path / "warmup")
     place = train(tmp_path)
-    train(tmp_path, settings=Optimising(**{**vars(SETTINGS), "threads": 2, "checkpoint_every": 3}))
+    train(tmp_path, settings=Optimising(**{**vars(SETTINGS), "threads": 2, "checkpoint_every": 3, "collapse_kl": 1}))
     recorded = json.loads((tmp_path / "fit" / "ppo" / "settings.json").read_text())
     assert recorded["task"] == "letters"
     assert recorded["reward"] == {"hit": 1.0}

@@ -93,8 +93,6 @@ class Base(Fresh):
 
     base: str = "smollm2"
     """The weights to begin with, as in hf/: a repository, a folder, a GGUF file or alias."""
-    fresh: bool = False
-    """Begin again and discard checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -184,9 +184,6 @@ def _gold(options: CriticsData) -> dict[str, frozenset[str]]:
 class CriticsFit(CriticsFolder, CriticFit, Fresh):
     """The options of `train critics fit`."""
 
-    fresh: bool = False
-    """Begin the fit again and discard its checkpoints."""
-
 
 @train.stage(
     critics_app, "engine", "base", "epochs", "learning_rate", "models", "precision", "out", "dry_run", "fresh", "quiet"

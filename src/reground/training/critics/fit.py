@@ -78,10 +78,14 @@ def fit_critics(
         place = out / "fit" / name
         weights = place / "weights"
         begun = weights.is_dir() or fitting.newest_checkpoint(place) is not None
-        fitting.begin(place, _recorded(settings, rows), fresh=fresh or not begun)
-        if not weights.is_dir():
-            with quietly(), fitting.result(weights) as folder:
+        if not fresh:
+            fitting.begin(place, _recorded(settings, rows), fresh=not begun)
+        if fresh or not weights.is_dir():
+            with quietly():
                 trainer, store = _trainer(settings, rows, place)
+            if fresh:  # now that the base will do
+                fitting.begin(place, _recorded(settings, rows), fresh=True)
+            with quietly(), fitting.result(weights) as folder:
                 fitting.fit(trainer, place, on_step=partial(on_step, name))
                 store(folder)
         for checkpoint in place.glob("checkpoint-*"):

@@ -83,8 +83,10 @@ class PipelineReward:
     def __post_init__(self) -> None:
         if self.method.total is None:
             raise ConfigurationError("a reward needs a fixed number of passages: set total, such as total=3")
+        known = metrics_of(self.task)
+        known = (*known, RANK) if "hit" in known else known  # a rank where passages can hold an answer
         for name in self.weights:
-            if name not in (known := rewardable(self.task)):
+            if name not in known:
                 raise ConfigurationError(
                     f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, known)}"
                 )
@@ -159,12 +161,6 @@ class PipelineReward:
 def metrics_of(task: Task) -> tuple[str, ...]:
     """The metrics that a task names, or its primary one."""
     return tuple(getattr(task, "metrics", None) or (task.primary,))
-
-
-def rewardable(task: Task) -> tuple[str, ...]:
-    """What a rewriting can be rewarded for: the task's metrics, and the rank where passages can hold an answer."""
-    known = metrics_of(task)
-    return (*known, RANK) if "hit" in known else known
 
 
 def retriever_only(weights: Mapping[str, float]) -> bool:

@@ -52,7 +52,8 @@ def optimise_rewriter(
         "validation": _fingerprint(validation),
         **(reward or {}),
     }
-    begin(place, recorded, fresh=fresh or newest_checkpoint(place) is None)
+    if not fresh:
+        begin(place, recorded, fresh=newest_checkpoint(place) is None)
     set_seed(settings.seed)  # draws new weights
     weights, tokenizer = merged(base)
     train_upper(weights, settings.layers, lora_rank=settings.lora_rank)
@@ -66,6 +67,8 @@ def optimise_rewriter(
         judge=judge,
         out=place,
     )
+    if fresh:  # now that the base will do
+        begin(place, recorded, fresh=True)
     try:
         _write(optimiser.train(on_iteration), model, base)
     except TrainingFailed as error:
