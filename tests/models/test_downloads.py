@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from reground.app.options import DEFAULT_MODEL
 from reground.core.errors import ConfigurationError
 from reground.core.files import models_dir
 from reground.downloads import PullError, Weights, bring, is_pulled
@@ -172,6 +173,12 @@ def test_a_file_in_the_current_folder_takes_no_models_name(tmp_path, monkeypatch
     for name in ("tiny.gguf", str(path)):
         with pytest.raises(PullError, match="wrong checksum"):
             pull(name)
+
+
+def test_the_reader_is_the_default_model_with_an_adapter_that_comes_with_the_package():
+    reader, base = pulling.ALIASES["reader"], pulling.ALIASES[DEFAULT_MODEL.removeprefix("gguf/")]
+    assert reader.adapter is not None and reader.adapter.read_bytes()[:4] == b"GGUF"
+    assert replace(reader, adapter=None) == base
 
 
 def test_every_model_with_a_short_name_has_a_checksum_and_a_size():

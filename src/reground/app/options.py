@@ -38,6 +38,8 @@ Options = TypeVar("Options")
 
 DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
 """The smallest model that answers most of the demo's questions; docs/reproduction/reader.md has the measurements."""
+DEFAULT_READER = "gguf/reader"
+"""The same model, trained to read passages: for answers that are a phrase."""
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
 
@@ -359,7 +361,8 @@ class Ask(MethodName, Helped, Fresh, Web, Supported):
     question: str = field(kw_only=False, metadata={"argument": True})
     """The question."""
     form: str | None = field(default=None, metadata=_FOUND)
-    """The form of the answer: text, phrase, choice, number, program, pal, plan or article; else the method's own."""
+    """The form of the answer: text, phrase, choice, number, program, pal, plan or article; else the method's own. For a
+    phrase the command line takes gguf/reader where no model is named."""
     draft: Path | str | None = None
     """Begin with the text of this file instead of a draft by the model; for the methods that revise one, rar and rat.
     It is the setting `draft`, read from a file."""
@@ -435,7 +438,7 @@ class Demo(MethodName, ModelName, Fresh, Served):
 
     question: str | None = field(default=None, metadata={"argument": True})
     """The number of one of its 20 questions, 2 by default; or your own question about the demo's articles."""
-    model: str = DEFAULT_MODEL
+    model: str = DEFAULT_READER
 
     listed: bool = field(default=False, metadata={"name": "--list"})
     """List the 20 questions and their answers, and ask none."""

@@ -60,7 +60,8 @@ def create(model: str, options: ModelOptions) -> GgufModel:
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(f"gguf/{model}", "local")
     pull.check(model)
-    return GgufModel(model, options)
+    known = pull.ALIASES.get(model.lower())
+    return GgufModel(model, options if known is None or adapter else replace(options, adapter=known.adapter))
 
 
 async def available(options: ModelOptions) -> list[Listing]:

@@ -15,8 +15,9 @@ from reground.app.cli.console import consoles, note, print_json
 from reground.app.cli.display import show_result
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.options import Ask
+from reground.app.options import DEFAULT_READER, Ask
 from reground.app.session import answer
+from reground.core.answers import PHRASE
 from reground.core.errors import EXIT_UNGROUNDED, MissingExtra
 from reground.downloads import PullError
 
@@ -45,6 +46,8 @@ def ask(
     Example:  reground ask "Which bridge is older?" --corpus docs/ --method rar
     """
     named = is_model_named(context)
+    if options.form == PHRASE.name and not named:
+        options = replace(options, model=DEFAULT_READER)
     with other_models_offered(named=named), Progress(shown=not quiet and not as_json) as progress:
         result = asyncio.run(answer(replace(options, observer=progress.on_event), progress.opening))
     if as_json:

@@ -17,7 +17,7 @@ from reground.app.cli.console import consoles, human_time, human_tokens, note, p
 from reground.app.cli.display import head, plain, replayed, show_answer_text, show_read, show_steps, show_support
 from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.options import DEFAULT_MODEL, Ask, Demo
+from reground.app.options import DEFAULT_READER, Ask, Demo
 from reground.app.runs import Result
 from reground.app.session import answer
 from reground.core.answers import PHRASE
@@ -53,7 +53,7 @@ def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Qu
     named = is_model_named(context)
     with other_models_offered(named=named):
         _ask(options, methods, examples, quiet=quiet, as_json=as_json)
-    if options.model == DEFAULT_MODEL and not quiet:
+    if options.model == DEFAULT_READER and not quiet:
         better = (None if named else other_model()) or "a server of yours (reground models)"
         note(
             "This model has 1.5 billion parameters and is often wrong. "
