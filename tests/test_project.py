@@ -135,7 +135,8 @@ def test_no_tracked_file_is_large_or_binary_data() -> None:
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     for path in (ROOT / name for name in listed.stdout.splitlines()):
-        assert not path.is_file() or path.stat().st_size < 400_000, path
+        most = 20_000_000 if path.name == "reader.gguf" else 400_000  # the trained reader comes with the package
+        assert not path.is_file() or path.stat().st_size < most, path
 
 
 def test_every_command_of_the_makefile_has_a_rule() -> None:

@@ -338,7 +338,7 @@ _PAUSE = 60.0
 
 
 class Places:
-    """The connections of a server of ours, of which those that wait for their client cannot keep others out.
+    """The connections of one server, of which those that wait for their client cannot keep others out.
 
     most: the limit; by default what that of open files has room for. Where there would be more, the one that has waited
     longest is closed for the new one. seconds: how long the head of a request may take.
