@@ -326,6 +326,15 @@ class Supported:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Instructed:
+    """How answers are written."""
+
+    instructions: str | None = field(default=None, metadata={"metavar": "FILE|TEXT"})
+    """How the answer is to be written, as a text or a file of it: its language, its length, its tone. It is no source
+    of facts."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Work(ModelName, Searched):
     """The model, the documents, the settings and the budget."""
 
@@ -355,7 +364,7 @@ class Helped(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Helped, Fresh, Web, Supported):
+class Ask(MethodName, Helped, Fresh, Web, Supported, Instructed):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
@@ -482,7 +491,7 @@ class Retrieve(Documents, Web):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Offering(Searching, Web):
+class Offering(Searching, Web, Instructed):
     """Which methods, over which models and documents, are offered, and what one question may cost."""
 
     method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m", **_FOUND})
@@ -526,6 +535,8 @@ class Serve(Offering):
     """Ask for no key, whoever can reach the address."""
     allow_origin: list[str] | None = field(default=None, metadata=_FILE)
     """A web page's origin that may ask from a browser, such as https://chat.example.org; or *."""
+    system_messages: bool = field(default=False, metadata=_FILE)
+    """Whether the system messages of a request, and its instructions, say how its answer is to be written."""
     keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
     """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
     answered and paid for again. Runs of other commands stay."""

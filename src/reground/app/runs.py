@@ -227,6 +227,7 @@ class Result:
     stopped: the budget limit that ended the work early, if one did.
     skipped: the files of the corpus that could not be read, and why. notes: other remarks on its index.
     corpus: the folder or file that was searched, if it was given as one on this machine.
+    json: the answer in the form of JSON that was asked for, if one was.
     """
 
     text: str
@@ -242,6 +243,7 @@ class Result:
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
     corpus: Path | None = None
+    json: str | None = None
 
     def __str__(self) -> str:
         return self.text

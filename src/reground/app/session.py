@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from reground.app import catalogue
 from reground.app.documents import BACKGROUND, Source, check_reranker, close, contents, names_other, open_source
-from reground.app.options import Ask, Searching, from_mapping, spread
+from reground.app.options import Ask, Instructed, Searching, from_mapping, spread
 from reground.app.options import Check as CheckOptions
 from reground.app.runs import Hold, Result, empty_answer, held, identity
 from reground.app.support import Check, check_support, open_check, with_support
@@ -74,8 +74,8 @@ class Setup:
 
     search: how documents are searched. methods: as they are listed (`catalogue.method`). models: by name, to be loaded
     or open. sources: what is searched, by name. settings: of each method. support, threshold: how the sentences of an
-    answer are checked. trace: a file to which trajectories are appended. sandbox: its kind, where one is needed.
-    runs_code: whether answers are programs, whatever the methods need.
+    answer are checked. instructions: how answers are to be written. trace: a file to which trajectories are appended.
+    sandbox: its kind, where one is needed. runs_code: whether answers are programs, whatever the methods need.
     """
 
     search: Searching
@@ -89,6 +89,7 @@ class Setup:
     budget: Budget | None = None
     support: str = "none"
     threshold: float | None = None
+    instructions: str = ""
     trace: Path | None = None
     home: Path | None = None
     sandbox: str = "bubblewrap"
@@ -162,6 +163,7 @@ def setup_of(options: Ask) -> Setup:
         budget=_budget(options.budget),
         support=options.support,
         threshold=options.support_threshold,
+        instructions=instructions_of(options),
         trace=None if options.trace is None else expanded(Path(options.trace)),
         home=options.home,
     )
@@ -179,6 +181,18 @@ def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
     if not text.strip():
         raise DataError("the draft is empty", path=path)
     return {"draft": text}
+
+
+def instructions_of(options: Instructed) -> str:
+    """How answers are to be written, given as a text or as a file. Raises DataError for a file that cannot be read."""
+    given = (options.instructions or "").strip()
+    try:
+        return decode(expanded(given).read_bytes()).text.strip() if given else ""
+    except (OSError, ValueError, Unreadable) as error:
+        if len(given.split()) == 1 and Path(given).suffix:
+            why = f"the instructions cannot be read: {getattr(error, 'strerror', None) or error}"
+            raise DataError(why, path=Path(given)) from None
+        return given
 
 
 def sources_of(options: Ask | CheckOptions) -> dict[str, Source]:
@@ -405,17 +419,25 @@ class Session:
         home: Path | None = None,
         hold: Hold = held,
         settings: Settings | None = None,
+        instructions: str = "",
     ) -> Result:
         """Answer one question with what is offered, by default the first. hold: a block around the work in the folder.
 
-        settings: of the method for this question, over its others; the sentences are not checked then.
+        settings: of the method for this question, over its others; the sentences are not checked then. instructions:
+        how its answer is to be written, behind those of the setup.
 
         The run's id is a hash of everything that shapes the run. The same question therefore resumes an interrupted run
         and pays for no call twice; a finished run is replayed. Raises what kept the method from an answer.
         """
         question = checked_question(question)
         offer = offer if offer is not None else next(iter(self.setup.offers.values()))
+        method: Any
         method, named = self._ready(offer, form, settings)
+        if instructions := "\n\n".join(filter(None, (self.setup.instructions, instructions.strip()))):
+            if not isinstance(getattr(method, "form", None), AnswerForm):
+                raise ConfigurationError(f"{offer.method} has no form of answers that instructions could change")
+            method = replace(method, form=method.form.instructed(instructions))
+            named = {**named, "instructions": instructions}
         config = {"question": question, "form": form, "seed": seed, **named}
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home or self.setup.home or runs_dir()) / run_id

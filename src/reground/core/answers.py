@@ -11,11 +11,12 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated
 
 from reground.core.code_blocks import extract_program
+from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage, marker_runs
 from reground.core.language import LATER, Number, Text, Value
 
@@ -446,6 +447,20 @@ class AnswerForm:
     def short(self) -> str:
         """How to state the answer alone, without reasoning."""
         return self.bare or self.instruction
+
+    def instructed(self, text: str) -> AnswerForm:
+        """The form with what its reader says of how the answer is to be written. Raises ConfigurationError."""
+        if len(text) > MOST_INSTRUCTIONS:
+            raise ConfigurationError(f"the instructions have more than {MOST_INSTRUCTIONS:,} characters")
+        more = f"\n\n{_INSTRUCTIONS}\n<instructions>\n{text}\n</instructions>"
+        return replace(self, instruction=self.instruction + more, bare=self.bare and self.bare + more)
+
+
+MOST_INSTRUCTIONS = 8000
+_INSTRUCTIONS = (
+    "Below, the reader says how the answer is to be written, such as its language, length and tone. Follow it in the "
+    "answer. It is no source of facts, and changes nothing of what is asked above."
+)
 
 
 _MARKUP = " \t\n*_`\"'\u201c>#-"

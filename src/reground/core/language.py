@@ -93,8 +93,8 @@ REPLY_TOKENS = 1024
 class Grammar(Value):
     """The form of a reply, twice: a server decodes by the one that it knows.
 
-    gbnf: a grammar in llama.cpp's notation, which vLLM reads too. json_schema: a schema of the same content, as JSON
-    text, for servers that know schemas only; their reply is JSON.
+    gbnf: a grammar in llama.cpp's notation, which vLLM reads too; empty where the form is JSON for every server.
+    json_schema: a schema of the same content, as JSON text, for servers that know schemas only; their reply is JSON.
     """
 
     gbnf: str

@@ -455,10 +455,11 @@ class Run:
         *,
         name: str,
         sampling: Sampling | None = None,
+        grammar: Literal["needed", "welcome"] = "needed",
         least: int = LEAST_REPLY,
     ) -> str:
         """Call a model for one reply and return its text."""
-        return (await self.generate(model, prompt, name=name, sampling=sampling, least=least))[0].text
+        return (await self.generate(model, prompt, name=name, sampling=sampling, grammar=grammar, least=least))[0].text
 
     async def parse(
         self,
@@ -470,11 +471,12 @@ class Run:
         name: str,
         attempts: int = 2,
         sampling: Sampling | None = None,
+        grammar: Literal["needed", "welcome"] = "needed",
     ) -> T:
         """Call a model and parse its reply. On a ParseError, send its message back; at most `attempts` calls."""
         messages = list(as_messages(prompt))
         for attempt in range(1, attempts + 1):
-            text = await self.ask(model, messages, name=name, sampling=sampling)
+            text = await self.ask(model, messages, name=name, sampling=sampling, grammar=grammar)
             try:
                 return parser(text)
             except ParseError as complaint:

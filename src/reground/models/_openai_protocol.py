@@ -218,9 +218,9 @@ def grammar_parameter(name: str, grammar: Grammar) -> dict[str, Any]:
     name: "grammar" for llama.cpp, "structured_outputs" for vLLM. All others, such as OpenAI, Ollama and most gateways,
     read schemas only.
     """
-    if name == "grammar":
+    if name == "grammar" and grammar.gbnf:
         return {"grammar": grammar.gbnf}
-    if name == "structured_outputs":
+    if name == "structured_outputs" and grammar.gbnf:
         return {"structured_outputs": {"grammar": grammar.gbnf}}
     schema = {"name": "reply", "strict": True, "schema": from_json(grammar.json_schema)}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}

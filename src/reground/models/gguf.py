@@ -38,6 +38,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.downloads import is_pulled
 from reground.models import pull
+from reground.models._openai_protocol import grammar_parameter
 from reground.models.options import Listing, ModelOptions, local_identity, priced
 
 THREADS = "llama"
@@ -276,7 +277,7 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
         digest = hashlib.blake2b(f"{sampling.seed}:{first}".encode(), digest_size=4).digest()
         request["seed"] = int.from_bytes(digest, "little") >> 1
     if sampling.grammar is not None:
-        request["grammar"] = sampling.grammar.gbnf
+        request |= grammar_parameter("grammar", sampling.grammar)
     if sampling.logprobs:
         request |= {"logprobs": True, "top_logprobs": 1}
     elif sampling.stop:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from reground.app import catalogue
@@ -22,14 +23,14 @@ from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
 from reground.app.runs import GONE, Result, held, removed
 from reground.app.serving.keys import ANYONE, Holder
-from reground.app.session import Offer, Session, Setup
+from reground.app.session import Offer, Session, Setup, instructions_of
 from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded, runs_dir
 from reground.core.journal import SqliteJournal, fingerprint
-from reground.core.language import LanguageModel, Message, Sampling, Usage
+from reground.core.language import Grammar, LanguageModel, Message, Sampling, Usage
 from reground.core.run import Event, Observer, Run
 from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
 from reground.text.excerpts import terms
@@ -58,12 +59,36 @@ Last message: {last}
 Question:"""
 
 
+_INTO_JSON = """\
+Put the answer to a question into JSON.
+
+Question:
+{question}
+
+Answer:
+{answer}
+
+Write JSON of the schema below, and nothing else. Take every value from the answer. Where it has none, write null if the
+schema lets you.
+
+{schema}"""
+
+
 class Busy(RegroundError):
     """Too many questions wait already. retry_after: seconds after which there is probably room."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"too many questions wait already; try again in {math.ceil(retry_after)} seconds")
         self.retry_after = retry_after
+
+
+class JsonForm(Protocol):
+    """JSON that an answer is put into, by a schema as text."""
+
+    schema: str
+
+    def parsed(self, text: str, /) -> str:
+        """The JSON of a reply. Raises ParseError where it does not keep to the schema."""
 
 
 class UnknownName(ConfigurationError):
@@ -100,8 +125,11 @@ class Engine:
         seed: int | None = None,
         form: str | None = None,
         holder: Holder = ANYONE,
+        json_form: JsonForm | None = None,
+        instructions: str = "",
     ) -> Result:
-        """Answer the last question of a conversation. holder: who asks.
+        """Answer the last question of a conversation. holder: who asks. json_form: what the answer is put into.
+        instructions: how the request wants it written.
 
         budget: the request's own; it holds up to the session's. What one budget cut is not replayed under another, so
         each has its runs in a folder of its own. The usage and the seconds are those of all calls, also of those that
@@ -130,11 +158,19 @@ class Engine:
                 budget=_without(limits, run.usage, took),
                 seed=seed,
                 observer=observer,
+                instructions=instructions,
                 home=home,
                 hold=held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}"),
             )
+            result = replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
+            if json_form is not None:
+                left = _without(limits, result.usage, result.seconds)
+                run = Run(run_id="json", question_id=key, journal=self._journal, budget=left, observer=observer)
+                json = await put_into(json_form, question, result.text, self.session.models[offer.model], run)
+                usage, seconds = result.usage + run.usage, result.seconds + run.meter.elapsed
+                result = replace(result, json=json, usage=usage, seconds=seconds)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
-        return replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
+        return result
 
     def offers_to(self, holder: Holder) -> dict[str, Offer]:
         """What a holder of a key may ask."""
@@ -229,6 +265,7 @@ def setup_of(options: Offering) -> Setup:
         model_options=options.model_options,
         budget=options.budget,
         support=options.support,
+        instructions=instructions_of(options),
         home=options.home,
     )
 
@@ -275,6 +312,16 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
         return line
     question = next((turn.content.strip() for turn in reversed(before) if turn.role == "user"), "")
     return f"{question[:_TURN]} {last}".strip()
+
+
+async def put_into(form: JsonForm, question: str, answer: str, model: LanguageModel, run: Run) -> str:
+    """The answer as JSON. A model that keeps to a schema while it writes does so; what is wrong is sent back once.
+
+    Raises ParseError where it stays wrong, and what a call raises.
+    """
+    prompt = _INTO_JSON.format(question=question, answer=answer, schema=form.schema)
+    sampling = Sampling(grammar=Grammar(gbnf="", json_schema=form.schema))
+    return await run.parse(model, prompt, form.parsed, name="JSON", sampling=sampling, grammar="welcome")
 
 
 class Keeping:

@@ -2,7 +2,7 @@
 
 A method chooses its own sampling, so temperature, top_p, stop, penalties, logprobs and logit_bias are ignored. So are
 tools that a client offers, for nothing is ever asked of them; a request that insists on a tool is refused, as are
-pictures, several choices and a form of answer other than text.
+pictures and several choices.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -23,14 +23,15 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import models_json_schema
+from pydantic_core import SchemaError, SchemaValidator, from_json, to_json
 
 from reground import __version__
 from reground.app.options import Check
 from reground.app.serving.engine import question_of
 from reground.app.serving.errors import Refusal, refusal_of_body
 from reground.core.budget import MOST_COUNT, Budget
-from reground.core.errors import ConfigurationError
-from reground.core.language import Message
+from reground.core.errors import ConfigurationError, ParseError
+from reground.core.language import Message, first_fault
 from reground.core.untrusted import harmless
 from reground.support.verdicts import MOST_CHARACTERS
 
@@ -105,16 +106,131 @@ class StreamOptions(_Body):
     include_usage: bool | None = None
 
 
-class TextFormat(_Body):
-    """The form of the answer: text, and no other."""
+_SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "none"}
+_LIMITS = {
+    **{"minimum": "ge", "maximum": "le", "exclusiveMinimum": "gt", "exclusiveMaximum": "lt"},
+    **{"minLength": "min_length", "maxLength": "max_length", "minItems": "min_length", "maxItems": "max_length"},
+}
+_REMARKS = frozenset(
+    {"title", "description", "default", "examples", "format", "$schema", "$id", "$comment", "$defs", "definitions"}
+)
+_MOST_PARTS, _DEEPEST = 1000, 40
+_LARGEST_NUMBER, _LARGEST_SIZE = 2**53, 1000  # an engine writes a rule for each repetition
 
-    type: Literal["text"] = "text"
+
+class JsonSchema:
+    """JSON that an answer is put into, by a schema of which a part of JSON Schema is understood.
+
+    It is checked here whatever kept the reply to it. What refers to itself is refused, for some readers of schemas
+    follow it for ever. Raises ValueError for what is not understood.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.schema = to_json(schema).decode()
+        self._parts = 0
+        try:
+            self._definitions = {**(schema.get("definitions") or {}), **(schema.get("$defs") or {})}
+            self._validator = SchemaValidator(self._core(schema, 0))
+        except (SchemaError, TypeError):
+            raise ValueError("this is no schema that is understood") from None
+
+    def parsed(self, text: str) -> str:
+        """The JSON of a reply, which may stand in a fence. Raises ParseError."""
+        text = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
+        try:
+            value = from_json(text, allow_inf_nan=False)
+            self._validator.validate_json(text)
+        except ValueError as error:
+            why = first_fault(error) if isinstance(error, ValidationError) else error
+            raise ParseError(f"{why}.") from None
+        return to_json(value).decode()
+
+    def _core(self, part: Any, depth: int) -> Any:
+        """A schema as pydantic's core reads it."""
+        self._parts += 1
+        if self._parts > _MOST_PARTS or depth > _DEEPEST:
+            raise ValueError("the schema is too large, or refers to itself")
+        if not isinstance(part, dict):
+            raise _Unknown(part)
+        given = {name: value for name, value in part.items() if name not in _REMARKS}
+        match given:
+            case {"$ref": str(name), **more} if not more and name.rpartition("/")[2] in self._definitions:
+                return self._core(self._definitions[name.rpartition("/")[2]], depth + 1)
+            case {"anyOf": [_, *_] as choices, **more} if not more:
+                return {"type": "union", "choices": [self._core(each, depth + 1) for each in choices]}
+            case {"type": [_, *_] as kinds, **more}:
+                return {"type": "union", "choices": [self._core({**more, "type": each}, depth + 1) for each in kinds]}
+            case {"enum": [_, *_] as values, **more} | {"const": values, **more} if more.keys() <= {"type"}:
+                values = values if "enum" in part else [values]
+                self._parts += len(values)
+                return {"type": "literal", "expected": values}
+            case {"type": str()}:
+                return self._of_kind(given, depth)
+            case {} if not given:
+                return {"type": "any"}
+        raise _Unknown(part)
+
+    def _of_kind(self, given: dict[str, Any], depth: int) -> Any:
+        kind, more = given["type"], {name: value for name, value in given.items() if name != "type"}
+        if kind == "array":
+            return {"type": "list", "items_schema": self._core(more.pop("items", {}), depth + 1), **_limits(more)}
+        if kind in _SCALARS:
+            return {"type": _SCALARS[kind], **_limits(more)} | ({} if kind == "null" else {"strict": True})
+        if kind != "object" or not more.keys() <= {"properties", "required", "additionalProperties"}:
+            raise _Unknown(given)
+        needed, rest = more.get("required", []), more.get("additionalProperties", True)
+        fields = {
+            name: {"type": "typed-dict-field", "schema": self._core(each, depth + 1), "required": name in needed}
+            for name, each in ({name: {} for name in needed} | more.get("properties", {})).items()
+        }
+        extra = {"extras_schema": self._core(rest, depth + 1)} if isinstance(rest, dict) else {}
+        return {"type": "typed-dict", "fields": fields, "extra_behavior": "allow" if rest else "forbid", **extra}
+
+
+class _Unknown(ValueError):
+    def __init__(self, part: object) -> None:
+        super().__init__(f"this part of the schema is not understood: {to_json(part).decode()[:200]}")
+
+
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    for name, value in given.items():
+        most = _LARGEST_SIZE if name.endswith(("Length", "Items")) else _LARGEST_NUMBER
+        if name not in _LIMITS or type(value) not in (int, float) or abs(value) > most:
+            raise _Unknown({name: value})
+    return {_LIMITS[name]: value for name, value in given.items()}
+
+
+class _Schema(_Body):
+    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema")
+
+
+class Format(_Schema):
+    """The form of the answer: text, an object of JSON, or JSON of a schema, which chat completions have in json_schema.
+
+    The method answers as ever, and one more call puts its answer into JSON.
+    """
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    name: str | None = None
+    json_schema: _Schema | None = None
+
+    def json_form(self) -> JsonSchema | None:
+        """What an answer is put into; None for text. Raises ValueError for a schema that is not understood."""
+        schema = self.schema_ if self.json_schema is None else self.json_schema.schema_
+        if self.type == "json_schema" and schema is None:
+            raise ValueError("a form of type json_schema has a schema")
+        return None if self.type == "text" else JsonSchema(schema or {"type": "object"})
+
+    @model_validator(mode="after")
+    def _is_understood(self) -> Self:
+        self.json_form()
+        return self
 
 
 class TextOptions(_Body):
     """The form of the answer, in the Responses API."""
 
-    format: TextFormat | None = None
+    format: Format | None = Format()
 
 
 class _Asked(_Body):
@@ -141,6 +257,12 @@ class _Asked(_Body):
         written = min((limit for limit in limits if limit is not None), default=None)
         return self.budget if written is None else budget.model_copy(update={"completion": written})
 
+    @property
+    def json_form(self) -> JsonSchema | None:
+        """The JSON that the answer is to be put into."""
+        form = getattr(self, "response_format", None) or getattr(getattr(self, "text", None), "format", None)
+        return None if form is None else form.json_form()
+
 
 class ChatRequest(_Asked):
     """The body of POST /v1/chat/completions.
@@ -153,7 +275,7 @@ class ChatRequest(_Asked):
     n: Literal[1] | None = None
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
-    response_format: TextFormat | None = None
+    response_format: Format | None = None
     modalities: list[Literal["text"]] | None = None
 
     @property

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from reground.app.runs import Result
 from reground.app.serving.engine import WITHIN
-from reground.app.serving.requests import ChatRequest, ResponsesRequest
+from reground.app.serving.requests import ChatRequest, ResponsesRequest, TextOptions
 from reground.core.answers import Citation, Sentence
 from reground.core.evidence import marker_runs
 from reground.support.verdicts import Verdict
@@ -141,6 +141,8 @@ def _content(result: Result) -> Cited:
     Most clients show the text alone, and a text that rests on nothing looks like any other.
     """
     content = cited(result)
+    if result.json is not None:
+        return replace(content, text=result.json, annotations=[])
     if result.ungrounded is None:
         return content
     return replace(content, text=f"{content.text}\n\n*Your documents do not say this: {result.ungrounded}.*")
@@ -269,7 +271,7 @@ class ResponsesReply:
             "previous_response_id": None,
             "store": False,
             "temperature": None,
-            "text": {"format": {"type": "text"}},
+            "text": (request.text or TextOptions()).model_dump(by_alias=True, exclude_none=True),
             "tool_choice": "none",
             "tools": [],
             "top_p": None,

@@ -18,6 +18,7 @@ from reground.app.serving.middleware import SEEN, Seen
 from reground.app.serving.requests import ChatRequest, ResponsesRequest, parsed
 from reground.app.serving.responses import ChatReply, News, ResponsesReply, json_response, server_sent
 from reground.app.serving.telemetry import traced
+from reground.core.answers import MOST_INSTRUCTIONS
 from reground.core.errors import ConfigurationError
 from reground.core.http import MIB
 
@@ -117,6 +118,11 @@ class Questions:
         asked: ChatRequest | ResponsesRequest = parsed(self.asked, await read_body(request, self.order.max_body * MIB))
         offer, turns, budget = self.engine.offer(asked.model, seen.holder), asked.turns, asked.most
         seen.model = offer.name
+        system = (turn.content for turn in turns if turn.role == "system") if self.order.system_messages else ()
+        if len(instructions := "\n\n".join(system)) > MOST_INSTRUCTIONS:
+            raise Refusal(
+                400, f"system messages may have {MOST_INSTRUCTIONS:,} characters", "too_long", param="messages"
+            )
         try:
             catalogue.check_price(offer.model, self.order.model_options, budget)
         except ConfigurationError:
@@ -133,7 +139,14 @@ class Questions:
                     news(event)
 
                 result = await self.engine.ask(
-                    offer.name, turns, observer=observer, budget=budget, seed=asked.seed, holder=seen.holder
+                    offer.name,
+                    turns,
+                    observer=observer,
+                    budget=budget,
+                    seed=asked.seed,
+                    holder=seen.holder,
+                    json_form=asked.json_form,
+                    instructions=instructions,
                 )
                 if trace is not None:
                     trace.result(result)
