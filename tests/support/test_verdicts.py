@@ -106,6 +106,27 @@ async def test_what_a_sentence_says_of_another_thing_in_it_is_contradicted(
     ]
 
 
+BERTHS = Passage(
+    id="berths.csv",
+    title="berths",
+    text="vessel: cruise ship; length_m: 350; fee_per_day_eur: 4800.00\n\nvessel: ferry; length_m: 120; "
+    "fee_per_day_eur: 900.00",
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "verdict"),
+    [
+        ("A ferry pays a fee of 900.00 euros per day.", Verdict.SUPPORTED),
+        ("The length of a ferry is 120 metres.", Verdict.SUPPORTED),
+        ("A ferry pays a fee of 900.00 dollars per day.", Verdict.NOT_FOUND),
+        ("The length of a ferry is 120 feet.", Verdict.NOT_FOUND),
+    ],
+)
+async def test_a_number_has_the_unit_of_its_column(claim: str, verdict: Verdict) -> None:
+    assert [each.verdict for each in await checked(claim, BERTHS)] == [verdict]
+
+
 @pytest.mark.parametrize(
     "claim", ["The Orde flows into the Vessel.", "Aker gave 900 crowns and Brunn 750 crowns.", "Vik gave 400 crowns."]
 )

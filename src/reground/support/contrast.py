@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
 
 from reground.text.excerpts import FUNCTION_WORDS
 
@@ -89,6 +90,21 @@ def leads_elsewhere(said: Sequence[Tokens], there: Sequence[Tokens]) -> tuple[st
         if same and all(own.isdisjoint(_terms(other[first:last])) for other, first, last in names):
             other, first, last = same[0]
             return " ".join(word for word, _ in part[start:end]), " ".join(word for word, _ in other[first:last])
+    return None
+
+
+def other_unit(said: Tokens, cells: Sequence[Sequence[Tokens]]) -> tuple[str, str] | None:
+    """The unit of a claim's number, and the other one with which the name of the number's column ends.
+
+    cells: the names of a row's columns with their values. A column whose name has no other word of the claim says
+    nothing of its unit.
+    """
+    words, row = _terms(said), _terms([token for cell in cells for part in cell for token in part])
+    for (number, terms), (unit, own) in pairwise(said):
+        columns = [name for name, value in cells if kind(number) == "number" and terms & _terms(value)]
+        for *others, (last, ends) in filter(None, columns):
+            if own and own.isdisjoint(row) and ends.isdisjoint(words) and words & _terms(others):
+                return None if _abbreviates(unit, last) else (unit, last)
     return None
 
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.evidence import without_unknown
-from reground.support.contrast import Tokens, in_its_place, kind, leads_elsewhere, of_another
+from reground.support.contrast import Tokens, in_its_place, kind, leads_elsewhere, of_another, other_unit
 from reground.support.units import Evidence
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, language_code, segmenter
@@ -257,13 +257,14 @@ class Lexical:
         most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
         left = self._left(claim, words, question)
         for place in (place for place in places if min(scores[place], most[place]) * left[place] >= _HALF):
-            left[place] *= _OTHER_KEY if self._of_another(claim.statement, self.sentences[place]) else 1.0
+            left[place] *= _OTHER_KEY if self._of_another(claim.statement, place) else 1.0
         return [min(score * rest, limit) for score, rest, limit in zip(scores, left, most, strict=True)]
 
-    def _of_another(self, statement: str, unit: Evidence) -> tuple[str, str] | None:
+    def _of_another(self, statement: str, place: int) -> tuple[str, str] | None:
         """What a claim says, and what a unit says instead, which has the claim's value for another thing."""
+        unit = self.sentences[place]
         if unit.cells:
-            return None
+            return other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in _spaced(unit.cells)])
         claim, there = self._parts(statement), self._parts(unit.sentence)
         return of_another(self._tokens(statement), there) or leads_elsewhere(claim, there)
 
@@ -354,7 +355,7 @@ class Lexical:
             if is_other or agreement < _AGREED or agreement <= best[0]:
                 continue
             opposed = self._opposed((place,), words, denied)
-            pair = None if value or opposed else self._of_another(claim.statement, unit)
+            pair = None if value or opposed else self._of_another(claim.statement, place)
             if opposed:
                 agreement = self._share(words.weights, here)
                 pair = (claim.statement, unit.sentence) if agreement >= max(_AGREED, best[0]) else None
@@ -559,6 +560,11 @@ class Lexical:
         text = _DECIMAL.sub(".", text.replace("%", " percent "))
         text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) + 2), text)
         return self._segment(_SCALED.sub(_written_out, self._grouped.sub("", text)))
+
+
+def _spaced(cells: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Cells with the words of their columns' names apart: fee_per_day_eur."""
+    return [(re.sub(r"[\W_]++", " ", name), value) for name, value in cells]
 
 
 def _written_out(number: re.Match[str]) -> str:
