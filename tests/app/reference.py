@@ -29,7 +29,7 @@ def options_page() -> str:
     ]
     rows: dict[tuple[str, str, str], list[str]] = {}
     keys: dict[tuple[str, str, str], list[str]] = {}
-    for path, command in _commands(cli):
+    for path, command in each_command(cli):
         for parameter in command.params:
             if parameter.param_type_name == "option" and parameter.name not in ("help", "help_all"):
                 names, group = ", ".join(f"`{each}`" for each in parameter.opts), rows
@@ -79,12 +79,12 @@ def methods_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commands(group: Any, path: str = "") -> list[tuple[str, Any]]:
+def each_command(group: Any, path: str = "") -> list[tuple[str, Any]]:
     """Every command that does something, by its name."""
     found = []
     for name, command in group.commands.items():
         here = f"{path} {name}".strip()
-        inner = _commands(command, here) if hasattr(command, "commands") else []
+        inner = each_command(command, here) if hasattr(command, "commands") else []
         found += inner if hasattr(command, "commands") and not command.params else [(here, command), *inner]
     return found
 

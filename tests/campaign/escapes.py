@@ -38,33 +38,7 @@ NUMBERS = {
     for place, machine in enumerate(("x86_64", "aarch64"))
 }
 
-_START = """
-import array, ctypes, errno, fcntl, glob, mmap, os, signal, socket, struct, subprocess, sys, threading, time
-libc = ctypes.CDLL(None, use_errno=True)
-HOST = {host!r}
-NUMBERS = {numbers!r}
-class Shut(Exception): pass
-def checked(found):
-    if found < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return found
-def call(name, *args):
-    if name not in NUMBERS: raise Shut("no such call on this machine")
-    return checked(libc.syscall(ctypes.c_long(NUMBERS[name]), *map(wide, args)))
-def wide(value):
-    return ctypes.c_long(value) if isinstance(value, int) else value
-def need(value):
-    if not value: raise Shut("nothing came of it")
-    return value
-def door():
-{body}
-def attempt():
-    try: got = door()
-    except BaseException as error: print("shut:", type(error).__name__, error, flush=True)
-    else: print("open:", repr(got)[:200], flush=True)
-def ended():
-    status = os.wait()[1]
-    if os.WIFSIGNALED(status): print("shut: killed by signal", os.WTERMSIG(status), flush=True)
-"""
+_START = _TABLE["start"]
 WAYS = {
     "by itself": "attempt()",
     "in a thread": "thread = threading.Thread(target=attempt)\nthread.start()\nthread.join()",

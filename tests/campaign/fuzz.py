@@ -32,6 +32,7 @@ from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
+from tests.app.reference import each_command
 from tests.campaign.runner import Part, Trial
 from tests.evaluation import benchmark_files
 from tests.servers import serving
@@ -103,17 +104,10 @@ def _template() -> Path:
 _PLACES = ("docs", "index", "run", "trace.jsonl", "data", "binary", "empty", "nothing", "broken.py", "broken.toml", "absent", "absent/x", "docs/danube.md", "cache.db")  # fmt: skip
 
 
+@cache
 def commands() -> dict[tuple[str, ...], Any]:
     """Every command with something to do, by its words."""
-    found: dict[tuple[str, ...], Any] = {}
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), cli)]
-    while waiting:
-        words, command = waiting.pop()
-        below = getattr(command, "commands", {})
-        waiting += [((*words, name), each) for name, each in below.items()]
-        if words and (not below or getattr(command, "invoke_without_command", False)):
-            found[words] = command
-    return dict(sorted(found.items()))
+    return {tuple(path.split()): command for path, command in sorted(each_command(cli))}
 
 
 def _good(words: tuple[str, ...]) -> list[str]:

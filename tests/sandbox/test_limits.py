@@ -22,6 +22,7 @@ from reground.sandbox.limits import (
     resident_mib,
     sweep,
 )
+from tests.sandbox.hostile_tricks import TRICKS
 
 # Long, because a program that is over a limit holds on to it: on a busy machine the watch may see it late.
 LIMITS = Limits(seconds=60, memory_mib=256)
@@ -35,46 +36,7 @@ async def taking(sandbox: Sandbox, body: str) -> Execution:
     return await sandbox.execute(Program(source=source, tests="assert take()", exports=("take",), limits=LIMITS))
 
 
-TAKERS = {
-    "shared memory of children": """
-def take():
-    for _ in range(8):
-        if os.fork() == 0:
-            kept = mmap.mmap(-1, 120 << 20)
-            for place in range(0, 120 << 20, 4096): kept[place] = 1
-            time.sleep(60); os._exit(0)
-    os.wait(); return True""",
-    "socket buffers": """
-def take():
-    kept = []
-    for _ in range(8):
-        if os.fork() == 0: break
-    for _ in range(110):
-        a, b = socket.socketpair(); a.setblocking(False); kept += [a, b]
-        try:
-            while True: a.send(bytes(1 << 16))
-        except BlockingIOError: pass
-    time.sleep(60); return True""",
-    "files without end": """
-def take():
-    for number in range(20_000): os.close(os.open(f"/tmp/{number}", os.O_CREAT))
-    time.sleep(60); return True""",
-    "files in the shared folder": """
-def take():
-    for number in range(4000): os.close(os.open(f"/box/{number}", os.O_CREAT))
-    time.sleep(60); return True""",
-    "deleted files": """
-def take():
-    for _ in range(20):
-        kept = os.open("/box/x", os.O_CREAT | os.O_RDWR); os.unlink("/box/x")
-        os.write(kept, bytes(60 << 20)) == 60 << 20 or 1 / 0
-    time.sleep(60); return True""",
-    "files in memory": """
-def take():
-    for place in ("/tmp", "/home", "/dev/shm", "/box"):
-        for number in range(9): os.write(os.open(f"{place}/{number}", os.O_CREAT | os.O_RDWR), bytes(16 << 20))
-    return os.statvfs("/tmp").f_bavail > 0""",
-}
+TAKERS: dict[str, str] = TRICKS["takers"]
 
 
 @pytest.mark.parametrize("what", TAKERS)

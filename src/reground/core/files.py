@@ -274,7 +274,7 @@ def expanded(path: str | Path) -> Path:
     """A path with `~` expanded. Raises ConfigurationError if there is no such user."""
     try:
         return Path(path).expanduser()
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
 
 
