@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -99,6 +100,27 @@ async def test_two_processes_may_write_one_journal(new_place):
     assert [len(journals[1].load(run, "q")) for run in ("r0", "r1")] == [10, 10]
     for journal in journals:
         journal.close()
+
+
+@pytest.mark.parametrize("closes", [False, True])
+async def test_the_loop_goes_on_while_another_process_holds_the_file(journal, closes):
+    with contextlib.closing(sqlite3.connect(journal.path, isolation_level=None, check_same_thread=False)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writing = [asyncio.ensure_future(journal.append("r", "q", Effect("", n, "f", "", 0.0))) for n in range(2)]
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+        writing.append(asyncio.ensure_future(journal.append("r", "q", Effect("", 2, "f", "", 0.0))))
+        await asyncio.sleep(0)
+        assert not any(each.done() for each in writing)
+        let_go = threading.Timer(0.3, other.rollback)
+        let_go.start()
+        if closes:
+            journal.close()
+        await asyncio.wait_for(asyncio.gather(*writing), 10)
+        await asyncio.to_thread(let_go.join)
+    again = SqliteJournal(journal.path)
+    assert len(again.load("r", "q")) == 3
+    again.close()
 
 
 async def test_a_write_that_fails_is_told_to_everyone_who_waits(journal):

@@ -540,6 +540,10 @@ class Serve(Offering):
     keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
     """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
     answered and paid for again. Runs of other commands stay."""
+    keep_mib: float = field(default=10_000.0, metadata={"min": 1, **_FILE})
+    """The most MiB that such runs may take; those that nobody asked for longest are removed first."""
+    max_question: int = field(default=20_000, metadata={"min": 1, **_FILE})
+    """The most characters of a question."""
     max_body: int = field(default=4, metadata={"min": 1, **_FILE})
     """The largest body of a request, in MiB."""
     heartbeat: float = field(default=10.0, metadata={"min": 0.05, **_FILE})

@@ -136,6 +136,6 @@ def did_you_mean(name: str, known: Iterable[str], then: str = "") -> str:
     import difflib
 
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name[:200], known, n=3, cutoff=0.5)
     ending = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
     return f"{ending}{'' if near else '.'} {then}" if then else ending

@@ -345,49 +345,40 @@ class Places:
     """
 
     def __init__(self, most: int | None = None, seconds: float = HEAD_SECONDS) -> None:
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.seconds = seconds
-        self._most = max(_LEAST, files - _OWN_FILES) if most is None else most
-        self._all: set[Connection] = set()
+        room = max(_LEAST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES)
+        self.all: set[Connection] = set()
+        self.seconds, self._most = seconds, room if most is None else most
         self._waiting: dict[Connection, asyncio.TimerHandle] = {}
         self._told = -_PAUSE
 
     def add(self, new: Connection) -> None:
         """Take a new connection in, which waits for the head of a request."""
-        self._all.add(new)
-        if len(self._all) > self._most:
+        self.all.add(new)
+        if len(self.all) > self._most:
             self._close(next(iter(self._waiting), new), f"there are more than {self._most}")
         self.wait(new, self.seconds)
 
-    def remove(self, ended: Connection) -> None:
-        """Forget a connection that has ended."""
-        self._all.discard(ended)
-        self.go_on(ended)
-
-    def wait(self, connection: Connection, seconds: float) -> None:
-        """Close it after these seconds, if its client has not taken a part of its reply meanwhile."""
-        self.go_on(connection)
-        left = connection.transport.get_write_buffer_size()
-
-        def late() -> None:
-            if connection.transport.get_write_buffer_size() < left:
-                self.wait(connection, seconds)
-            else:
-                self._close(connection, f"nothing came from the client within {seconds:g} s")
-
-        self._waiting[connection] = asyncio.get_running_loop().call_later(seconds, late)
-
-    def go_on(self, connection: Connection) -> None:
-        """It waits for its client no more."""
+    def wait(self, connection: Connection, seconds: float | None) -> None:
+        """Close it after these seconds, if its client has not taken a part of its reply meanwhile; None: never."""
         if (timer := self._waiting.pop(connection, None)) is not None:
             timer.cancel()
+        if seconds is not None:
+            left = connection.transport.get_write_buffer_size()
+            timer = asyncio.get_running_loop().call_later(seconds, self._late, connection, seconds, left)
+            self._waiting[connection] = timer
+
+    def _late(self, connection: Connection, seconds: float, left: int) -> None:
+        if connection.transport.get_write_buffer_size() < left:
+            self.wait(connection, seconds)
+        else:
+            self._close(connection, f"nothing came from the client within {seconds:g} s")
 
     def _close(self, connection: Connection, why: str) -> None:
         if time.monotonic() - self._told >= _PAUSE:
             self._told = time.monotonic()
             _log.warning("connections are closed: %s (said once a minute)", why)
-        self.go_on(connection)
-        self._all.discard(connection)
+        self.wait(connection, None)
+        self.all.discard(connection)
         connection.transport.abort()
 
 
@@ -405,7 +396,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The place is free."""
-        self.places.remove(self)
+        self.places.wait(self, None)
+        self.places.all.discard(self)
         super().connection_lost(exc)  # type: ignore[arg-type]
 
     def pause_writing(self) -> None:
@@ -416,4 +408,4 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It has."""
         super().resume_writing()
-        self.places.go_on(self)
+        self.places.wait(self, None)

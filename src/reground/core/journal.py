@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import logging
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from typing import Protocol
 from reground.core.errors import JournalError
 
 SCHEMA_VERSION = 2
+_LOCKED_SECONDS, _AGAIN_SECONDS = 30.0, 0.02
+"""How long another process may hold the file, and the time between two tries to write."""
 _log = logging.getLogger(__name__)
 
 
@@ -84,9 +87,9 @@ class SqliteJournal:
     """A journal in one SQLite file (WAL), safe against kill -9.
 
     Appends that wait in the same turn of the event loop share one commit, so hundreds of calls in flight do not cost
-    hundreds of commits. Every row has a checksum. A row that fails it is named in `notices` and ignored, so its call is
-    made again. The table only grows at its end; a primary key would scatter each commit over as many pages as it has
-    rows.
+    hundreds of commits. While another process holds the file they wait, and the loop goes on. Every row has a checksum.
+    A row that fails it is named in `notices` and ignored, so its call is made again. The table only grows at its end; a
+    primary key would scatter each commit over as many pages as it has rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,19 +98,20 @@ class SqliteJournal:
         self._waiting: list[tuple[tuple[object, ...], asyncio.Future[None]]] = []
         with self._naming("open"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=_LOCKED_SECONDS)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
             (version,) = self._db.execute("PRAGMA user_version").fetchone()
             if version not in (0, SCHEMA_VERSION):  # 0: a new file
                 raise JournalError(f"{path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
             self._db.text_factory = as_written
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER,"
-                " fingerprint TEXT, result TEXT, elapsed REAL, sum TEXT)"
-            )
-            self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
-            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+            if not version:
+                self._db.execute(
+                    "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER,"
+                    " fingerprint TEXT, result TEXT, elapsed REAL, sum TEXT)"
+                )
+                self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
+                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     @contextmanager
     def _naming(self, work: str) -> Iterator[None]:
@@ -145,19 +149,27 @@ class SqliteJournal:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
-            loop.call_soon(self._flush)
+            loop.call_soon(self._flush, time.monotonic() + _LOCKED_SECONDS)
         row = (run, question, effect.span, effect.ordinal, effect.fingerprint, effect.result, effect.elapsed)
         self._waiting.append(((*row, checksum(*row)), done))
         await done
 
-    def _flush(self) -> None:
+    def _flush(self, until: float = 0.0) -> None:
+        """Write what waits. until: when to give up a file that another process holds; by default it is waited for."""
+        if not self._waiting:  # it was written when the file was closed
+            return
         batch, self._waiting = self._waiting, []
         failure: JournalError | None = None
         try:
             with self._naming("write"), self._db:  # rolls back what fails
+                self._db.execute(f"PRAGMA busy_timeout={0 if until else round(_LOCKED_SECONDS * 1000)}")
                 self._db.execute("BEGIN IMMEDIATE")
                 self._db.executemany("INSERT INTO effects VALUES (?,?,?,?,?,?,?,?)", (row for row, _ in batch))
         except JournalError as error:
+            if time.monotonic() < until and "locked" in str(error.__cause__):
+                self._waiting = batch
+                asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._flush, until)
+                return
             failure = error
         for _, done in batch:
             if done.cancelled():
@@ -174,6 +186,5 @@ class SqliteJournal:
 
     def close(self) -> None:
         """Write what waits and close the file."""
-        if self._waiting:
-            self._flush()
+        self._flush()
         self._db.close()

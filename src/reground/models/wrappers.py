@@ -86,7 +86,7 @@ class Cache(Wrapper):
             self._db.text_factory = as_written
             self._db.executescript(
                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; CREATE TABLE IF NOT EXISTS replies "
-                "(key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID"
+                "(key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID; PRAGMA busy_timeout=100"  # in the loop
             )
         except (sqlite3.Error, OSError) as error:
             raise ConfigurationError(f"cannot open the cache {path}: {error}") from error

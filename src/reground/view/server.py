@@ -124,7 +124,7 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
     @web.middleware
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
         if isinstance(connection := request.protocol, _Bounded):
-            connection.places.go_on(connection)
+            connection.places.wait(connection, None)
         try:
             if not names_this(request.headers.get("Host", ""), host):
                 raise web.HTTPForbidden(reason="this name is not the viewer's")

@@ -115,13 +115,12 @@ def served(
 
     async def main() -> None:
         searched = {name: retriever or ScriptedRetriever(PASSAGES) for name in corpora}
-        how = {"concurrency": concurrency, "waiting": waiting, "folder": folder, "keep": 90}
+        how = {"concurrency": concurrency, "waiting": waiting, "folder": folder, "keep": (90,)}
         engine = engine_of(home, model, methods, searched, **how)
         app = application(engine, Serve(port=0, home=home, **options), keys)
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
         ready.append((engine, uvicorn.Server(config)))
         await ready[0][1].serve([listening])
-        engine.close()
 
     thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
     thread.start()

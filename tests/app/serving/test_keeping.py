@@ -6,7 +6,7 @@ import time
 
 from reground.app.options import Serve
 from reground.app.runs import GONE, held
-from reground.app.serving.engine import MARK, open_engine
+from reground.app.serving.engine import MARK, Keeping, open_engine
 from reground.core.budget import Budget
 from reground.core.language import Message
 from tests.app.serving.served import Slow, engine_of
@@ -17,7 +17,7 @@ def answering():
 
 
 def keeping(home, model=None, *, keep=30):
-    return engine_of(home, model or answering(), keep=keep)
+    return engine_of(home, model or answering(), keep=() if keep is None else (keep,))
 
 
 async def run_of(engine, text, *, budget=None):
@@ -53,6 +53,29 @@ async def test_old_runs_go_and_young_ones_stay(tmp_path):
     assert not folders(tmp_path, f"{GONE}*")
     assert await run_of(engine, "old?") == old
     assert model.ended == 4, "answered again"
+
+
+async def test_of_too_many_runs_those_that_nobody_asked_for_longest_go(tmp_path):
+    engine = keeping(tmp_path)
+    runs = [await run_of(engine, f"{number}?") for number in range(4)]
+    for days, folder in enumerate(reversed(runs), start=1):
+        aged(folder, days)
+    (runs[2] / "more").write_bytes(b"x" * 1_000_000)
+    assert Keeping(tmp_path, 30, most=2_000_000).sweep() == 0
+    assert Keeping(tmp_path, 0, most=1_000_000).sweep() == 3
+    assert [each.exists() for each in runs] == [False, False, False, True]
+
+
+async def test_what_follow_ups_were_understood_as_goes_with_the_folders_of_a_budget(tmp_path):
+    engine = keeping(tmp_path)
+    turns = [Message(role=role, content=text) for role, text in (("user", "a?"), ("assistant", "b"), ("user", "c?"))]
+    for _ in range(2):
+        await engine.ask("", turns, budget=Budget(calls=9))
+    assert len(folders(tmp_path, MARK)) == 2
+    for mark in folders(tmp_path, MARK):
+        aged(mark.parent, 31)
+    assert (sweep(engine), [*tmp_path.iterdir()]) == (2, [])
+    assert (await engine.ask("", turns, budget=Budget(calls=9))).text
 
 
 async def test_a_run_that_is_asked_again_is_kept_longer(tmp_path):
@@ -120,5 +143,5 @@ async def test_a_server_cleans_an_old_home_and_says_so_in_one_line(tmp_path, cap
         async with open_engine(keeping(tmp_path).session, options):
             await asyncio.sleep(0.5)
     assert not folder.exists()
-    removed = "removed 1 run that nobody asked for in 80 days (keep)"
+    removed = "removed 1 run that nobody asked for lately (keep, keep_mib)"
     assert [record.getMessage() for record in caplog.records] == [removed]

@@ -7,6 +7,7 @@ import http.client
 import json
 import re
 import socket
+import time
 from typing import Any
 
 import pytest
@@ -113,6 +114,50 @@ def test_an_unknown_model_is_refused_with_what_is_near(server):
     assert "rag/m@docs" in reply["error"]["message"]
 
 
+LONG = "x" * 900_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, ASKED | {"model": LONG}),
+        (CHAT, ASKED | {"budget": {LONG: 1}}),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": LONG}]}]}),
+        (RESPONSES, {"input": "Which river?", "model": LONG}),
+        ("/retrieve", {"queries": ["river"], "corpus": LONG}),
+        ("/retrieve", {"queries": ["river"], LONG: 1}),
+        ("/v1/check", {"text": "A river.", "corpus": LONG}),
+    ],
+)
+def test_what_is_refused_is_repeated_to_its_beginning(server, path, body):
+    status, reply, _ = ask(server, "POST", path, body)
+    assert status in (400, 404) and len(json.dumps(reply)) < 1000
+
+
+def test_a_question_has_a_limit_and_what_was_said_before_has_that_of_the_body(server):
+    for length, code in ((20_000, 200), (20_001, 400)):
+        question = {"role": "user", "content": "river " * 3000 + "a" * (length - 18_000)}
+        assert ask(server, "POST", CHAT, {"messages": [question]})[0] == code
+    assert error(server, {"input": "a" * 20_001}, RESPONSES) == (400, "too_long", "input")
+    before = [{"role": "user", "content": LONG}, {"role": "assistant", "content": "Yes."}]
+    assert ask(server, "POST", CHAT, {"messages": before + ASKED["messages"]})[0] == 200
+
+
+def test_large_bodies_that_arrive_together_have_a_limit_and_small_ones_do_not(server):
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n".encode()
+    opened = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(20)]
+    for each in opened:
+        each.sendall(head + b" " * 999_000)
+    assert any(b"HTTP/1.1 503" in each.recv(100) for each in reversed(opened[-3:]))
+    assert ask(server, "POST", CHAT, ASKED)[0] == 200
+    for each in opened:
+        each.close()
+    before = {"messages": [{"role": "system", "content": LONG}, *ASKED["messages"]]}
+    ends = time.monotonic() + 20
+    while ask(server, "POST", CHAT, before)[0] != 200:
+        assert time.monotonic() < ends
+
+
 def test_what_a_client_may_send_and_is_not_used_is_accepted(server):
     more = {
         "temperature": 0.3, "top_p": 1, "stop": ["a"], "logit_bias": {}, "presence_penalty": 0, "store": True,
@@ -210,7 +255,6 @@ def status(home, host, headers, *, keys=None, **options):
         app = application(engine, Serve(host=host, home=home, no_keys=keys is None, **options), keys, here=False)
         lines = [(name.encode(), value.encode()) for name, value in headers.items()]
         await app({"type": "http", "method": "GET", "path": MODELS, "headers": lines}, None, send)  # type: ignore[arg-type]
-        engine.close()
 
     asyncio.run(main())
     return int(sent[0]["status"])

@@ -60,7 +60,6 @@ def chat(
         try:
             session = stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
             engine = Engine(runner.run(session), concurrency=1)
-            stack.callback(engine.close)
             code = _Talk(options, engine, path, lines, runner, as_json, quiet).hold()
         finally:
             runner.run(stack.aclose())

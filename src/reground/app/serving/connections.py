@@ -44,7 +44,7 @@ class _Bounded(Connection, H11Protocol):
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self._is_answering:
-            self.places.go_on(self)
+            self.places.wait(self, None)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()

@@ -9,7 +9,7 @@ import math
 import shutil
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -21,7 +21,7 @@ from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, names_other
 from reground.app.options import Offering, Serve
-from reground.app.runs import GONE, Result, held, removed
+from reground.app.runs import GONE, Hold, Result, held, removed
 from reground.app.serving.keys import ANYONE, Holder
 from reground.app.session import Offer, Session, Setup, instructions_of
 from reground.core.budget import Budget
@@ -29,7 +29,8 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded, runs_dir
-from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.http import MIB
+from reground.core.journal import Journal, MemoryJournal, SqliteJournal, fingerprint
 from reground.core.language import Grammar, LanguageModel, Message, Sampling, Usage
 from reground.core.run import Event, Observer, Run
 from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
@@ -40,8 +41,9 @@ MARK = "served"
 the key that asked, empty where none is needed, a tab, and the name of what was asked. Runs without such a file belong
 to somebody else, such as `reground ask`, and stay."""
 WITHIN = "within-"  # how the name of a folder begins that holds the runs within one budget
+AROUND = "around-"  # and of one that holds what a model made of a conversation's last message, or of an answer
 _DAY = 86400.0
-_OFTEN, _SELDOM = 1.0, 3600.0
+_OFTEN, _SELDOM = 1.0, 600.0
 """The seconds between two looks: a tenth of the time that runs are kept, within these bounds."""
 _log = logging.getLogger("reground.serve")
 TURNS = 8  # the last turns before the question that are shown to the model
@@ -98,11 +100,13 @@ class UnknownName(ConfigurationError):
 class Engine:
     """What a session offers, and its questions in work.
 
-    concurrency: questions in work at once. waiting: how many more may wait. keep: the days for which runs are kept
-    (`Keeping`); None for the user's own questions, which are kept.
+    concurrency: questions in work at once. waiting: how many more may wait. keep: the days for which runs are kept, and
+    the bytes that they may take (`Keeping`); empty for the user's own questions, which are kept.
     """
 
-    def __init__(self, session: Session, *, concurrency: int = 8, waiting: int = 64, keep: float | None = None) -> None:
+    def __init__(
+        self, session: Session, *, concurrency: int = 8, waiting: int = 64, keep: Sequence[float] = ()
+    ) -> None:
         self.session = session
         self.offers = session.setup.offers
         self.corpora = session.retrievers
@@ -112,8 +116,7 @@ class Engine:
         self._same: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._home = session.setup.home or runs_dir()
         self._home.mkdir(parents=True, exist_ok=True)
-        self._journal = SqliteJournal(self._home / "follow-ups.sqlite")
-        self.keeping = None if keep is None else Keeping(self._home, keep)
+        self.keeping = Keeping(self._home, *keep) if keep else None
 
     async def ask(
         self,
@@ -143,10 +146,12 @@ class Engine:
         home = self._home / f"{WITHIN}{fingerprint(limited)[:12]}" if limited else self._home
         texts = (text for turn in turns for text in (turn.role, turn.content))
         key = fingerprint("served", offer.name, str(seed), str(form), limited, *texts)
-        async with self._place(key):
+        hold = held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}")
+        around = self._home / f"{AROUND}{key[:12]}" if _before(turns) or json_form else None
+        async with self._place(key), _journal(around, hold) as journal:
             began = time.monotonic()
             run = Run(
-                run_id="follow-ups", question_id=key, journal=self._journal, budget=limits, observer=observer, seed=seed
+                run_id="follow-ups", question_id=key, journal=journal, budget=limits, observer=observer, seed=seed
             )
             question = await condensed(run, self.session.models[offer.model], turns)
             took = run.meter.elapsed if run.usage.calls else 0.0
@@ -160,12 +165,12 @@ class Engine:
                 observer=observer,
                 instructions=instructions,
                 home=home,
-                hold=held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}"),
+                hold=hold,
             )
             result = replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
             if json_form is not None:
                 left = _without(limits, result.usage, result.seconds)
-                run = Run(run_id="json", question_id=key, journal=self._journal, budget=left, observer=observer)
+                run = Run(run_id="json", question_id=key, journal=journal, budget=left, observer=observer)
                 json = await put_into(json_form, question, result.text, self.session.models[offer.model], run)
                 usage, seconds = result.usage + run.usage, result.seconds + run.meter.elapsed
                 result = replace(result, json=json, usage=usage, seconds=seconds)
@@ -182,7 +187,7 @@ class Engine:
         if not offers:
             raise UnknownName("this server answers no questions: it was started with --model none")
         if name and name not in offers:
-            raise UnknownName(f"no model is called {name!r}; {did_you_mean(name, offers)}")
+            raise UnknownName(f"no model is called {name[:200]!r}; {did_you_mean(name, offers)}")
         return offers[name or next(iter(offers))]
 
     def documents(self, name: str | None = None, holder: Holder = ANYONE) -> str:
@@ -191,7 +196,7 @@ class Engine:
         if not corpora:
             raise UnknownName("there are no documents to search")
         if name is not None and name not in corpora:
-            raise UnknownName(f"no documents are called {name!r}; {did_you_mean(name, corpora)}")
+            raise UnknownName(f"no documents are called {name[:200]!r}; {did_you_mean(name, corpora)}")
         return corpora[0] if name is None else name
 
     async def corpus(self, name: str | None = None, holder: Holder = ANYONE) -> Retriever:
@@ -199,10 +204,6 @@ class Engine:
         name = self.documents(name, holder)
         await self.session.follow(name)
         return self.corpora[name]
-
-    def close(self) -> None:
-        """Close the journal of follow-ups. Models and documents are closed by who opened them."""
-        self._journal.close()
 
     @asynccontextmanager
     async def _place(self, key: str) -> AsyncIterator[None]:
@@ -229,7 +230,7 @@ class Engine:
 @asynccontextmanager
 async def open_engine(session: Session, options: Offering) -> AsyncIterator[Engine]:
     """The questions of an open session, and the removal of old runs, until the end of the block."""
-    keep = options.keep if isinstance(options, Serve) else None
+    keep = (options.keep, options.keep_mib * MIB) if isinstance(options, Serve) else ()
     engine = Engine(session, concurrency=options.concurrency, waiting=options.waiting, keep=keep)
     watch = None if engine.keeping is None else asyncio.create_task(engine.keeping.watch())
     try:
@@ -237,7 +238,6 @@ async def open_engine(session: Session, options: Offering) -> AsyncIterator[Engi
     finally:
         if watch is not None:
             watch.cancel()
-        engine.close()
 
 
 def setup_of(options: Offering) -> Setup:
@@ -292,17 +292,32 @@ def question_of(turns: Sequence[Message]) -> str:
     return last.strip()
 
 
+@asynccontextmanager
+async def _journal(folder: Path | None, hold: Hold) -> AsyncIterator[Journal]:
+    """The journal in a folder, which is held; without a folder one that is not kept."""
+    if folder is None:
+        yield MemoryJournal()
+        return
+    async with hold(folder):
+        with closing(SqliteJournal(folder / "journal.sqlite")) as journal:
+            yield journal
+
+
+def _before(turns: Sequence[Message]) -> list[Message]:
+    """What was said before the last message of the user. Messages of the system are no part of a conversation."""
+    said = [turn for turn in turns if turn.role != "system" and turn.content.strip()]
+    return said[: max(number for number, turn in enumerate(said) if turn.role == "user")]
+
+
 async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) -> str:
     """The last message of the user as a question of its own.
 
-    The first question of a conversation stays as it is, without a call. Messages of the system are no part of the
-    conversation. Where the model writes nothing, the message stays as it is too. Where it writes something that shares
-    no word with the message, as small models do, the message stands behind the question before it.
+    The first question of a conversation stays as it is, without a call. Where the model writes nothing, the message
+    stays as it is too. Where it writes something that shares no word with the message, as small models do, the message
+    stands behind the question before it.
     """
-    last, messages = question_of(turns), [turn for turn in turns if turn.role != "system"]
-    place = max(number for number, turn in enumerate(messages) if turn.role == "user")
-    before = messages[:place]
-    if not any(turn.content.strip() for turn in before):
+    last, before = question_of(turns), _before(turns)
+    if not before:
         return last
     shown = "\n".join(f"{turn.role}: {turn.content.strip()[:_TURN]}" for turn in before[-TURNS:])
     prompt = _PROMPT.format(conversation=shown, last=last[:_TURN])
@@ -325,11 +340,14 @@ async def put_into(form: JsonForm, question: str, answer: str, model: LanguageMo
 
 
 class Keeping:
-    """How long the runs under a server's home are kept. days: since they were last asked; 0 keeps all."""
+    """How long the runs under a server's home are kept. days: since they were last asked; 0 keeps all of any age.
 
-    def __init__(self, home: Path, days: float) -> None:
-        self._home = home
-        self._days = days
+    most: the bytes that all of them may take; those that were not asked for longest go first.
+    """
+
+    def __init__(self, home: Path, days: float, most: float = math.inf) -> None:
+        self._home, self._most = home, most
+        self._seconds = days * _DAY or math.inf
 
     @asynccontextmanager
     async def asked(self, folder: Path, *, line: str) -> AsyncIterator[None]:
@@ -346,39 +364,57 @@ class Keeping:
 
     def asked_by(self, name: str) -> Iterator[tuple[str, Path, str]]:
         """The runs that the holder of a key asked for, the last first: their names, folders, and what was asked."""
-        for mark in sorted(self._marks(), key=_time, reverse=True):
+        for mark in sorted(self._marks("ask-*"), key=_time, reverse=True):
             with suppress(OSError):
                 asked = (line.partition("\t") for line in mark.read_text(errors="replace").split("\n") if line)
                 what = next((what for who, _, what in asked if who == name), None)
                 if what is not None:
                     yield mark.parent.relative_to(self._home).as_posix(), mark.parent, what
 
-    def _marks(self) -> Iterator[Path]:
+    def _marks(self, runs: str) -> Iterator[Path]:
         folders = (self._home, *self._home.glob(f"{WITHIN}*"))
-        return chain.from_iterable(folder.glob(f"ask-*/{MARK}") for folder in folders)
+        return chain.from_iterable(folder.glob(f"{runs}/{MARK}") for folder in folders)
 
     async def watch(self) -> None:
         """Remove what is too old, now and from time to time, beside the questions. Ends when it is cancelled."""
-        while self._days:
+        while min(self._seconds, self._most) < math.inf:
             try:
                 count = await in_daemon(self.sweep, name="sweep")
                 if count:
                     runs = "1 run" if count == 1 else f"{count} runs"
-                    _log.info("removed %s that nobody asked for in %g days (keep)", runs, self._days)
+                    _log.info("removed %s that nobody asked for lately (keep, keep_mib)", runs)
             except OSError as error:
                 _log.warning("old runs in %s cannot be removed: %s", self._home, error.strerror)
-            await asyncio.sleep(min(_SELDOM, max(_OFTEN, self._days * _DAY / 10)))
+            await asyncio.sleep(min(_SELDOM, max(_OFTEN, self._seconds / 10)))
 
     def sweep(self) -> int:
-        """Remove what is too old, and what an earlier removal left. Returns how many runs are gone."""
-        folders = (self._home, *self._home.glob(f"{WITHIN}*"))
-        for left in (left for folder in folders for left in folder.glob(f"{GONE}*")):
+        """Remove what is too old or too much, and what an earlier removal left. Returns how many runs are gone."""
+        within = [*self._home.glob(f"{WITHIN}*")]
+        for left in (left for folder in (self._home, *within) for left in folder.glob(f"{GONE}*")):
             shutil.rmtree(left, ignore_errors=True)
-        marks = [mark for mark in self._marks() if self._is_old(mark)]
-        return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in marks)
+        marks = sorted(self._marks("*"), key=_time)
+        sizes = [_size(mark.parent) for mark in marks]
+        size, gone = sum(sizes), 0
+        for mark, own in zip(marks, sizes, strict=True):
+            since = time.time() - self._seconds if size <= self._most else _time(mark) + _OFTEN
+            if removed(mark.parent, wanted=partial(_is_before, since, mark)):
+                size, gone = size - own, gone + 1
+        for folder in within:
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
+        return gone
 
-    def _is_old(self, mark: Path) -> bool:
-        return _time(mark) < time.time() - self._days * _DAY
+
+def _is_before(since: float, mark: Path) -> bool:
+    return _time(mark) < since
+
+
+def _size(folder: Path) -> int:
+    """The bytes of the files of a run; none of one that has gone."""
+    try:
+        return sum(each.stat().st_size for each in folder.iterdir())
+    except OSError:
+        return 0
 
 
 def _time(mark: Path) -> float:

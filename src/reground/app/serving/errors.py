@@ -89,6 +89,6 @@ def refusal_of_body(error: ValidationError) -> Refusal:
     first = max(errors, key=lambda each: len(each["loc"]))  # of a text or a list, what is wrong in the list
     if first["type"] == "json_invalid":
         return Refusal(400, "the body is not JSON", "invalid_json")
-    param = ".".join(str(part) for part in first["loc"] if not set("[-(") & set(str(part))) or None
+    param = ".".join(str(part)[:200] for part in first["loc"] if not set("[-(") & set(str(part))) or None
     why = first["msg"].removeprefix("Value error, ")
     return Refusal(400, f"{param}: {why}" if param else why, "invalid_value", param=param)

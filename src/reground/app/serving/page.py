@@ -56,7 +56,7 @@ def routes(engine: Engine) -> list[Route]:
             read = Places() if file is None else await in_daemon(partial(places, file.path), name="places")
         if not read.text:
             raise Refusal(404, f"{name[:200]!r} cannot be shown", "no_document", param="file")
-        match = read.find(asked.get("quote", ""))
+        match = await in_daemon(partial(read.find, asked.get("quote", "")), name="places")
         start, end = match.span() if match else (0, 0)
         around = {"before": read.text[max(0, start - _AROUND) : start], "after": read.text[end : end + _AROUND]}
         found = {"quote": read.text[start:end], "place": read.of(asked.get("quote", ""))}

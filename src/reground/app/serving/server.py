@@ -29,10 +29,9 @@ from reground.app.serving.requests import (
     ResponsesRequest,
     RetrieveRequest,
     description,
-    parsed,
 )
 from reground.app.serving.responses import ChatReply, ResponsesReply, json_response
-from reground.app.serving.streaming import Questions, read_body, while_connected
+from reground.app.serving.streaming import Bodies, Questions, while_connected
 from reground.app.serving.telemetry import Metrics
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError
@@ -55,7 +54,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
     """The whole interface. here: whether the server is meant for this machine alone."""
     metrics, born = Metrics(engine), int(time.time())
     listed = {name: {"id": name, "object": "model", "created": born, "owned_by": "reground"} for name in engine.offers}
-    described = description(with_keys=keys is not None)
+    described, bodies = description(with_keys=keys is not None), Bodies(order.max_body * MIB)
 
     async def models(request: Request) -> Response:
         offers = engine.offers_to(request.scope[SEEN].holder)
@@ -79,14 +78,15 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         raise Refusal(404, "there is nothing at this path; see /openapi.json")
 
+    of_chat, of_responses = (ChatRequest, ChatReply), (ResponsesRequest, ResponsesReply)
     origins = order.allow_origin or []
     routes = [
         Route("/v1/models", models),
         Route("/v1/models/{name:path}", one_model),
-        Route("/v1/chat/completions", Questions(engine, metrics, order, ChatRequest, ChatReply), methods=["POST"]),
-        Route("/v1/responses", Questions(engine, metrics, order, ResponsesRequest, ResponsesReply), methods=["POST"]),
-        Route("/v1/check", _check(engine, order.max_body * MIB), methods=["POST"]),
-        Route("/retrieve", _search(engine, order.max_body * MIB), methods=["POST"]),
+        Route("/v1/chat/completions", Questions(engine, metrics, order, bodies, *of_chat), methods=["POST"]),
+        Route("/v1/responses", Questions(engine, metrics, order, bodies, *of_responses), methods=["POST"]),
+        Route("/v1/check", _check(engine, bodies), methods=["POST"]),
+        Route("/retrieve", _search(engine, bodies), methods=["POST"]),
         *page_routes(engine),
         Route("/healthz", health),
         Route("/metrics", figures),
@@ -105,7 +105,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
     return app
 
 
-def _search(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response]]:
+def _search(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
     """`POST /retrieve`: the documents as a service, in the form that trainers of search agents ask for (Search-R1).
 
     Asked {"queries": [...], "topk": 3, "return_scores": true} it answers {"result": [[{"document": {"id", "contents",
@@ -115,7 +115,7 @@ def _search(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response
     room = asyncio.Semaphore(_SEARCHES)
 
     async def answer(request: Request) -> Response:
-        asked = parsed(RetrieveRequest, await read_body(request, most))
+        asked = await bodies.read(RetrieveRequest, request)
         retriever = await engine.corpus(asked.corpus, request.scope[SEEN].holder)
 
         async def search(query: str) -> list[dict[str, Any]]:
@@ -142,12 +142,12 @@ def _search(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response
     return answer
 
 
-def _check(engine: Engine, most: int) -> Callable[[Request], Awaitable[Response]]:
+def _check(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Response]]:
     """`POST /v1/check`: the sentences of an answer that anybody wrote, with their verdicts and the quotes for them."""
     room = asyncio.Semaphore(_CHECKS)
 
     async def answer(request: Request) -> Response:
-        asked = parsed(CheckRequest, await read_body(request, most))
+        asked = await bodies.read(CheckRequest, request)
         holder = request.scope[SEEN].holder
         named = engine.offer(asked.model, holder).corpus if asked.model and not asked.corpus else asked.corpus
         corpus = engine.documents(named, holder)

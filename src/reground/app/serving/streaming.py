@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 
 from reground.app import catalogue
 from reground.app.runs import Result
-from reground.app.serving.engine import words_of
+from reground.app.serving.engine import question_of, words_of
 from reground.app.serving.errors import Gone, Refusal
 from reground.app.serving.middleware import SEEN, Seen
-from reground.app.serving.requests import ChatRequest, ResponsesRequest, parsed
+from reground.app.serving.requests import A, ChatRequest, ResponsesRequest, parsed
 from reground.app.serving.responses import ChatReply, News, ResponsesReply, json_response, server_sent
 from reground.app.serving.telemetry import traced
 from reground.core.answers import MOST_INSTRUCTIONS
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.http import MIB
 
@@ -34,6 +36,8 @@ Reply = ChatReply | ResponsesReply
 
 _BODY_SECONDS = 30.0  # how long a body may take to arrive
 _DROPPED = 4  # how many times the largest body is read of one that is too large
+_TOGETHER = 16  # how many times the largest body those that arrive may hold
+_SMALL = 64 << 10  # bytes of a body that do not count for that
 _SOON = 1.0  # how long a stream waits for its first step before it begins, so that an early failure still has a status
 _CLOSE = {"Connection": "close"}
 _HEADERS = {
@@ -109,20 +113,22 @@ class Questions:
     engine: Engine
     metrics: Metrics
     order: Serve
+    bodies: Bodies
     asked: type[ChatRequest] | type[ResponsesRequest]
     reply: Callable[[Any, str], Reply]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
         request, seen = Request(scope, receive), scope[SEEN]
-        asked: ChatRequest | ResponsesRequest = parsed(self.asked, await read_body(request, self.order.max_body * MIB))
+        asked: ChatRequest | ResponsesRequest = await self.bodies.read(self.asked, request)
         offer, turns, budget = self.engine.offer(asked.model, seen.holder), asked.turns, asked.most
         seen.model = offer.name
+        param = "messages" if self.asked is ChatRequest else "input"
+        if len(question_of(turns)) > (most := self.order.max_question):
+            raise Refusal(400, f"a question may have {most:,} characters (max_question)", "too_long", param=param)
         system = (turn.content for turn in turns if turn.role == "system") if self.order.system_messages else ()
         if len(instructions := "\n\n".join(system)) > MOST_INSTRUCTIONS:
-            raise Refusal(
-                400, f"system messages may have {MOST_INSTRUCTIONS:,} characters", "too_long", param="messages"
-            )
+            raise Refusal(400, f"system messages may have {MOST_INSTRUCTIONS:,} characters", "too_long", param=param)
         try:
             catalogue.check_price(offer.model, self.order.model_options, budget)
         except ConfigurationError:
@@ -198,28 +204,49 @@ async def _stream(reply: Reply, progress: AsyncIterator[News], send: Send, seen:
             await piece(event)
 
 
-async def read_body(request: Request, most: int) -> bytes:
-    """The body of a request. Raises Refusal where it is too large or too slow, and Gone."""
-    length = request.headers.get("content-length", "0")
-    too_large = Refusal(413, f"the body is larger than {most // MIB} MiB", "body_too_large", headers=_CLOSE)
-    if not length.isdecimal() or int(length[:20]) > _DROPPED * most:
-        raise too_large
-    body = bytearray()
-    size, more = 0, True
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            # Somewhat more than the limit is read and dropped: a client that still sends would not see the refusal.
-            while more and size <= _DROPPED * most:
-                message = await request.receive()
-                if message["type"] == "http.disconnect":
-                    raise Gone
-                size += len(message.get("body", b""))
-                more = message.get("more_body", False)
-                if size <= most:
-                    body += message.get("body", b"")
-    except TimeoutError:
-        why = f"the body did not arrive within {_BODY_SECONDS:.0f} seconds"
-        raise Refusal(408, why, "timeout", headers=_CLOSE) from None
-    if size > most:
-        raise too_large
-    return bytes(body)
+@dataclass
+class Bodies:
+    """Reads the bodies of requests. most: the bytes of one."""
+
+    most: int
+    _arriving: int = 0  # bytes of large bodies that have not ended
+
+    async def read(self, kind: type[A], request: Request) -> A:
+        """What a request asks. Raises Refusal where its body is too large, too slow, too many or wrong; and Gone."""
+        body = await self._bytes(request)
+        if len(body) <= MIB:
+            return parsed(kind, body)
+        return await in_daemon(partial(parsed, kind, body), name="reground-body")
+
+    async def _bytes(self, request: Request) -> bytes:
+        length, most = request.headers.get("content-length", "0"), self.most
+        too_large = Refusal(413, f"the body is larger than {most // MIB} MiB", "body_too_large", headers=_CLOSE)
+        if not length.isdecimal() or int(length[:20]) > _DROPPED * most:
+            raise too_large
+        body = bytearray()
+        size, large, more = 0, 0, True
+        try:
+            async with asyncio.timeout(_BODY_SECONDS):
+                # Somewhat more than the limit is read and dropped: a client that still sends would not see the refusal.
+                while more and size <= _DROPPED * most:
+                    message = await request.receive()
+                    if message["type"] == "http.disconnect":
+                        raise Gone
+                    size += len(message.get("body", b""))
+                    more = message.get("more_body", False)
+                    if size <= most:
+                        body += message.get("body", b"")
+                        before, large = large, max(0, len(body) - _SMALL)
+                        self._arriving += large - before
+                    if self._arriving > _TOGETHER * most:
+                        why = "too many large bodies arrive at once; try again later"
+                        again = _CLOSE | {"Retry-After": "5"}
+                        raise Refusal(503, why, "busy", type="rate_limit_error", headers=again)
+        except TimeoutError:
+            why = f"the body did not arrive within {_BODY_SECONDS:.0f} seconds"
+            raise Refusal(408, why, "timeout", headers=_CLOSE) from None
+        finally:
+            self._arriving -= large
+        if size > most:
+            raise too_large
+        return bytes(body)
