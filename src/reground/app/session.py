@@ -174,10 +174,7 @@ def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
     if path is None:
         return {}
     check_revises(method)
-    try:
-        text = decode(regular(expanded(path)).read_bytes()).text
-    except (OSError, Unreadable) as error:
-        raise DataError(f"the draft cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
+    text = _text_in(path, "the draft")
     if not text.strip():
         raise DataError("the draft is empty", path=path)
     return {"draft": text}
@@ -187,12 +184,18 @@ def instructions_of(options: Instructed) -> str:
     """How answers are to be written, given as a text or as a file. Raises DataError for a file that cannot be read."""
     given = (options.instructions or "").strip()
     try:
-        return decode(expanded(given).read_bytes()).text.strip() if given else ""
-    except (OSError, ValueError, Unreadable) as error:
+        return _text_in(given, "the instructions").strip() if given else ""
+    except DataError:
         if len(given.split()) == 1 and Path(given).suffix:
-            why = f"the instructions cannot be read: {getattr(error, 'strerror', None) or error}"
-            raise DataError(why, path=Path(given)) from None
+            raise
         return given
+
+
+def _text_in(path: Path | str, what: str) -> str:
+    try:
+        return decode(regular(expanded(path)).read_bytes()).text
+    except (OSError, ValueError, Unreadable) as error:
+        raise DataError(f"{what} cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
 
 
 def sources_of(options: Ask | CheckOptions) -> dict[str, Source]:

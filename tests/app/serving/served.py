@@ -107,6 +107,7 @@ def served(
     retriever: Retriever | None = None,
     folder: Path | None = None,
     corpora: Sequence[str] = ("docs",),
+    here: bool = True,
     **options,
 ) -> Iterator[Served]:
     """Serve methods over one model, "m", and documents, until the block ends. folder: these, instead of a retriever."""
@@ -117,7 +118,7 @@ def served(
         searched = {name: retriever or ScriptedRetriever(PASSAGES) for name in corpora}
         how = {"concurrency": concurrency, "waiting": waiting, "folder": folder, "keep": (90,)}
         engine = engine_of(home, model, methods, searched, **how)
-        app = application(engine, Serve(port=0, home=home, **options), keys)
+        app = application(engine, Serve(port=0, home=home, **options), keys, here=here)
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
         ready.append((engine, uvicorn.Server(config)))
         await ready[0][1].serve([listening])

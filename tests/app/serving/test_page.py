@@ -104,7 +104,7 @@ async def test_a_document_is_shown_if_it_is_one_of_the_documents(docs):
     with serving(docs) as server:
         for name in ("prague.md", "sub/vienna.md"):
             status, told = await get(server, "/v1/documents/text", file=name, quote="not in it")
-            assert (status, told["quote"], told["after"]) == (200, "", FILES[name])
+            assert (status, told["parts"]) == (200, ["", "", FILES[name]])
         outside = (
             "",
             ".secret.md",
@@ -119,6 +119,14 @@ async def test_a_document_is_shown_if_it_is_one_of_the_documents(docs):
         _, told = await get(server, "/v1/documents")
         assert [each["files"] for each in told["data"]] == [["prague.md", "sub/vienna.md"]]
         assert "scan.xyz" in [each["path"] for each in told["data"][0]["unread"]]
+
+
+@pytest.mark.parametrize("here", [True, False])
+async def test_without_keys_others_see_no_earlier_questions(docs, here):
+    with serving(docs, here=here) as server:
+        body = {"model": "", "messages": [{"role": "user", "content": "Which river?"}]}
+        assert (await get(server, "/v1/chat/completions", body=body))[0] == 200
+        assert len((await get(server, "/v1/questions"))[1]["data"]) == here
 
 
 async def test_a_key_sees_its_questions_and_its_documents_alone(docs, tmp_path):

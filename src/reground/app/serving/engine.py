@@ -8,13 +8,12 @@ import logging
 import math
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 from weakref import WeakValueDictionary
 
 from reground.app import catalogue
@@ -31,7 +30,7 @@ from reground.core.evidence import Retriever
 from reground.core.files import expanded, runs_dir
 from reground.core.http import MIB
 from reground.core.journal import Journal, MemoryJournal, SqliteJournal, fingerprint
-from reground.core.language import Grammar, LanguageModel, Message, Sampling, Usage
+from reground.core.language import LanguageModel, Message, Sampling, Usage
 from reground.core.run import Event, Observer, Run
 from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
 from reground.text.excerpts import terms
@@ -49,6 +48,8 @@ _log = logging.getLogger("reground.serve")
 TURNS = 8  # the last turns before the question that are shown to the model
 _TITLES = 5  # titles of passages that are told of a search
 _TURN = 1500  # characters of a turn that are shown, from its beginning
+Rewriting = Callable[[str, str, LanguageModel, Run], Awaitable[str]]
+"""Puts the answer to a question into another form, by calls of a model."""
 _PROMPT = """\
 Below is a conversation and its last message. Write the last message as one question that can be understood without the
 conversation: put the names in place of "it", "she" or "there", and change nothing else. Write the question alone.
@@ -61,36 +62,12 @@ Last message: {last}
 Question:"""
 
 
-_INTO_JSON = """\
-Put the answer to a question into JSON.
-
-Question:
-{question}
-
-Answer:
-{answer}
-
-Write JSON of the schema below, and nothing else. Take every value from the answer. Where it has none, write null if the
-schema lets you.
-
-{schema}"""
-
-
 class Busy(RegroundError):
     """Too many questions wait already. retry_after: seconds after which there is probably room."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__(f"too many questions wait already; try again in {math.ceil(retry_after)} seconds")
         self.retry_after = retry_after
-
-
-class JsonForm(Protocol):
-    """JSON that an answer is put into, by a schema as text."""
-
-    schema: str
-
-    def parsed(self, text: str, /) -> str:
-        """The JSON of a reply. Raises ParseError where it does not keep to the schema."""
 
 
 class UnknownName(ConfigurationError):
@@ -128,10 +105,10 @@ class Engine:
         seed: int | None = None,
         form: str | None = None,
         holder: Holder = ANYONE,
-        json_form: JsonForm | None = None,
+        into_json: Rewriting | None = None,
         instructions: str = "",
     ) -> Result:
-        """Answer the last question of a conversation. holder: who asks. json_form: what the answer is put into.
+        """Answer the last question of a conversation. holder: who asks. into_json: puts the answer into JSON.
         instructions: how the request wants it written.
 
         budget: the request's own; it holds up to the session's. What one budget cut is not replayed under another, so
@@ -147,7 +124,7 @@ class Engine:
         texts = (text for turn in turns for text in (turn.role, turn.content))
         key = fingerprint("served", offer.name, str(seed), str(form), limited, *texts)
         hold = held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}")
-        around = self._home / f"{AROUND}{key[:12]}" if _before(turns) or json_form else None
+        around = self._home / f"{AROUND}{key[:12]}" if _before(turns) or into_json else None
         async with self._place(key), _journal(around, hold) as journal:
             began = time.monotonic()
             run = Run(
@@ -168,10 +145,10 @@ class Engine:
                 hold=hold,
             )
             result = replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
-            if json_form is not None:
+            if into_json is not None:
                 left = _without(limits, result.usage, result.seconds)
                 run = Run(run_id="json", question_id=key, journal=journal, budget=left, observer=observer)
-                json = await put_into(json_form, question, result.text, self.session.models[offer.model], run)
+                json = await into_json(question, result.text, self.session.models[offer.model], run)
                 usage, seconds = result.usage + run.usage, result.seconds + run.meter.elapsed
                 result = replace(result, json=json, usage=usage, seconds=seconds)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
@@ -327,16 +304,6 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
         return line
     question = next((turn.content.strip() for turn in reversed(before) if turn.role == "user"), "")
     return f"{question[:_TURN]} {last}".strip()
-
-
-async def put_into(form: JsonForm, question: str, answer: str, model: LanguageModel, run: Run) -> str:
-    """The answer as JSON. A model that keeps to a schema while it writes does so; what is wrong is sent back once.
-
-    Raises ParseError where it stays wrong, and what a call raises.
-    """
-    prompt = _INTO_JSON.format(question=question, answer=answer, schema=form.schema)
-    sampling = Sampling(grammar=Grammar(gbnf="", json_schema=form.schema))
-    return await run.parse(model, prompt, form.parsed, name="JSON", sampling=sampling, grammar="welcome")
 
 
 class Keeping:

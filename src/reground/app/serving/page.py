@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from functools import partial
+from contextlib import suppress
+from functools import lru_cache, partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -26,26 +28,39 @@ if TYPE_CHECKING:
     from reground.app.serving.keys import Holder
 
 _QUESTIONS = 100  # earlier questions in the list
-_FILES = 1000  # names of files in a list
+_LISTED = 1000  # files in a list
 _AROUND = 100_000  # characters before a passage, and behind it, that are shown
-_READING = 4  # documents that are read at once; others wait
+_READING = 4  # documents and questions that are read at once; others wait
 
 
-def routes(engine: Engine) -> list[Route]:
-    """The paths of the page, and of what it shows."""
+def routes(engine: Engine, *, is_shared: bool) -> list[Route]:
+    """The paths of the page, and of what it shows. is_shared: whether others ask too, and nobody has a key."""
     room = asyncio.Semaphore(_READING)
 
     async def questions(request: Request) -> Response:
-        rows = await in_daemon(partial(_rows, engine, _holder(request)), name="runs")
+        async with room:
+            rows = [] if is_shared else await in_daemon(partial(_rows, engine, _holder(request)), name="runs")
         return json_response({"object": "list", "data": rows})
 
     async def question(request: Request) -> Response:
         run, holder = request.path_params["run"], _holder(request)
-        return json_response(await in_daemon(partial(_told, engine, holder, run), name="runs"))
+        async with room:
+            return json_response(await in_daemon(partial(_told, engine, holder, run), name="runs"))
 
     async def documents(request: Request) -> Response:
-        corpora = [name for name in engine.corpora if _holder(request).may_ask(name)]
-        return json_response({"object": "list", "data": [await _listed(engine, name) for name in corpora]})
+        listed = []
+        for name in filter(_holder(request).may_ask, engine.corpora):
+            held, reports = await engine.session.follow(name), engine.session.reports.get(name, ())
+            files = [file.name for file in held.files] if isinstance(held, Scan) else []
+            unread = [each.model_dump() for report in reports for each in (*report.skipped, *report.partly)]
+            lists = {"files": files[:_LISTED], "unread": unread[:_LISTED]}
+            counts = {
+                "documents": sum(report.documents for report in reports),
+                "file": len(files),
+                "unread": len(unread),
+            }
+            listed.append({"corpus": name, "counts": counts, **lists})
+        return json_response({"object": "list", "data": listed})
 
     async def text(request: Request) -> Response:
         asked = request.query_params
@@ -58,9 +73,8 @@ def routes(engine: Engine) -> list[Route]:
             raise Refusal(404, f"{name[:200]!r} cannot be shown", "no_document", param="file")
         match = await in_daemon(partial(read.find, asked.get("quote", "")), name="places")
         start, end = match.span() if match else (0, 0)
-        around = {"before": read.text[max(0, start - _AROUND) : start], "after": read.text[end : end + _AROUND]}
-        found = {"quote": read.text[start:end], "place": read.of(asked.get("quote", ""))}
-        return json_response({"corpus": corpus, "file": name, "characters": len(read.text), **around, **found})
+        parts = read.text[max(0, start - _AROUND) : start], read.text[start:end], read.text[end : end + _AROUND]
+        return json_response({"file": name, "parts": parts, "characters": len(read.text)})
 
     paths = {"/v1/questions": questions, "/v1/questions/{run}": question}
     paths |= {"/v1/documents": documents, "/v1/documents/text": text}
@@ -94,8 +108,16 @@ def _runs(engine: Engine, holder: Holder) -> Iterator[tuple[dict[str, Any], Trac
 
 
 def _rows(engine: Engine, holder: Holder) -> list[dict[str, Any]]:
-    runs = islice(_runs(engine, holder), _QUESTIONS)
-    return [about | entry.row for about, trace in runs for entry in trace.news()]
+    rows = []
+    for about, trace in islice(_runs(engine, holder), _QUESTIONS):
+        with suppress(OSError):  # a question in work has no trajectory yet
+            rows += [about | row for row in _read(trace.path, trace.path.stat().st_mtime_ns)]
+    return rows
+
+
+@lru_cache(1000)
+def _read(path: Path, changed: int) -> list[dict[str, Any]]:
+    return [entry.row for entry in Trace(path, "").news()]
 
 
 def _told(engine: Engine, holder: Holder, run: str) -> dict[str, Any]:
@@ -104,19 +126,3 @@ def _told(engine: Engine, holder: Holder, run: str) -> dict[str, Any]:
     for told in (trace.open(entry) for trace in traces for entry in trace.news()):
         return told
     raise Refusal(404, "there is no such question", "no_question", param="run")
-
-
-async def _listed(engine: Engine, name: str) -> dict[str, Any]:
-    """Documents, their files and what of them was not read."""
-    held, reports = await engine.session.follow(name), engine.session.reports.get(name, ())
-    files = held.files if isinstance(held, Scan) else []
-    unread = [each.model_dump() for report in reports for each in (*report.skipped, *report.partly)]
-    return {
-        "corpus": name,
-        "documents": sum(report.documents for report in reports) if reports else None,
-        "files": [file.name for file in files[:_FILES]],
-        "file_count": len(files),
-        "unread": unread[:_FILES],
-        "unread_count": len(unread),
-        "notes": [note for report in reports for note in report.notes],
-    }

@@ -31,7 +31,8 @@ from reground.app.serving.engine import question_of
 from reground.app.serving.errors import Refusal, refusal_of_body
 from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import ConfigurationError, ParseError
-from reground.core.language import Message, first_fault
+from reground.core.language import Grammar, LanguageModel, Message, Sampling, first_fault
+from reground.core.run import Run
 from reground.core.untrusted import harmless
 from reground.support.verdicts import MOST_CHARACTERS
 
@@ -118,6 +119,19 @@ _MOST_PARTS, _DEEPEST = 1000, 40
 _LARGEST_NUMBER, _LARGEST_SIZE = 2**53, 1000  # an engine writes a rule for each repetition
 
 
+_INTO_JSON = """\
+The question:
+{question}
+
+Its answer:
+{answer}
+
+Put the answer into JSON of the schema below, and write nothing else. Take every value from the answer. Where it has
+none, write null if the schema lets you.
+
+{schema}"""
+
+
 class JsonSchema:
     """JSON that an answer is put into, by a schema of which a part of JSON Schema is understood.
 
@@ -126,7 +140,7 @@ class JsonSchema:
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
-        self.schema = to_json(schema).decode()
+        self._schema = to_json(schema).decode()
         self._parts = 0
         try:
             self._definitions = {**(schema.get("definitions") or {}), **(schema.get("$defs") or {})}
@@ -134,7 +148,16 @@ class JsonSchema:
         except (SchemaError, TypeError):
             raise ValueError("this is no schema that is understood") from None
 
-    def parsed(self, text: str) -> str:
+    async def written(self, question: str, answer: str, model: LanguageModel, run: Run) -> str:
+        """An answer as JSON. A model that can is held to the schema while it writes; what is wrong is sent back once.
+
+        Raises ParseError where it stays wrong, and what a call raises.
+        """
+        prompt = _INTO_JSON.format(question=question, answer=answer, schema=self._schema)
+        sampling = Sampling(grammar=Grammar(gbnf="", json_schema=self._schema))
+        return await run.parse(model, prompt, self._parsed, name="JSON", sampling=sampling, grammar="welcome")
+
+    def _parsed(self, text: str) -> str:
         """The JSON of a reply, which may stand in a fence. Raises ParseError."""
         text = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
         try:
@@ -200,11 +223,7 @@ def _limits(given: dict[str, Any]) -> dict[str, Any]:
     return {_LIMITS[name]: value for name, value in given.items()}
 
 
-class _Schema(_Body):
-    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema")
-
-
-class Format(_Schema):
+class Format(_Body):
     """The form of the answer: text, an object of JSON, or JSON of a schema, which chat completions have in json_schema.
 
     The method answers as ever, and one more call puts its answer into JSON.
@@ -212,14 +231,17 @@ class Format(_Schema):
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     name: str | None = None
-    json_schema: _Schema | None = None
+    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema")
+    json_schema: dict[str, JsonValue] | None = None
 
     def json_form(self) -> JsonSchema | None:
         """What an answer is put into; None for text. Raises ValueError for a schema that is not understood."""
-        schema = self.schema_ if self.json_schema is None else self.json_schema.schema_
-        if self.type == "json_schema" and schema is None:
-            raise ValueError("a form of type json_schema has a schema")
-        return None if self.type == "text" else JsonSchema(schema or {"type": "object"})
+        schema: Any = {"type": "object"}
+        if self.type == "json_schema":
+            schema = self.schema_ if self.json_schema is None else self.json_schema.get("schema")
+        if not isinstance(schema, dict):
+            raise ValueError("a form of type json_schema has a schema, which is an object")
+        return None if self.type == "text" else JsonSchema(schema)
 
     @model_validator(mode="after")
     def _is_understood(self) -> Self:

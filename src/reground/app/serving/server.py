@@ -87,7 +87,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
         Route("/v1/responses", Questions(engine, metrics, order, bodies, *of_responses), methods=["POST"]),
         Route("/v1/check", _check(engine, bodies), methods=["POST"]),
         Route("/retrieve", _search(engine, bodies), methods=["POST"]),
-        *page_routes(engine),
+        *page_routes(engine, is_shared=keys is None and not here),
         Route("/healthz", health),
         Route("/metrics", figures),
         Route("/openapi.json", openapi),

@@ -151,7 +151,7 @@ class Questions:
                     budget=budget,
                     seed=asked.seed,
                     holder=seen.holder,
-                    json_form=asked.json_form,
+                    into_json=None if asked.json_form is None else asked.json_form.written,
                     instructions=instructions,
                 )
                 if trace is not None:

@@ -110,26 +110,24 @@ const morePages = {
   },
   documents: () => [el("h1", { tabindex: "-1" }, "Documents"), state.documents.map(documentsSection)],
   text: async ({ params }) => {
-    const told = await asked(`v1/documents/text?${params}`);
-    const { line, page, heading, place } = told.place;
-    const where = [heading, page ? `page ${page}` : line ? `line ${line}` : place].filter(Boolean).join(", ");
+    const { file, parts: [before, quote, after], characters } = await asked(`v1/documents/text?${params}`);
+    const isWhole = before.length + quote.length + after.length === characters;
     return [
-      el("h1", { tabindex: "-1", dir: "auto" }, told.file),
-      el("p", { class: "soft", dir: "auto" }, [told.corpus, where, told.before.length + told.quote.length + told.after.length < told.characters && "a part of a long text"].filter(Boolean).join(" · ")),
-      params.get("quote") && !told.quote && el("p", { class: "notices" }, "The passage does not stand here any more."),
-      el("div", { class: "text document", dir: "auto" }, told.before, told.quote && el("mark", { class: "s here" }, told.quote), told.after),
+      el("h1", { tabindex: "-1", dir: "auto" }, file),
+      el("p", { class: "soft", dir: "auto" }, [params.get("corpus"), params.get("where"), !isWhole && "a part of a long text"].filter(Boolean).join(" · ")),
+      params.get("quote") && !quote && el("p", { class: "notices" }, "The passage does not stand here any more."),
+      el("div", { class: "text document", dir: "auto" }, before, quote && el("mark", { class: "s here" }, quote), after),
     ];
   },
 };
 
-function documentsSection({ corpus, documents, files, file_count, unread, unread_count, notes }) {
-  const name = (count, listed) => `${count}${count > listed ? `, the first ${listed} of them here` : ""}`;
+function documentsSection({ corpus, counts, files, unread }) {
+  const named = (all, here) => `${all}${all > here ? `, the first ${here} of them here` : ""}`;
   return section(corpus,
-    el("p", { class: "soft" }, documents === null ? "An index that was made before." : plural(documents, "document")),
-    notes.map((note) => el("p", { class: "soft", dir: "auto" }, note)),
-    unread_count > 0 && el("details", { open: true }, el("summary", { "data-stop": true }, `Not read, or only in part (${name(unread_count, unread.length)})`),
+    el("p", { class: "soft" }, counts.documents ? plural(counts.documents, "document") : "These documents were indexed before."),
+    unread.length > 0 && el("details", { open: true }, el("summary", { "data-stop": true }, `Not read, or only in part (${named(counts.unread, unread.length)})`),
       el("ul", {}, unread.map(({ path, why }) => el("li", { dir: "auto" }, el("b", {}, path), `: ${why}`)))),
-    file_count > 0 && el("details", { open: file_count <= STEP }, el("summary", { "data-stop": true }, `Files (${name(file_count, files.length)})`),
+    files.length > 0 && el("details", { open: files.length <= STEP }, el("summary", { "data-stop": true }, `Files (${named(counts.file, files.length)})`),
       el("ul", {}, files.map((file) => el("li", {}, el("a", { href: textLink(corpus, file), dir: "auto" }, file))))));
 }
 

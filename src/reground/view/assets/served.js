@@ -36,11 +36,11 @@ async function readStory(name) {
 // Gives each quote of a file the address at which the page shows it.
 function linked(quotes, corpus) {
   for (const each of quotes) {
-    if (corpus && each.url && !each.url.includes("://")) each.link = textLink(corpus, each.url, each.quote);
+    if (corpus && each.url && !each.url.includes("://")) each.link = textLink(corpus, each.url, each.quote, placeOf(each));
   }
 }
 
-const textLink = (corpus, file, quote = "") => link("/text", new URLSearchParams({ corpus, file, quote }));
+const textLink = (corpus, file, quote = "", where = "") => link("/text", new URLSearchParams({ corpus, file, quote, where }));
 
 // The events of a stream, one after the other.
 async function* events(response) {

@@ -83,8 +83,10 @@ function sentence(each) {
       each.evidence.map(quoted)));
 }
 
+const placeOf = ({ line, page, place }) => (line ? `line ${line}` : page ? `page ${page}` : place);
+
 function where(citation) {
-  const place = citation.line ? `line ${citation.line}` : citation.page ? `page ${citation.page}` : citation.place;
+  const place = placeOf(citation);
   const file = citation.url || citation.passage_id;
   return el("span", { class: "where" }, citation.marker && `[${citation.marker}] `,
     el("b", { dir: "auto" }, citation.title || citation.passage_id), " ",
