@@ -66,8 +66,9 @@ def test_a_setting_out_of_bounds_is_refused(method: str, setting: str, says: str
 @pytest.mark.parametrize("option", ["--budget-tokens", "--budget-calls", "--budget-seconds", "--seed", "--threads"])
 @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "nan", "inf"])
 def test_a_number_that_counts_nothing_is_refused(option: str, number: str, capsys) -> None:
-    assert run([*ASK, "--method", "direct", option, number]) == 2
-    assert "internal error" not in capsys.readouterr().err
+    for command in ([*ASK, "--method", "direct", option, number], ["compare", "--task", "x", "--budgets", number]):
+        assert run(command) == 2
+        assert "internal error" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

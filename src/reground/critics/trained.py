@@ -220,7 +220,7 @@ def _scores(body: bytes, count: int, url: str) -> list[float]:
         for entry in read_json(body)["results"]:
             found[int(entry["index"])] = float(entry["relevance_score"])
         return [found[place] for place in range(count)]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         raise ModelError(f"{url} gave no score for each of {count} candidates; does the server rerank?") from None
 
 

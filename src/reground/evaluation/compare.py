@@ -21,7 +21,7 @@ from reground.evaluation.results import check_run, read_stored, write_stored
 from reground.evaluation.runner import Elsewhere, EvalSettings, Progress, RunResult, configuration, evaluate
 from reground.evaluation.task import Task
 
-_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")
+_BUDGET = re.compile(r"(\d{1,12}+(?:\.\d{1,12}+)?)\s*([km]?)")
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
 
 

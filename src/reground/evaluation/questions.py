@@ -62,7 +62,7 @@ SUBSETS: dict[str, dict[str, str]] = {
 }
 """The questions that RAT (appendix A) and RaR (appendix A) measured, if not the whole task."""
 
-_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])\d{1,18}+(?![A-Za-z0-9])")
 _RANGE = re.compile(r"\A(\d{1,9})([-:])(\d{1,9})")
 
 

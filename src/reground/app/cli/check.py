@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ def _read(path: Path) -> str:
     try:
         if str(path) == "-" and sys.stdin.isatty():
             raise ConfigurationError("say what to check: a file with the answer, or --text")
-        with sys.stdin.buffer if str(path) == "-" else path.open("rb") as file:
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             return decode(file.read(_LARGEST)).text
     except Unreadable as error:
         raise DataError(f"{error}; give the answer as text", path=path) from None

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from reground.core.answers import TEXT, AnswerForm
+from reground.core.budget import MOST_COUNT
 from reground.core.errors import DataError, ParseError
 from reground.core.journal import Journal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Sampling
@@ -143,7 +143,7 @@ def read_labels(path: Path) -> dict[str, float]:
     ratings: dict[str, list[float]] = {}
     for line, record in numbered_records(path, ("id", "rating")):
         rating = record["rating"]
-        if not isinstance(rating, bool | int | float) or not isfinite(rating):
+        if not isinstance(rating, bool | int | float) or not abs(rating) <= MOST_COUNT:
             raise DataError(f"the rating {rating!r} is not a number", path=path, line=line)
         ratings.setdefault(str(record["id"]), []).append(float(rating))
     return {item: fmean(values) for item, values in ratings.items()}

@@ -196,7 +196,7 @@ def _example(item: Any, path: Path, line: int) -> Example:
     if not isinstance(answer, _TYPES.get(kind, list)):
         raise DataError(f"the answer {answer!r} is no {kind}", path=path, line=line)
     if kind == "float" and isinstance(answer, int):
-        answer = float(answer)
+        answer = float(str(answer))  # of too many digits it is infinite
     return Example(
         id=item.id,
         question=f"{item.question.strip()}\nThe answer is {_ASKED_FOR[kind]}.",
