@@ -29,6 +29,7 @@ def result(text, *, sentences=(), citations=()):
 
 def claims(found):
     said = cited(found)
+    assert not said.sentences or "".join(each["text"] for each in said.sentences) == said.text
     return [(said.text[each["start_index"] : each["end_index"]], each["url"]) for each in said.annotations]
 
 

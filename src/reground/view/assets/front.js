@@ -11,7 +11,7 @@ function listPage(params) {
     el("h1", { tabindex: "-1" }, "Ask your documents"),
     state.models.length ? forms.ask : el("p", {}, "This server answers no questions. It ", el("a", { href: "#/check" }, "checks answers"), "."),
     answering,
-    questionsSection("Earlier questions", params),
+    el("div", { hidden: !state.items.length }, questionsSection("Earlier questions", params)),
   ];
 }
 
@@ -124,7 +124,7 @@ const morePages = {
 function documentsSection({ corpus, counts, files, unread }) {
   const named = (all, here) => `${all}${all > here ? `, the first ${here} of them here` : ""}`;
   return section(corpus,
-    el("p", { class: "soft" }, counts.documents ? plural(counts.documents, "document") : "These documents were indexed before."),
+    el("p", { class: "soft" }, counts.documents ? plural(counts.documents, "document") : "What is searched here has no list of files."),
     unread.length > 0 && el("details", { open: true }, el("summary", { "data-stop": true }, `Not read, or only in part (${named(counts.unread, unread.length)})`),
       el("ul", {}, unread.map(({ path, why }) => el("li", { dir: "auto" }, el("b", {}, path), `: ${why}`)))),
     files.length > 0 && el("details", { open: files.length <= STEP }, el("summary", { "data-stop": true }, `Files (${named(counts.file, files.length)})`),
