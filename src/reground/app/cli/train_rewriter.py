@@ -257,8 +257,8 @@ async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, re
 
 def _line(number: int, total: int, metrics: dict[str, float]) -> str:
     """An iteration in one line: the reward with its parts, and what tells of a policy that goes astray."""
-    untold = {"seconds", "beta", "learning_rate", "loss", "policy_loss", "update_kl"}
-    shown = {"reward": metrics["reward"]} | metrics
+    untold = {"seconds", "beta", "learning_rate", "loss", "policy_loss", "update_kl", "kl"}
+    shown = {"reward": 0.0, "divergence": metrics["kl"], "value_loss": 0.0, "clipped": 0.0} | metrics
     text = ", ".join(f"{name.replace('_', ' ')} {shown[name]:.3f}" for name in shown if name not in untold)
     left = human_time((total - number) * metrics["seconds"])
     return f"iteration {number} of {total}: {text}, {metrics['seconds']:.0f} s, {left} left"
