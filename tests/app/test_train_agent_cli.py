@@ -21,7 +21,6 @@ from reground.testing.openai_server import MockOpenAI
 from reground.training.fitting import read_metrics
 from reground.training.rows import Demonstration, read_rows
 from tests.app.test_eval_cli import QUESTIONS
-from tests.app.test_train_reader_cli import with_gold_passages
 from tests.servers import serving
 from tests.training.tiny import tiny_llama
 
@@ -110,29 +109,6 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     assert said.err == told + "\n", "--quiet shows no bars of the libraries either"
     steps = read_metrics(tmp_path / "out" / "fit" / "model" / "metrics.jsonl")
     assert steps[-1]["loss"] < steps[0]["loss"]
-
-
-def test_what_an_oracle_does_is_taught_without_a_model(tmp_path: Path, capfd) -> None:
-    out, data = tmp_path / "out", with_gold_passages(tmp_path)
-    (tmp_path / "few.toml").write_text("k = 1\n")
-    make = ["train", "agent", "demonstrate", "--data", str(data), "--out", str(out)]
-    make += ["--config", str(tmp_path / "few.toml")]
-    assert run([*make, "--dry-run"]) == 0
-    assert "would search for 3 questions of hotpotqa_train" in capfd.readouterr().out
-    assert not out.exists()
-    assert run(make) == 0
-    said = " ".join(capfd.readouterr().out.split())
-    assert "hotpotqa_train: 12 demonstrations (3 answer, 3 decide, 3 finish, 3 summarise)" in said
-    assert len(json.loads((out / "demonstrated.json").read_text())["ids"]) == 3
-    assert not (out / "questions.json").exists(), "it names the questions that are grown"
-    rows = out / "data" / "demonstrated.jsonl"
-    before = rows.read_bytes()
-    assert run(make) == 0
-    assert rows.read_bytes() == before
-    capfd.readouterr()
-    assert run(["train", "agent", "mix", "--add", f"{rows}, {rows}", "--out", str(out)]) == 0
-    assert "no steps; 24 rows added" in capfd.readouterr().out
-    assert (out / "data" / "mixture.jsonl").read_bytes() == before * 2
 
 
 def test_failed_questions_are_told_and_tried_again_by_the_same_command(

@@ -9,7 +9,7 @@ import pytest
 
 from reground.app.cli import run
 from reground.training.fitting import read_metrics
-from tests.training.tiny import tiny_llama
+from tests.training.tiny import tiny_gguf
 
 PAGES = [
     {"id": "curie", "title": "Marie Curie", "text": "She won two prizes. Marie Curie was born in Warsaw."},
@@ -41,40 +41,66 @@ def data(tmp_path: Path) -> Path:
     return with_gold_passages(tmp_path)
 
 
-def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_command_makes_rows_and_an_adapter(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
-    make = ["train", "reader", "data", "--tasks", "hotpotqa_train", "--data", str(data), "--out", str(out)]
+    (tmp_path / "reader.toml").write_text("unanswerable = 0\nlong = 0\n")
+    given = ["--tasks", "hotpotqa_train", "--data", str(data), "--out", str(out), "--methods", "grounded"]
+    given += ["--config", str(tmp_path / "reader.toml"), "--rerank", "links"]
+    make = ["train", "reader", "data", *given]
     assert run([*make, "--dry-run"]) == 0
     assert "would search for 3 questions of hotpotqa_train" in capfd.readouterr().out
     assert not out.exists()
-    (tmp_path / "reader.toml").write_text("unanswerable = 0\n")
-    make += ["--config", str(tmp_path / "reader.toml"), "--rerank", "links"]
     assert run(make) == 0
-    assert "hotpotqa_train: 3 demonstrations (3 answer)" in " ".join(capfd.readouterr().out.split())
-    rows = (out / "data" / "reader.jsonl").read_bytes()
-    said = json.loads(rows.splitlines()[0])["messages"]
-    assert [message["role"] for message in said] == ["user", "assistant"]
-    assert said[-1]["content"].startswith("the Vistula [")
+    assert "hotpotqa_train: " in capfd.readouterr().out
+    rows = out / "data" / "reader.jsonl"
+    before = rows.read_bytes()
     assert len(json.loads((out / "questions.json").read_text())["ids"]) == 3
-    assert run(make) == 0
-    assert (out / "data" / "reader.jsonl").read_bytes() == rows
+    assert run(["train", "agent", "mix", "--add", f"{rows}, {rows}", "--out", str(tmp_path / "agent")]) == 0
+    assert (tmp_path / "agent" / "data" / "mixture.jsonl").read_bytes() == before * 2
+    rows.unlink()
 
     pytest.importorskip("transformers", reason="needs the extra [train]")
     pytest.importorskip("accelerate", reason="needs the extra [train]")
-    fit = ["train", "reader", "fit", "--out", str(out), "--base", str(tiny_llama(tmp_path / "base"))]
-    fit += ["--max-length", "128", "--threads", "1", "--epochs", "4", "--learning-rate", "1e-2", "--batch", "2"]
+    base = tiny_gguf(tmp_path / "tiny.gguf")
+    fit = ["train", "reader", "fit", *given, "--base", str(base), "--like", str(base), "--max-length", "128"]
+    fit += ["--threads", "1", "--epochs", "2", "--learning-rate", "1e-2", "--batch", "2"]
     capfd.readouterr()
     assert run([*fit, "--dry-run"]) == 0
-    said = capfd.readouterr().out
-    assert "3 demonstrations, 4 passes" in said
-    told = "note: 3 of 3 rows are longer than max_length=128 and lose the beginning of their prompt\n"
+    assert "would search for 3 questions" in capfd.readouterr().out
+    assert not rows.exists()
     assert run([*fit, "--quiet"]) == 0
+    assert rows.read_bytes() == before, "the fit makes what is missing"
     said, noted = capfd.readouterr()
-    assert f"--method grounded+reader --model hf/{out}/model" in " ".join(said.split())
-    assert told in noted
+    assert f"--model hf/{out}/model" in " ".join(said.split())
+    assert "rows are longer than max_length=128 and lose the beginning of their prompt" in noted
     steps = read_metrics(out / "fit" / "model" / "metrics.jsonl")
     assert steps[-1]["loss"] < steps[0]["loss"]
-    assert (out / "model" / "adapter_config.json").is_file()
+    assert (out / "model.gguf").read_bytes()[:4] == b"GGUF"
+    card = (out / "model" / "README.md").read_text()
+    assert all(part in card for part in (str(base), "hotpotqa_train: ", "seed 0", "lora_rank 16", "smoothed loss"))
+
+
+def test_a_share_of_a_split_and_own_questions_with_their_passages(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    make = ["train", "reader", "data", "--data", str(data), "--out", str(tmp_path / "out"), "--dry-run"]
+    assert run([*make, "--tasks", "hotpotqa_train:0.5"]) == 0
+    assert "would search for 2 questions" in capfd.readouterr().out
+    shelf = tmp_path / "shelf"
+    shelf.mkdir()
+    filler = "The market of the town has many stalls, and people come from far away to see them. " * 40
+    for page in PAGES:
+        (shelf / f"{page['id']}.txt").write_text(f"{filler}\n\n{page['text']}\n\n{filler}")
+    own = tmp_path / "own.csv"
+    own.write_text("question,answer,passages\nOn which river is her city?,Vistula,curie.txt|warsaw.txt\n")
+    (tmp_path / "reader.toml").write_text("unanswerable = 0\ncomplete = 1\n")
+    make = ["train", "reader", "data", "--questions", str(own), "--corpus", str(shelf), "--repeats", "9"]
+    make += ["--config", str(tmp_path / "reader.toml"), "--out", str(tmp_path / "own")]
+    assert run(make) == 0
+    rows = [json.loads(line) for line in (tmp_path / "own" / "data" / "reader.jsonl").read_text().splitlines()]
+    asked = [row["messages"][0]["content"] for row in rows if "Vistula" in row["messages"][1]["content"]]
+    assert len(asked) > 5, "the documents are long, and the sentences that count are in their cuttings"
+    assert all("It lies on the Vistula." in text for text in asked)
 
 
 def test_questions_that_teach_nothing_are_an_error(

@@ -23,7 +23,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "data" / "nq_open" / "train.jsonl").write_text("".join(json.dumps(each) + "\n" for each in QUESTIONS))
     (tmp_path / "shelf").mkdir()
     (tmp_path / "shelf" / "a.txt").write_text("A note.")
-    Path("gaps.toml").write_text("unanswerable = 0.6\ncomplete = 0.6\n")
     Path("few.toml").write_text("validation = 2\n")
     Path("two.toml").write_text("complete = 2\n")
     Path("gold.toml").write_text("gold_documents = true\n")
@@ -37,10 +36,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("reader data --data data --tasks hotpotqa", MEASURES),
         ("reader data --data data --tasks hotpotqa_train --rerank magic", "magic"),
-        ("reader data --data data --config gaps.toml", "shares of the same questions"),
-        ("reader fit", "reader.jsonl"),
-        ("agent demonstrate --tasks hotpotqa", MEASURES),
-        ("agent demonstrate --config two.toml", "complete is a share between 0 and 1"),
+        ("reader data --data data --methods rag,rat", "methods cannot be 'rag,rat'; did you mean rar"),
+        ("reader data --data data --questions nowhere.csv --corpus shelf", "there is no such file of questions"),
+        ("reader fit --data nowhere", "nowhere"),
+        ("reader data --config two.toml", "complete is a share between 0 and 1"),
         ("agent grow --data data --corpus shelf --task nq_open", MEASURES),
         ("agent mix --add nowhere.jsonl", "there are no training data yet"),
         ("agent mix", "nothing has been grown here: run reground train agent grow first"),

@@ -26,7 +26,6 @@ NEEDS = "training needs the extra [train]: pip install 'reground[train]'"
     [
         ("agent fit", NEEDS),
         ("agent mix", "nothing has been grown here"),
-        ("agent demonstrate --tasks nq_open", "nq_open is for measuring"),
         ("agent rank", "nothing has been grown here"),
         ("agent loop --task nq_open_train --dry-run", "gen2: fit smollm2 as smollm2"),
         ("reader fit", NEEDS),

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.training.settings import AgentLessons, CriticFit, Fitting, Optimising, PairSettings, ReaderLessons, WarmUp
+from reground.training.settings import CriticFit, Fitting, Optimising, PairSettings, ReaderLessons, WarmUp
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from reground.training.settings import AgentLessons, CriticFit, Fitting, Optimis
             ("value_coefficient", -0.1), ("gamma", 2.0), ("lam", -1.0), ("lam", math.nan),
         )),
         (PairSettings, {"min_visits": 0}), (PairSettings, {"held_out": 1.0}), (WarmUp, {"copies": 1.0}),
-        (AgentLessons, {"complete": 2}), (ReaderLessons, {"unanswerable": 0.6, "complete": 0.6}),
+        (ReaderLessons, {"complete": 2}), (ReaderLessons, {"methods": "rag,chance"}),
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be(kind: type, wrong: dict[str, float]) -> None:

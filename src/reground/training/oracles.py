@@ -1,8 +1,7 @@
 """Oracles: models that know a question's gold answer and passages, and say what a small model should learn to say.
 
-`Gold` is what an oracle knows. `ReaderOracle` answers in `grounded`, `AgentOracle` in the Search Agent: each runs in
-the method itself, in the model's place, and what it is asked and says become the rows (`demonstrations`). It sees
-nothing but the prompt, so it never teaches what the prompt does not show.
+An `Oracle` stands in the model's place in a method and knows the hops from the question to the answer (`chain`). What
+it is asked and says become the rows (`demonstrations`), but never what its prompt does not show.
 """
 
 from __future__ import annotations
@@ -10,31 +9,39 @@ from __future__ import annotations
 import ast
 import random
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from reground.core.answers import ABSTENTION
+from pydantic import BaseModel, ValidationError
+
+from reground.core.answers import ABSTENTION, TEXT
 from reground.core.evidence import Pages, Passage, Retriever, unbracketed
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.run import Run
-from reground.core.untrusted import neutralise
+from reground.core.run import Method, Run
+from reground.core.untrusted import fenced, neutralise, without_fenced
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import gold_ids
 from reground.evaluation.tasks.retrieval import document_id
-from reground.methods.grounded import Grounded, Prompts
+from reground.methods import grounded, ircot, rar
+from reground.methods.baselines import RAG
 from reground.methods.search_agent import FINISH, SearchAgent
-from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, ResultItem, Search, Terminate, literal
+from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, literal
 from reground.methods.search_agent.actions import reply as code
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.methods.search_agent.steps import Prompts as AgentPrompts
+from reground.methods.shared.steps import alike
 from reground.text.echoes import task_of
+from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.sentences import sentences
 from reground.training.rows import Demonstration
-from reground.training.settings import AgentLessons, ReaderLessons
+from reground.training.settings import READ, ReaderLessons
 
-_KIND = re.compile(r"\([^()]*\)\Z")
+_KIND = re.compile(r"(?<=\S) \([^()]*\)\Z")  # what no text tells of a title
+_WORD = re.compile(r"\w+")
+_YEAR = re.compile(r"\b\d{4}\b")
 
 
 async def gold_passages(example: Example, pages: Pages) -> list[Passage] | str:
@@ -42,82 +49,143 @@ async def gold_passages(example: Example, pages: Pages) -> list[Passage] | str:
     gold = gold_ids(example)
     if isinstance(gold, str):
         return "questions without known gold passages"
-    found = [await pages.page(each) for each in gold]
+    found = [await pages.page(each) for each in dict.fromkeys(gold)]
     opened = [page for page in found if page is not None and page.text.strip()]
-    if len(opened) < len(gold):
+    if len(opened) < len(found):
         return "questions whose gold passages the corpus lacks"
-    if not example.golden_answers:
-        return "questions without a gold answer"
-    if hit(example.golden_answers, [page.text for page in opened]) == 0:
-        return "questions whose gold passages do not hold the answer"
-    return opened
+    held = hit(example.golden_answers, [f"{page.title}\n{page.text}" for page in opened])
+    return opened if held != 0 and example.golden_answers else "questions whose gold passages do not hold the answer"
+
+
+_COMPARING = {"comparison", "bridge_comparison"}  # only all gold passages together hold the answer
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
+
+def _names(text: str) -> set[str]:
+    """The words with a capital or a digit in front, without case."""
+    return _words(" ".join(word for word in _WORD.findall(text) if not word[0].islower())) - FUNCTION_WORDS
+
+
+def _as_shown(text: str) -> str:
+    return unbracketed(neutralise(" ".join(text.split())))
+
+
+class Known(BaseModel):
+    """What the metadata of a question say of the way to its answer; `#1` in a sub-question is the first answer."""
+
+    type: str = ""
+    gold_titles: list[str] = []
+    decomposition: list[dict[str, str]] = []
+    evidence: list[tuple[str, str, str]] = []
+    reasoning: str = ""
+    supporting_facts: list[tuple[str, int]] = []
+    supporting_sentences: list[tuple[str, str]] = []
+
+    @classmethod
+    def of(cls, example: Example) -> Known:
+        """What an example's metadata say; nothing where they are of another kind."""
+        try:
+            return cls.model_validate(example.metadata)
+        except ValidationError:
+            return cls()
 
 
 @dataclass(frozen=True)
-class Support:
-    """What a gold passage says for the answer.
+class Hop:
+    """A step from the question to the answer, and what its gold passage says.
 
-    sentences: any of them stands for the passage, the best first. decides: whether they hold the answer's words.
+    sentences: as prompts show them; any of them stands for the passage, the best first. decides: whether they or the
+    title hold the answer's words. query: what is searched for it, a question or the title. names: the words of the
+    query that only earlier hops give. statement: what it says as a sentence of its own, where the data have one.
     """
 
     title: str
     sentences: tuple[str, ...]
     decides: bool
+    query: str
+    names: frozenset[str] = frozenset()
+    statement: str = ""
 
-    def shown(self, prompt: str) -> str | None:
-        """The first of its sentences that a prompt holds; None for a prompt that does not show the passage."""
-        return next((each for each in self.sentences if each in prompt), None)
+    def said(self, sentence: str) -> str:
+        """What it says, without the full stop: a sentence that is understood alone, or else with the title."""
+        title = _words(self.title) - FUNCTION_WORDS
+        alone = self.statement or 2 * len(title & _words(sentence)) > len(title)
+        return (self.statement or sentence if alone else f"{self.title}: {sentence}").removesuffix(".")
+
+    def named(self, prompt: str, read: str) -> bool:
+        """Whether its query can be known: a title by the prompt, other names by what was read of the hops before."""
+        return self.title.casefold() in prompt.casefold() if self.query == self.title else self.names <= _words(read)
 
 
-def support(page: Passage, example: Example) -> Support:
-    """The sentences of a gold passage that count: all with the answer, supporting ones first; else a supporting one;
-    else the first.
+def hop(page: Passage, example: Example, *, about: str = "", golds: Sequence[str] = (), **more: Any) -> Hop:
+    """The hop that a gold passage is.
 
-    Some datasets number their supporting sentences by another splitter, so an answer's words count for more. Of a
-    comparison only the first counts: its answer is often a page's own name, which most sentences hold.
+    Its sentences are all with the answer, supporting ones first, for some data sets number these by another splitter;
+    else a supporting one; else the one nearest to the question. A comparison has one: its answer is often a page's own
+    name, which most sentences hold. about, golds: a sub-question and its answers, with two sentences. more: fields.
     """
-    parts = [neutralise(part.strip()) for part in sentences(page.text) if part.strip()]
-    facts = example.metadata.get("supporting_facts")
-    pairs = [fact for fact in facts if isinstance(fact, list)] if isinstance(facts, list) else []
-    marked = [parts[at] for title, at in pairs if title == page.title and isinstance(at, int) and at < len(parts)]
-    holding = [part for part in parts if hit(example.golden_answers, [part])]
-    both = [part for part in marked if part in holding]
-    counting = list(dict.fromkeys([*both, *holding])) or marked or parts
-    most = len(holding) if holding and not compares(example) else 1
-    return Support(title=page.title, sentences=tuple(counting[:most]), decides=bool(holding))
+    known, parts = Known.of(example), [_as_shown(part) for part in sentences(page.text) if part.strip()]
+    texts = (_as_shown(text) for title, text in known.supporting_sentences if title == page.title)
+    exact = [text for text in texts if text and text in _as_shown(page.text)]
+    marked = exact or [parts[at] for title, at in known.supporting_facts if title == page.title and at < len(parts)]
+    near = _words(about or " ".join([example.question, *known.gold_titles])) - FUNCTION_WORDS - _words(page.title)
+    parts.sort(key=lambda part: -len(near & _words(part)))
+    golds = golds or example.golden_answers
+    both, holding = ([part for part in some if hit(golds, [part])] for some in (marked, parts))
+    counting = exact if exact and not both else list(dict.fromkeys([*both, *holding])) or marked or parts
+    counting = counting[: 1 if known.type in _COMPARING or not holding else 2 if about else len(counting)]
+    decides = hit(example.golden_answers, [page.title, *counting]) == 1
+    title = _KIND.sub("", page.title)
+    return Hop(title, tuple(counting), decides, **{"query": title, **more})
 
 
-def compares(example: Example) -> bool:
-    """Whether the question compares its gold passages, so that only all of them together hold the answer."""
-    return example.metadata.get("type") in {"comparison", "bridge_comparison"}
+def chain(example: Example, pages: Sequence[Passage]) -> list[Hop]:
+    """The hops in order: sub-questions, sentences of a chain of thought, or passages, those with the answer last."""
+    known, by_id = Known.of(example), {page.id: page for page in pages}
+    parts = known.decomposition
+    if parts and all(part.get("answer") and part.get("support_id") in by_id for part in parts):
+        return [_sub_question(example, known, at, by_id[part["support_id"]]) for at, part in enumerate(parts)]
+    hops = []
+    for thought in map(str.strip, sentences(known.reasoning)):
+        page = max(pages, key=lambda each: len(_words(thought) & _words(f"{each.title} {each.text}")))
+        if _names(thought) <= _words(f"{example.question} {page.title} {page.text}"):
+            hops.append(hop(page, example, about=thought, golds=[thought], statement=thought))
+    if any(each.decides for each in hops):
+        return hops
+    hops = [hop(page, example) for page in pages]
+    return hops if known.type in _COMPARING else sorted(hops, key=lambda each: each.decides)
 
 
-@dataclass(frozen=True)
-class Gold:
-    """The answer of one question, and what its gold passages say for it.
-
-    An answer that stands in one passage needs this passage alone; that of a comparison, or a yes and no, needs all.
-    """
-
-    answer: str
-    supports: tuple[Support, ...]
-    needs_all: bool
-
-    @classmethod
-    def of(cls, example: Example, pages: Sequence[Passage]) -> Gold:
-        """What is known of an example with these gold passages."""
-        supports = tuple(dict.fromkeys(support(page, example) for page in pages))
-        needs_all = compares(example) or not any(each.decides for each in supports)
-        return cls(example.golden_answers[0], supports, needs_all)
-
-    def enough(self, shown: Collection[Support]) -> bool:
-        """Whether these hold the answer."""
-        return len(shown) == len(self.supports) if self.needs_all else any(each.decides for each in shown)
+def _sub_question(example: Example, known: Known, at: int, page: Passage) -> Hop:
+    """The hop of a sub-question, with its references filled in, and a statement that only has names of the passage."""
+    answers, asked = [part["answer"] for part in known.decomposition], known.decomposition[at].get("question", "")
+    before = {f"#{number}": answer for number, answer in enumerate(answers[:at], start=1) if f"#{number}" in asked}
+    for reference, answer in before.items():
+        asked = asked.replace(reference, answer)
+    mark = "" if ">>" in asked else "?"  # MuSiQue writes relations as "subject >> relation"
+    query = " ".join(asked.replace(">>", " ").rstrip(" ?").split()) + mark
+    golds, said = [answers[at]], ""
+    if len(known.evidence) == len(answers):
+        subject, relation, value = known.evidence[at]
+        golds, is_value = [answers[at], value], alike(answers[at]) == alike(value)
+        said = f"The {relation} of {_KIND.sub('', subject)} is {value}" if is_value else answers[at]
+    said = said if _names(said) <= _words(f"{query} {page.title} {page.text}") else ""
+    names = (_names(query) | _words(" ".join(before.values()))) - _words(example.question) - FUNCTION_WORDS
+    more = {"query": query[:1].upper() + query[1:], "names": frozenset(names), "statement": said}
+    return hop(page, example, about=query, golds=golds, **more)
 
 
-def mentions(text: str, title: str) -> bool:
-    """Whether a text has a title, but for what stands in brackets behind it. Only such a title can be named next."""
-    return _KIND.sub("", title).strip().casefold() in text.casefold()
+def comparison(values: Sequence[str], answer: str) -> str:
+    """What two values show, in a sentence: whether they are the same, or which is of an earlier year; "" if neither."""
+    first, second = values
+    if answer in ("yes", "no"):
+        same = f"Both are {first}." if answer == "yes" else f"{first} and {second} are not the same."
+        return same if (alike(first) == alike(second)) == (answer == "yes") else ""
+    dated = sorted((years[0], value) for value in values if len(years := _YEAR.findall(value)) == 1)
+    return f"{dated[0][1]} is earlier than {dated[1][1]}." if len({year for year, _ in dated}) == 2 else ""
 
 
 @dataclass
@@ -127,58 +195,50 @@ class Lessons:
     rows: list[Demonstration] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def kinds(self) -> Counter[str]:
-        """The number of rows of each kind."""
-        return Counter(_kind(row) for row in self.rows)
-
     def describe(self) -> str:
-        """One line with the numbers."""
-        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kinds.items()))
+        """One line with the numbers of each kind."""
+        counts = Counter(str(row.extra["kind"]) for row in self.rows)
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(counts.items()))
         left = ", ".join(f"{number} {why}" for why, number in sorted(self.left_out.items()))
         return f"{len(self.rows)} demonstrations ({kinds})" + (f"; left out: {left}" if left else "")
 
 
-def _kind(row: Demonstration) -> str:
-    return str(row.extra["kind"])
-
-
-def _one_of_each(rows: Iterable[Demonstration], draw: random.Random) -> list[Demonstration]:
-    """One row of each kind, in order: the second of a kind teaches little and is twice as long."""
-    kinds: dict[str, list[Demonstration]] = {}
-    for row in rows:
-        kinds.setdefault(_kind(row), []).append(row)
-    return [draw.choice(same) for same in kinds.values()]
-
-
 @dataclass(frozen=True)
 class Completed:
-    """A search that always finds the gold passages: those it misses take the place of its last, wherever chance puts
-    them.
-    """
+    """A search that gives gold passages as they are here; where `puts`, those it misses replace its last, anywhere."""
 
     retriever: Retriever
     gold: Sequence[Passage]
     draw: random.Random
-
-    @property
-    def name(self) -> str:
-        """As the search that it completes."""
-        return self.retriever.name
+    puts: bool = True
+    name = "completed"
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """At least as many passages as there are gold ones."""
-        wanted = {page.id for page in self.gold}
-        found = list(await self.retriever.retrieve(query, k=k))
-        there = {document_id(passage.id, wanted) for passage in found}
-        missing = [page for page in self.gold if page.id not in there]
-        room = max(k, len(self.gold)) - len(missing)
-        others = [passage for passage in found if document_id(passage.id, wanted) not in wanted]
-        for passage in others[::-1][: max(0, len(found) - room)]:
-            found.remove(passage)
+        """At least as many passages as there are gold ones, where they are put."""
+        wanted, found = {page.id: page for page in self.gold}, dict[str, Passage]()
+        for passage in await self.retriever.retrieve(query, k=k):
+            document = document_id(passage.id, wanted)
+            found.setdefault(document if document in wanted else passage.id, wanted.get(document, passage))
+        missing = [page for page in self.gold if page.id not in found] if self.puts else []
+        others = [each for each in found if each not in wanted]
+        left_out = others[::-1][: max(0, len(found) + len(missing) - max(k, len(wanted)))]
+        ordered = [passage for each, passage in found.items() if each not in left_out]
         for page in missing:
-            found.insert(self.draw.randint(0, len(found)), page)
-        return found
+            ordered.insert(self.draw.randint(0, len(ordered)), page)
+        return ordered
+
+
+def sized(page: Passage, sentence: str, others: Iterable[str], tokens: int, draw: random.Random) -> Passage:
+    """A page of at most this length: a cutting around a sentence, or the whole among others while there is room."""
+    text, size = " ".join(page.text.split()), 4 * tokens
+    place = max(0, text.find(sentence))
+    before = max(0, place - draw.randint(0, max(0, size - len(sentence))))
+    start = (text.find(" ", before, place) + 1 or place) if len(text) > size else 0
+    texts = [text[start : start + size]]
+    for other in others:
+        if len("\n\n".join([*texts, other])) <= size:
+            texts.insert(draw.choice((0, len(texts))), other)
+    return page.model_copy(update={"text": "\n\n".join(texts)})
 
 
 async def demonstrations(
@@ -186,206 +246,282 @@ async def demonstrations(
     examples: Sequence[Example],
     retriever: Retriever,
     pages: Pages,
-    settings: ReaderLessons | AgentLessons,
+    settings: ReaderLessons,
     *,
     on_question: Callable[[int], None] = lambda done: None,
 ) -> Lessons:
-    """What an oracle says over the examples; the same call gives the same rows.
-
-    retriever: what will be searched later. pages: where the gold passages are opened. settings: those of a reader or
-    of the agent, whose place the oracle takes.
-    """
-    made = Lessons()
+    """What an oracle says over the examples; the same call gives the same rows. pages: opens the gold passages."""
+    made, answers = Lessons(), defaultdict[str, set[str]](set)
+    for example in examples:  # of questions that begin alike, one's answer could be taken for the other's
+        answers[example.question[:9].casefold()] |= set(example.golden_answers[:1])
     for done, example in enumerate(examples, start=1):
         gold = await gold_passages(example, pages)
         if isinstance(gold, str):
             made.left_out[gold] += 1
-        elif isinstance(settings, AgentLessons):
-            made.rows += await _agent_lessons(task, example, gold, retriever, settings)
         else:
-            drawn: dict[tuple[Message, ...], Demonstration] = {}
-            for repeat in range(settings.repeats):
-                rows = await _reader_lessons(task, example, gold, retriever, settings, repeat)
-                drawn |= {row.messages: row for row in rows}
-            made.rows += drawn.values()
+            right = " ".join(example.golden_answers).casefold()
+            wrong = sorted(each for each in answers[example.question[:9].casefold()] if each.casefold() not in right)
+            lesson = Lesson(task, example, gold, retriever, settings, wrong)
+            rows = [await lesson.rows(name, at) for name in settings.chosen for at in range(settings.repeats)]
+            made.rows += {row.messages: row for some in rows for row in some}.values()
         on_question(done)
     return made
 
 
+_TASKS = {
+    **{task_of(getattr(rar.Prompts(), name)): "query" for name in ("query", "query_answer")},
+    **{task_of(getattr(rar.Prompts(), name)): "reflect" for name in ("reflect", "reflect_answer")},
+    **{task_of(getattr(rar.Prompts(), name)): "refine" for name in ("refine", "refine_last", "refine_answer")},
+    "Think step by step.": "draft",
+    task_of(grounded.Prompts().names): "names",
+    task_of(ircot.Prompts().reason): "reason",
+    task_of(AgentPrompts().finish): FINISH,
+    **{AgentPrompts().system(step.name): step.name for step in (DECIDE, SUMMARISE)},
+    AgentPrompts().system(ANSWER.name): "linked_answer",
+}
+"""What tells the prompts apart, and the kind of what they ask for. Any other asks for the answer."""
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_ITEM = re.compile(rf"ResultItem\(link_id=(\d+), link_text={_STRING},\s*+snippet=({_STRING})\)")
+_NUMBER = re.compile(r'^<passage number="(\d+)"', re.MULTILINE)
+Shown = Mapping[Hop, tuple[str, str]]  # of each hop the sentence in a prompt, and the mark that cites it
+Said = tuple[str, bool]  # a reply, and whether it can be learnt from the prompt
+
+
+def cited(prompt: str) -> list[tuple[str, str]]:
+    """The passages that a prompt shows, or its search results with those of past actions, each behind its mark."""
+    if numbers := _NUMBER.findall(prompt):
+        return [(f"[{number}]", text) for number, (_, text) in zip(numbers, fenced(prompt), strict=False)]
+    return [(f"[link_id={number}]", ast.literal_eval(snippet)) for number, snippet in _ITEM.findall(prompt)]
+
+
+def _marks(shown: Shown) -> str:
+    """The marks of the passages, those that hold the answer first."""
+    return "".join(dict.fromkeys(shown[each][1] for each in sorted(shown, key=lambda each: not each.decides)))
+
+
 class Oracle:
-    """The model of one question. rows: what it was asked and said, each with its kind."""
+    """The model of one question, in any method. rows: what it was asked and said, each with its kind. style: how it is
+    to answer; brief is a phrase with its passages. wrong: the answer of a draft in which an error is to be found.
+    """
 
     name = "oracle"
 
-    def __init__(self, example: Example, gold: Sequence[Passage]) -> None:
+    def __init__(self, example: Example, pages: Sequence[Passage], style: str = "phrase", wrong: str = "") -> None:
         self.rows: list[Demonstration] = []
-        self._example, self._gold = example, Gold.of(example, gold)
+        self.hops = chain(example, pages)
+        self._example, self._style, self._wrong, self._right = example, style, wrong, example.golden_answers[0]
+        known = Known.of(example)
+        is_comparison, values = known.type in _COMPARING, [value for _, _, value in known.evidence[-2:]]
+        self._compared = comparison(values, self._right) if is_comparison and len(values) == 2 else ""
+        self._together = is_comparison or any(each.statement and each.query == each.title for each in self.hops)
+        self._steps = {each: each.said(each.sentences[0]) for each in self.hops}
+        self._deciding = [each for each in self.hops if each.decides and not self._together]
+        finals = ("Answer: {}", "So the answer is {}.") if wrong else ()
+        self._errors = {final.format(wrong): final.format(self._right) for final in finals}
+        said = [self._steps[each] for each in self._deciding if wrong]
+        self._errors |= {step.replace(self._right, wrong): step for step in said}
+
+    def _enough(self, shown: Shown) -> bool:
+        """Whether these hold the answer: one that decides, or all for a comparison and where all are sub-questions."""
+        whole = any(each.query != each.title for each in self.hops) or not self._deciding
+        return len(shown) == len(set(self.hops)) if whole else any(each in shown for each in self._deciding)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """The one right reply. What no model could know is said, and is no row."""
-        kind, text, learnable = self.reply(messages)
+        asked = messages[0].content if messages[0].role == "system" else without_fenced(messages[-1].content)
+        kind = next((name for task, name in _TASKS.items() if task in asked), "answer")
+        text, learnable = getattr(self, f"_{kind}")(messages[-1].content)
         if learnable:
+            kind = "abstain" if text == ABSTENTION else self._style if kind == "answer" else kind
             taught = (*messages, Message(role="assistant", content=text))
             self.rows.append(Demonstration(question=self._example.id, messages=taught, extra={"kind": kind}))
         return [Reply(text=text, usage=Usage(calls=1))]
 
-    def reply(self, messages: Sequence[Message]) -> tuple[str, str, bool]:
-        """The kind of a reply, its text, and whether it can be learnt."""
-        raise NotImplementedError
-
-
-_NUMBER = re.compile(r'<passage number="(\d+)"')
-_ASKS_NAMES = task_of(Prompts().names)
-
-
-class ReaderOracle(Oracle):
-    """Answers in `grounded`.
-
-    Kinds: `answer`, `abstain` or `names`. What to read next is the title of a gold passage that the prompt does not
-    show. Where neither the question nor a passage mentions the title, no model could know it.
-    """
-
-    def reply(self, messages: Sequence[Message]) -> tuple[str, str, bool]:
-        """Names to read, where they are asked for; else the answer with its passages."""
-        prompt = messages[-1].content
-        shown = {each: said for each in self._gold.supports if (said := each.shown(prompt)) is not None}
-        if _ASKS_NAMES in prompt:
-            missing = [each.title for each in self._gold.supports if each not in shown]
-            return "names", "; ".join(missing), bool(missing) and all(mentions(prompt, title) for title in missing)
-        if not self._gold.enough(shown):
-            return "abstain", ABSTENTION, True
-        first = sorted(shown, key=lambda each: not each.decides)
-        markers = dict.fromkeys(f"[{_marker(prompt, shown[each])}]" for each in first)
-        return "answer", f"{self._gold.answer} {''.join(markers)}", True
-
-
-def _marker(prompt: str, sentence: str) -> str:
-    """The number of the passage that a sentence stands in."""
-    numbers: list[str] = _NUMBER.findall(prompt[: prompt.index(sentence)])
-    return numbers[-1]
-
-
-async def _reader_lessons(
-    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: ReaderLessons, repeat: int
-) -> list[Demonstration]:
-    """What is to be learnt from one question, in the size and with the gaps that chance draws.
-
-    Where the gold passages are put among those found, there is no second round.
-    """
-    draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
-    hidden = hidden_documents(task, example)
-    k, chance, rounds = draw.randint(2, settings.most_passages), draw.random(), 1
-    if chance < settings.unanswerable:
-        hidden |= frozenset(gold_ids(example))
-    elif chance < settings.unanswerable + settings.complete:
-        retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
-    oracle = ReaderOracle(example, gold)
-    reader = Grounded(
-        model=oracle,
-        retriever=retriever,
-        form=task.form,
-        k=k,
-        max_rounds=rounds,
-        passage_tokens=settings.passage_tokens,
-        brief=True,
-        abstain=True,
-    )
-    await reader.solve(example.question, Run(hidden=hidden))
-    return _one_of_each(oracle.rows, draw)
-
-
-_STRING = r'"(?:[^"\\]|\\.)*+"'
-_ITEM = re.compile(rf"ResultItem\(link_id=(\d+), link_text=({_STRING}),\s*+snippet=({_STRING})\)")
-
-
-def items(prompt: str) -> list[ResultItem]:
-    """The search results that a prompt shows, those of past actions too."""
-    return [
-        ResultItem(int(number), ast.literal_eval(title), ast.literal_eval(snippet))
-        for number, title, snippet in _ITEM.findall(prompt)
-    ]
-
-
-class AgentOracle(Oracle):
-    """Acts in the Search Agent.
-
-    Kinds: the step's name, or `finish`. It searches for the question first, and then for the title of a gold passage
-    that it has not seen, if the question or a result mentions it: no model could know another one. Of a search it
-    selects the results with the sentences that count, and copies these. It answers where the selected results hold the
-    answer; else it says nothing, and nothing is to be learnt.
-    """
-
-    def reply(self, messages: Sequence[Message]) -> tuple[str, str, bool]:
-        """What the step asks for; nothing where the answer has not been found."""
-        prompts, prompt = AgentPrompts(), messages[-1].content
-        for step, take in ((DECIDE, self._decide), (SUMMARISE, self._summarise), (ANSWER, self._answer)):
-            if messages[0].content == prompts.system(step.name):
-                text = take(prompt)
-                return step.name, text, bool(text)
-        return FINISH, self._gold.answer, True
-
-    def _decide(self, prompt: str) -> str:
-        if "Search(query=" not in prompt:
-            return code(Search(" ".join(self._example.question.split()), "Nothing is known yet."))
-        seen = self._shown(items(prompt))
-        if self._gold.enough(seen):
-            return code(Terminate("The results say what the answer needs."))
-        for title in (each.title for each in self._gold.supports if each not in seen):
-            if mentions(prompt, title) and f"Search(query={literal(title)}," not in prompt:
-                return code(Search(title, f"It is not known yet what is said of {title}."))
-        return code(Terminate("Nothing further is named that could be searched."))
-
-    def _summarise(self, prompt: str) -> str:
-        past, _, results = prompt.partition("CURRENT_SEARCH_RESULTS")
-        found = self._shown(items(results))
-        facts = " ".join(f"{sentence} [link_id={link}]" for link, sentence in found.values())
-        links = tuple(sorted(link for link, _ in found.values()))
-        enough = self._gold.enough({**self._shown(items(past)), **found})
-        thoughts = "That is enough to answer." if enough else "Something is still missing."
-        named = ", ".join(f"[link_id={link}]" for link in links)
-        helping = f"Helpful: {named}." if links else "None of these results helps."
-        return code(LinkSelection(facts or "Nothing here helps.", links, thoughts), [helping])
-
-    def _answer(self, prompt: str) -> str:
-        found = self._shown(items(prompt))
-        if not self._gold.enough(found):
-            return ""
-        ordered = sorted(found, key=lambda each: not each.decides)
-        links = "".join(f"[link_id={link}]" for link in dict.fromkeys(found[each][0] for each in ordered))
-        return code(GivenAnswer(f"The answer is {self._gold.answer} {links}.", f"It stands in {links}."))
-
-    def _shown(self, results: Sequence[ResultItem]) -> dict[Support, tuple[int, str]]:
-        """Of each gold passage whose sentence is among these results, the link and the sentence."""
-        found: dict[Support, tuple[int, str]] = {}
-        for each in self._gold.supports:
-            for item in results:
-                shown = (unbracketed(" ".join(sentence.split())) for sentence in each.sentences)
-                said = next((sentence for sentence in shown if sentence in item.snippet), None)
-                if said is not None and each not in found:
-                    found[each] = item.link_id, said
+    def _shown(self, prompt: str) -> dict[Hop, tuple[str, str]]:
+        texts, found = [(mark, " ".join(text.split())) for mark, text in cited(prompt)], dict[Hop, tuple[str, str]]()
+        for each in self.hops:
+            places = [(sentence, mark) for sentence in each.sentences for mark, text in texts if sentence in text]
+            found |= {each: places[0]} if places else {}
         return found
 
+    def _next(self, prompt: str) -> list[Hop]:
+        """The hops that are to be looked up now."""
+        shown = self._shown(prompt)
+        read = [self._example.question, *(f"{each.title} {sentence}" for each, (sentence, _) in shown.items())]
+        return [each for each in self.hops if each not in shown and each.named(prompt, " ".join(read))]
 
-async def _agent_lessons(
-    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: AgentLessons
-) -> list[Demonstration]:
-    """What is to be learnt from one question. The short answer is taught only where the long one was found."""
-    draw, k = random.Random(f"{settings.seed}/{example.id}"), settings.k
-    if draw.random() < settings.complete:
-        retriever, k = Completed(retriever, gold, draw), max(k, len(gold))
-    oracle = AgentOracle(example, gold)
-    agent = SearchAgent(
-        model=oracle,
-        retriever=retriever,
-        form=task.form,
-        k=k,
-        max_searches=settings.max_searches,
-        snippet_tokens=settings.snippet_tokens,
-        samples=1,
-        temperature=0,
-        shots=0,
-        checks=False,
-    )
-    await agent.solve(example.question, Run(hidden=hidden_documents(task, example)))
-    answered = any(_kind(row) == ANSWER.name for row in oracle.rows)
-    return _one_of_each((row for row in oracle.rows if answered or _kind(row) != FINISH), draw)
+    def _answer(self, prompt: str) -> Said:
+        shown = self._shown(prompt)
+        if not self._enough(shown):
+            missing = f"{len(self.hops) - len(shown)} of the passages are missing."
+            return (ABSTENTION, True) if ABSTENTION in without_fenced(prompt) else (missing, False)
+        if self._style == "quote":
+            quotes = dict.fromkeys(f'"{sentence}" {mark}' for sentence, mark in shown.values())
+            return "\n".join(filter(None, [*quotes, self._compared, f"Answer: {self._right}"])), True
+        if self._style == "prose":
+            return self._prose(shown), True
+        return f"{self._right} {_marks(shown)}" if self._style == "brief" else self._right, True
+
+    def _prose(self, shown: Shown) -> str:
+        """A sentence for each hop and what follows from them; or one for all, where one would need the passage."""
+        said = {each: f"{each.said(sentence)} {mark}." for each, (sentence, mark) in shown.items()}
+        if any(text.startswith(f"{each.title}: ") for each, text in said.items()):
+            return f"The answer is {self._right} {_marks(shown)}."
+        is_said = not self._together and hit([self._right], list(said.values())[-1:])
+        final = "" if is_said else f"So the answer is {self._right}."
+        return " ".join(filter(None, [*dict.fromkeys(said.values()), self._compared, final]))
+
+    def _names(self, prompt: str) -> Said:
+        queries = list(dict.fromkeys(each.query for each in self._next(prompt)))
+        return "; ".join(queries[:2]), bool(queries)
+
+    def _reason(self, prompt: str) -> Said:
+        """The next sentence: what a passage says, what is to be looked up, how the values compare, or the answer."""
+        before, shown = prompt.rpartition("\n\nReasoning:\n")[2], self._shown(prompt)
+        for each in self.hops:
+            said = {sentence: ircot.new_sentence(f"{each.said(sentence)}.") for sentence in each.sentences}
+            lookup = f"Next to look up: {each.query}"
+            if any(sentence in before for sentence in said.values()):
+                continue
+            if each in shown:
+                return said[shown[each][0]], True
+            if not self._enough(shown) and lookup not in before:
+                return lookup if lookup.endswith("?") else f"{lookup}.", each in self._next(prompt)
+        if self._compared and self._compared not in before:
+            return self._compared, self._enough(shown)
+        return f"So the answer is {self._right}.", self._enough(shown)
+
+    def _draft(self, prompt: str) -> Said:
+        """What RaR is to correct, perhaps with an error. It is from memory, so it cannot be learnt."""
+        steps = [f"{step}." for step in dict.fromkeys(self._steps.values())]
+        if self._style != "prose":
+            steps.append(f"Answer: {self._right}")
+        elif self._together or not hit([self._right], steps[-1:]):
+            steps.append(f"So the answer is {self._right}.")
+        draft = "\n\n".join(steps)
+        for error, right in self._errors.items():
+            draft = draft.replace(right, error)
+        return draft, False
+
+    def _corrected(self, prompt: str) -> tuple[str, str, bool]:
+        """The text that a prompt is about, the same without its error, and whether the passages show that error."""
+        text, shown = prompt.rpartition("\n\nTask: ")[0].rpartition(":\n")[2], self._shown(prompt)
+        right = text
+        for error, correction in self._errors.items():
+            right = right.replace(error, correction)
+        proved = any(each in shown for each in self._deciding)
+        if not self._deciding:
+            proved = bool(shown) and all(each in shown or step in prompt for each, step in self._steps.items())
+        return text, right, proved and right != text
+
+    def _query(self, prompt: str) -> Said:
+        right = self._corrected(prompt)[1]
+        for each in reversed(self.hops):
+            if self._steps[each] in right:
+                return each.query, each.named(prompt, prompt)
+        return self._example.question, False
+
+    def _reflect(self, prompt: str) -> Said:
+        (text, right, proved), shown = self._corrected(prompt), self._shown(prompt)
+        if proved:
+            return f"{self._compared} It is not {self._wrong} but {self._right} {_marks(shown)}.".strip(), True
+        told = [each for each, step in self._steps.items() if step in text]
+        return "OK", right == text and bool(told) and all(each in shown for each in told)
+
+    def _refine(self, prompt: str) -> Said:
+        """The text without its error, and with the marks of the passages where they are missing."""
+        text, right, proved = self._corrected(prompt)
+        new = right if proved else text
+        for each, (_, mark) in self._shown(prompt).items():
+            if f"{self._steps[each]} [" not in new:
+                new = new.replace(self._steps[each], f"{self._steps[each]} {mark}")
+        return "NO CHANGE" if new == text else new, proved or right == text
+
+    def _decide(self, prompt: str) -> Said:
+        if "Search(query=" not in prompt:
+            return code(Search(" ".join(self._example.question.split()), "Nothing is known yet.")), True
+        if self._enough(self._shown(prompt)):
+            return code(Terminate("The results say what the answer needs.")), True
+        for each in self._next(prompt):
+            if f"Search(query={literal(each.query)}," not in prompt:
+                return code(Search(each.query, "This is not known yet, and the answer needs it.")), True
+        return code(Terminate("Nothing further is named that could be searched.")), True
+
+    def _summarise(self, prompt: str) -> Said:
+        past, _, results = prompt.partition("CURRENT_SEARCH_RESULTS")
+        found = self._shown(results)
+        facts = " ".join(dict.fromkeys(f"{sentence} {mark}" for sentence, mark in found.values()))
+        marks = [mark for mark, _ in cited(results) if mark in facts]
+        links = tuple(int(mark.removeprefix("[link_id=").removesuffix("]")) for mark in marks)
+        enough = self._enough({**self._shown(past), **found})
+        thoughts = "That is enough to answer." if enough else "Something is still missing."
+        helping = f"Helpful: {', '.join(marks)}." if marks else "None of these results helps."
+        return code(LinkSelection(facts or "Nothing here helps.", links, thoughts), [helping]), True
+
+    def _linked_answer(self, prompt: str) -> Said:
+        shown = self._shown(prompt)
+        answer = code(GivenAnswer(self._prose(shown), f"It stands in {_marks(shown)}."))
+        return (answer, True) if self._enough(shown) else ("", False)
+
+    def _finish(self, prompt: str) -> Said:
+        return self._right, True
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One question for the methods, in forms and with gaps that chance draws. wrong: answers that a draft may have."""
+
+    task: Task
+    example: Example
+    pages: Sequence[Passage]
+    retriever: Retriever
+    settings: ReaderLessons
+    wrong: Sequence[str]
+
+    async def rows(self, name: str, repeat: int) -> list[Demonstration]:
+        """What a method teaches: one row of each kind, and the Search Agent's short answer only behind a long one."""
+        draw = random.Random(f"{self.settings.seed}/{self.example.id}/{name}/{repeat}")
+        style = draw.choice(READ[name])
+        wrong = draw.choice(self.wrong) if self.wrong and draw.random() < 0.5 else ""
+        oracle, hidden = Oracle(self.example, self.pages, style, wrong), hidden_documents(self.task, self.example)
+        hides = name == "grounded" and draw.random() < self.settings.unanswerable
+        hidden |= {page.id for page in self.pages} if hides else set()
+        method = await self._method(name, oracle, style, draw, hides=hides)
+        await method.solve(self.example.question, Run(hidden=hidden))
+        kinds: dict[str, dict[str, Demonstration]] = {}
+        for row in oracle.rows:
+            kinds.setdefault(str(row.extra["kind"]), {})[row.messages[-1].content] = row
+        if name == "search_agent" and "linked_answer" not in kinds:
+            kinds.pop(FINISH, None)
+        about = {"method": name, "task": self.task.name}
+        drawn = [draw.choice(list(different.values())) for different in kinds.values()]
+        return [each.model_copy(update={"extra": {**each.extra, **about}}) for each in drawn]
+
+    async def _method(self, name: str, oracle: Oracle, style: str, draw: random.Random, *, hides: bool) -> Method:
+        """The method, over a search that chance changes; without a second round where the gold passages are put in."""
+        settings, tokens, target, others = self.settings, self.settings.passage_tokens, draw.choice(self.pages), []
+        puts = name in ("rag", "grounded", "search_agent") and not hides and draw.random() < settings.complete
+        is_long = name != "search_agent" and draw.random() < settings.long
+        if is_long:
+            tokens, ids = settings.long_tokens, {page.id for page in self.pages}
+            found = await self.retriever.retrieve(target.title or self.example.question, k=20)
+            others = [" ".join(each.text.split()) for each in found if document_id(each.id, ids) not in ids]
+        best = {each.title: each.sentences[0] for each in oracle.hops}
+        around = {target.id: others}
+        pages = [
+            sized(each, best.get(_KIND.sub("", each.title), ""), around.get(each.id, ()), tokens, draw)
+            for each in self.pages
+        ]
+        k = max(draw.randint(2, settings.most_passages), len(pages) if puts else 0)
+        given: dict[str, Any] = {"model": oracle, "form": TEXT if style == "prose" else self.task.form}
+        given["retriever"] = Completed(self.retriever, pages, draw, puts) if puts or is_long else self.retriever
+        if name == "search_agent":
+            return SearchAgent(**given, k=k, max_searches=5, samples=1, temperature=0, shots=0, checks=False)
+        given["passage_tokens"] = tokens
+        if name in ("rar", "ircot"):
+            return rar.RaR(**given) if name == "rar" else ircot.IRCoT(**given, k=k, max_passages=max(k, 12))
+        given |= {"k": k, "quote": style == "quote"}
+        if name == "rag":
+            return RAG(**given)
+        given |= {"brief": style == "brief", "abstain": hides or style == "brief" or draw.random() < 0.5}
+        return grounded.Grounded(**given, max_rounds=0 if puts else 2)

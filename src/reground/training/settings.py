@@ -26,7 +26,7 @@ _ABOVE_0 = {
     *("collapse_kl", "collapse_invalid", "collapse_length", "validate_every"),
 }
 _AT_LEAST = {"lora_rank": 0, "beta": 0, "value_coefficient": 0, "min_visits": 1}
-_SHARES = {"warmup", "gamma", "lam", "complete", "unanswerable"}
+_SHARES = {"warmup", "gamma", "lam", "complete", "unanswerable", "long"}
 _SHARES_BELOW_1 = {"copies", "held_out"}
 
 
@@ -172,33 +172,31 @@ class PairSettings(Checked):
     """Draws the held-out questions."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AgentLessons(Checked):
-    """How an oracle shows the Search Agent what to do."""
-
-    max_searches: int = field(default=3, metadata={"min": 1, **FILE})
-    """Searches a question, at most."""
-    k: int = field(default=3, metadata={"min": 1, **FILE})
-    """Results of a search."""
-    snippet_tokens: int = field(default=160, metadata={"min": 16, **FILE})
-    """The most tokens of a result."""
-    complete: float = field(default=0.0, metadata={"min": 0, **FILE})
-    """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
-    seed: int = 0
-    """Draws the questions and what is done with each."""
+READ: dict[str, tuple[str, ...]] = {
+    "rag": ("phrase", "phrase", "quote", "quote", "prose"),
+    "grounded": ("phrase", "brief", "quote", "quote", "prose"),
+    **dict.fromkeys(("search_agent", "rar", "ircot"), ("phrase", "phrase", "prose")),
+}
+"""The methods that a reader learns, each with the styles of its answers, of which one is drawn."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderLessons(Checked):
     """How an oracle shows a reader what to say."""
 
+    methods: str = "rag,grounded"
+    """The methods whose prompts are taught, separated by commas: rag, grounded, search_agent, rar and ircot."""
     repeats: int = field(default=1, metadata={"min": 1})
-    """How often each question is asked, each time with another draw."""
+    """How often each question is asked in each method, each time with another draw."""
     unanswerable: float = field(default=0.25, metadata={"min": 0, **FILE})
-    """The share of questions whose gold passages are hidden, so that the model learns to say so."""
-    complete: float = field(default=0.0, metadata={"min": 0, **FILE})
-    """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
-    most_passages: int = field(default=4, metadata={"min": 2, **FILE})
+    """The share of questions whose gold passages are hidden, so that the model learns to say so; in grounded."""
+    complete: float = field(default=0.3, metadata={"min": 0, **FILE})
+    """The share of the others, in rag, grounded and search_agent, whose gold passages are put among those found."""
+    long: float = field(default=0.2, metadata={"min": 0, **FILE})
+    """The share of questions with a gold passage inside a longer text, but for search_agent, which reads cuttings."""
+    long_tokens: int = field(default=900, metadata={"min": 16, **FILE})
+    """The length of such a text in tokens."""
+    most_passages: int = field(default=5, metadata={"min": 2, **FILE})
     """Passages in a search, at most; from 2 on, drawn for each question."""
     passage_tokens: int = field(default=300, metadata={"min": 16, **FILE})
     """The most tokens of a passage, as in the preset grounded+reader."""
@@ -207,11 +205,14 @@ class ReaderLessons(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.unanswerable + self.complete > 1:
-            raise ConfigurationError(
-                f"unanswerable and complete are shares of the same questions: {self.unanswerable} and {self.complete} "
-                "must be together at most 1"
-            )
+        for name in self.chosen:
+            if name not in READ:
+                raise ConfigurationError(f"methods cannot be {self.methods!r}; {did_you_mean(name, READ)}")
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The methods, each once."""
+        return tuple(dict.fromkeys(filter(None, map(str.strip, self.methods.split(",")))))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,11 @@ A stage's options are the settings of its trainer (`reground.training.settings`)
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
@@ -27,10 +29,11 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.results import Summary
+from reground.evaluation.questions import MEASURED
+from reground.evaluation.results import Summary, write_text
 from reground.evaluation.runner import EvalSettings, choose, evaluate
 from reground.evaluation.task import Example, Task
-from reground.evaluation.tasks import load_training_task
+from reground.evaluation.tasks import load_task, load_training_task
 from reground.models import pull
 from reground.training import export as exports
 from reground.training.oracles import Lessons, demonstrations
@@ -73,18 +76,6 @@ class TrainingFolder:
     def progress(self, title: str = "") -> Progress:
         """A line for what the stage does."""
         return Progress(title, shown=not self.quiet)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingSplits(Data, Documents):
-    """The questions with gold passages that an oracle answers."""
-
-    tasks: str = "hotpotqa_train"
-    """Training splits with gold passages, separated by commas."""
-    corpus: Path | None = field(default=None, metadata={"short": "-c"})
-    """Documents or an index; each task's own corpus by default."""
-    limit: int = field(default=0, metadata={"min": 0})
-    """The most questions of each task, drawn by the seed; 0 means all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,33 +191,15 @@ def fit_data(options: FitNamed, data: str, what: str, use: str, *, cut: bool = T
     say(f"the result is in {place}: {use.format(place)}")
 
 
-def demonstrate(options: Any, *, method: str, name: str, questions: str) -> None:
-    """Write what an oracle says to OUT/data/NAME.jsonl; in a dry run say what would be asked.
-
-    options: a folder, training splits, and the settings of a reader's or the agent's oracle. method: draws the
-    questions. questions: the file in OUT with their ids.
-    """
-    drawing = EvalSettings(method, "oracle", limit=options.limit or None, seed=options.seed)
-    tasks = [load_training_task(each, options.data) for each in listed(options.tasks)]
-    drawn = [(task, choose(task, drawing)) for task in tasks]
-    if options.dry_run:
-        for task, examples in drawn:
-            say(f"would search for {len(examples)} questions of {task.name}")
-        return
-    rows: list[Demonstration] = []
-    lines = []
-    for task, examples in drawn:
-        lessons = asyncio.run(_lessons(options, task, examples))
-        rows += lessons.rows
-        lines.append(f"{task.name}: {lessons.describe()}")
-        say(lines[-1])
-    asked = [example for _, examples in drawn for example in examples]
-    record_questions(options.out, ",".join(task.name for task in tasks), asked, file=questions)
-    write_demonstrations(options.out / "data" / f"{name}.jsonl", rows)
-    write_section(options.out, "data", "\n".join(f"- {line}" for line in lines))
+def drawn_of(options: ReaderData, name: str) -> tuple[Task, list[Example]]:
+    """A training split and the questions that are drawn of it."""
+    share, load = re.search(r":(0?\.\d+)\Z", name), load_training_task if options.questions is None else load_task
+    task = load(name[: share.start()] if share else name, options.data)
+    examples = choose(task, EvalSettings("", "oracle", limit=options.limit or None, seed=options.seed))
+    return task, examples[: math.ceil(float(share[1]) * len(examples))] if share else examples
 
 
-async def _lessons(options: Any, task: Task, examples: Sequence[Example]) -> Lessons:
+async def _lessons(options: ReaderData, task: Task, examples: Sequence[Example]) -> Lessons:
     check_reranker(options)
     with options.progress() as progress:
         corpus = corpus_of(task, options.corpus)
@@ -288,48 +261,86 @@ def export(options: Export, config: ConfigFile = None) -> None:
 
 reader_app = typer.Typer(
     no_args_is_help=True,
-    help="Train a small model to read for grounded+reader: data, then fit; both in one --out."
-    "\n\nExample:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader",
+    help="Teach a small model what the methods ask of it: data, then fit; both in one --out."
+    "\n\nExample:  reground train reader fit --tasks hotpotqa_train --rerank links --base qwen2.5-coder-1.5b",
 )
 train_app.add_typer(reader_app, name="reader")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderData(TrainingFolder, ReaderLessons, TrainingSplits):
-    """The options of `train reader data`."""
+class ReaderData(TrainingFolder, ReaderLessons, Data, Documents):
+    """The options of `train reader data`: questions with gold passages, and how an oracle answers them."""
 
     out: Path = Path("runs/reader")
+    tasks: str = "hotpotqa_train"
+    """Training splits with gold passages, separated by commas; NAME:0.3 takes three in ten of a split's questions."""
+    questions: Path | None = None
+    """Your own questions instead, as for eval, with the passages that answer them."""
+    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    """Documents or an index; each task's own corpus by default."""
+    limit: int = field(default=0, metadata={"min": 0})
+    """The most questions of each task, drawn by the seed; 0 means all."""
 
 
 @stage(reader_app)
 def data(options: ReaderData, config: ConfigFile = None) -> None:
-    """Write demonstrations: what an ideal reader says to the prompts of grounded+reader on training questions.
+    """Write demonstrations: what an ideal reader says to the prompts of the methods on training questions.
 
-    It quotes the supporting sentences and gives the gold answer, names the gold pages that it has not read, or says
-    that the passages do not hold the answer. No model is needed. The rows are in OUT/data/reader.jsonl.
+    It names what is to be looked up next, quotes the sentences that count, answers, corrects a draft, or says that the
+    passages do not hold the answer. No model is needed. The rows are in OUT/data/reader.jsonl.
 
-    Example:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader
+    Example:  reground train reader data --tasks hotpotqa_train,popqa_train --methods rag,grounded --rerank links
     """
-    demonstrate(options, method="grounded+reader", name="reader", questions="questions.json")
+    names = listed(options.tasks) if options.questions is None else [f"{MEASURED}:{options.questions}"]
+    drawn = [drawn_of(options, name) for name in names]
+    if options.dry_run:
+        for task, examples in drawn:
+            say(f"would search for {len(examples)} questions of {task.name}")
+        return
+    rows, lines = list[Demonstration](), list[str]()
+    for task, examples in drawn:
+        lessons = asyncio.run(_lessons(options, task, examples))
+        rows += lessons.rows
+        lines.append(f"{task.name}: {lessons.describe()}")
+        say(lines[-1])
+    asked = [example for _, examples in drawn for example in examples]
+    record_questions(options.out, ",".join(task.name for task, _ in drawn), asked)
+    write_demonstrations(options.out / "data" / "reader.jsonl", rows)
+    made = f"Made with --methods {options.methods}, --repeats {options.repeats}, --seed {options.seed}."
+    write_section(options.out, "data", "\n".join([made, "", *(f"- {line}" for line in lines)]))
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderFit(FitNamed):
+class ReaderFit(ReaderData, FitNamed):
     """The options of `train reader fit`."""
 
-    out: Path = Path("runs/reader")
     learning_rate: float = 2e-4
     max_length: int = 1536
     lora_rank: int = 16
+    like: str | None = None
+    """A GGUF file or alias of the same base: the adapter is also written for gguf/, as OUT/NAME.gguf."""
 
 
-@stage(reader_app, *FIT)
+@stage(reader_app, "tasks", "questions", "corpus", "methods", "limit", "rerank", "like", *FIT)
 def fit(options: ReaderFit, config: ConfigFile = None) -> None:
-    """Fine-tune a model on the demonstrations, on the replies only.
+    """Fine-tune a model on the demonstrations, on the replies only. Where there are none yet, `data` makes them first.
 
-    The result, OUT/NAME, is used as --method grounded+reader --model hf/OUT/NAME. The same command resumes an
-    interrupted fit.
+    The result, OUT/NAME, is used as --model hf/OUT/NAME; with --like also as --model gguf/LIKE --adapter OUT/NAME.gguf.
+    Its README.md says what it was made of. The same command resumes an interrupted fit.
 
-    Example:  reground train reader fit --base smollm2 --out runs/reader
+    Example:  reground train reader fit --base qwen2.5-coder-1.5b --like qwen2.5-coder-1.5b --out runs/reader
     """
-    fit_data(options, "reader", "demonstrations", "--method grounded+reader --model hf/{}")
+    place, rows = options.out / options.name, options.out / "data" / "reader.jsonl"
+    like = None if options.like is None else pull.pull(options.like)  # before hours of fitting
+    if not rows.exists():
+        data(options)
+    if rows.exists():
+        fit_data(options, "reader", "demonstrations", "--model hf/{}")
+    if options.dry_run:
+        return
+    how = ", ".join(f"{name} {value}" for name, value in asdict(part_of(options, Fitting)).items())
+    write_section(options.out, "fit", f"Base: {options.base}, whose licence holds for the result. Settings: {how}.")
+    write_text(place / "README.md", (options.out / "report.md").read_text("utf-8").replace("](fit/", "](../fit/"))
+    if like is not None:
+        exports.export_adapter(place, place.with_suffix(".gguf"), like=like)
+        say(f"for llama.cpp: --model gguf/{options.like} --adapter {place.with_suffix('.gguf')}")

@@ -27,7 +27,7 @@ from reground.training import agent as steps
 from reground.training.agent import GROWN, MIXTURE, RANKING, By, Style, usable
 from reground.training.fitting import begin
 from reground.training.rows import Demonstration, read_rows, record_questions, write_demonstrations
-from reground.training.settings import FILE, AgentLessons, Fitting
+from reground.training.settings import FILE, Fitting
 
 METHOD = "search_agent"
 
@@ -95,24 +95,6 @@ def grown_by(options: AgentGrow, task: Task, out: Path) -> Summary:
     (summary,) = asyncio.run(train.run_cells(rotated, task, {out / GROWN: cell}))
     record_questions(out, task.name, questions_of(options, task))
     return summary
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentDemonstrate(AgentFolder, AgentLessons, train.TrainingSplits):
-    """The options of `train agent demonstrate`."""
-
-
-@train.stage(agent_app)
-def demonstrate(options: AgentDemonstrate, config: ConfigFile = None) -> None:
-    """Write demonstrations: what an ideal agent does on training questions with gold passages.
-
-    It searches for the question and then for gold pages that something names, copies the sentences that count, and
-    gives the gold answer. No model is needed. The rows are in OUT/data/demonstrated.jsonl, for `mix --add`.
-
-    Example:  reground train agent demonstrate --tasks hotpotqa_train --limit 200 --out runs/agent
-    """
-    # questions.json names those that are grown
-    train.demonstrate(options, method=METHOD, name="demonstrated", questions="demonstrated.json")
 
 
 @dataclass(frozen=True, kw_only=True)
