@@ -60,7 +60,7 @@ def fit_named(
         raise DataError("there are no demonstrations to fit to", path=out)
     folder, place = out / "fit" / name, out / name
     if place in folder.parents or (place.exists() and not (folder / "settings.json").exists()):
-        raise ConfigurationError(f"{place} is there, and no fit in {out} made it: choose another name")
+        raise ConfigurationError(f"{place} is there, and no fit in {out} made it: move it, or choose another name")
     content = fingerprint("mixture", *(repr([(each.role, each.content) for each in row.messages]) for row in rows))
     weights = files_fingerprint(Path(base))
     recorded = {**dataclasses.asdict(settings), "base": base, "base_weights": weights, "mixture": content}
