@@ -78,6 +78,7 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     paid = len(server.received)
     assert run(grow) == 0
     assert len(server.received) == paid, "a finished run is not paid again"
+    assert run([*grow, "--limit", "5", "--seed", "9"]) == 2  # refused, so it has no questions
     assert len(json.loads((tmp_path / "out" / "questions.json").read_text())["ids"]) == 3
 
     assert run(["train", "agent", "mix", "--out", out]) == 0
