@@ -219,6 +219,7 @@ async def test_without_log_probabilities_the_sample_goes_on_that_agrees_most() -
     model = script(decide=[*plain, Reply(text=STOP), *[Reply(text=STOP)] * 4])
     run = Run()
     await agent(model, samples=4, checks=False).solve(QUESTION, run)
+    assert not notes(run, "answer before checks"), "without checks there is no answer before them"
     choice = choices(run, "decide")[0]
     assert choice.by == "agreement"
     assert choice.chosen == 1

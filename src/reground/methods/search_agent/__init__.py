@@ -133,8 +133,8 @@ class SearchAgent(Settings):
         if not agent.written:  # an unchecked answer is better than none
             await agent.answer()
         given = await agent.give()
-        run.note(BEFORE_CHECKS, text=given.text)
         if self.checks:
+            run.note(BEFORE_CHECKS, text=given.text)
             with run.keeping(finishing, reply=self.form.usual):
                 await agent.check(RELEVANCE)
                 await agent.check(GROUNDING)
