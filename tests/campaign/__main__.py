@@ -9,10 +9,10 @@ import platform
 import sys
 from pathlib import Path
 
-from tests.campaign import escapes, faults, forging, fuzz, kills, untrusted
+from tests.campaign import edges, escapes, faults, forging, fuzz, kills, untrusted
 from tests.campaign.runner import fallen, run, table
 
-PARTS = (kills.PART, faults.PART, forging.PART, escapes.PART, fuzz.PART, untrusted.PART)
+PARTS = (kills.PART, faults.PART, forging.PART, escapes.PART, fuzz.PART, untrusted.PART, edges.PART)
 """In the order of the table."""
 
 

@@ -89,10 +89,10 @@ class Archive:
             if local(element) not in tags or inside(element, *tags):
                 continue
             yield element
-            self._held -= sum(1 for _ in element.iter())
-            element.clear()
+            self._held -= _emptied(element)
             parent = element.getparent()
-            while parent is not None and element.getprevious() is not None:  # the emptied ones before it
+            while parent is not None and element.getprevious() is not None:  # the emptied ones before it, and others
+                _emptied(parent[0])
                 del parent[0]
 
     def _parsed(self, name: str) -> Iterator[Any]:
@@ -135,6 +135,15 @@ class Archive:
         self._left -= 0 if is_again else info.file_size
         self._tick()
         return info
+
+
+def _emptied(element: Any) -> int:
+    """How many elements there were; from the innermost, for lxml takes the square of a whole branch with attributes."""
+    branch = [*element.iter()]
+    for each in branch[:0:-1]:
+        each.getparent().remove(each)
+    element.clear()
+    return len(branch)
 
 
 def local(element: Any) -> str:

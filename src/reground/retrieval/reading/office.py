@@ -226,11 +226,6 @@ def _numbered(number: str, text: str) -> str:
     return f"{number} {text}" if number and text else text
 
 
-def _outermost(cell: Any) -> Iterator[Any]:
-    """The paragraphs of a cell, without those inside of others, which are theirs."""
-    return (each for each in named(cell, "p") if not inside(each, "p", "Fallback"))
-
-
 def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
     """The texts of the cells of a row, also those in content controls, each at the column where it begins. One that
     goes on from the row above has its text.
@@ -240,8 +235,10 @@ def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
     cells: list[str] = []
     for each in row:
         if local(each) == "tc":
-            columns = min(max(_span(each), 1), MOST_COLUMNS)
-            text = " ".join(map(say, _outermost(each)))
+            span = next((number_in(inner, "val") for inner in named(_properties(each), "gridSpan")), 1)
+            columns = min(max(span, 1), MOST_COLUMNS)
+            outermost = (inner for inner in named(each, "p") if not inside(inner, "p", "Fallback"))
+            text = " ".join(map(say, outermost))
             cells += [above[len(cells)] if _goes_on(each) and len(cells) < len(above) else text]
             cells += [""] * (columns - 1)
         elif local(each) in _CONTROLS:
@@ -251,10 +248,6 @@ def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
 
 def _properties(cell: Any) -> Any:
     return next((inner for inner in cell if local(inner) == "tcPr"), None)
-
-
-def _span(cell: Any) -> int:
-    return next((number_in(inner, "val") for inner in named(_properties(cell), "gridSpan")), 1)
 
 
 def _goes_on(cell: Any) -> bool:

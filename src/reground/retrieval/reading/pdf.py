@@ -28,7 +28,7 @@ from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circ
 _INSTALL = "install tesseract to have {} read"  # what is said of scanned pages where the program is missing
 _PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
 _WAIT_SECONDS = 0.05
-_FILE_SECONDS = 600.0
+FILE_SECONDS = 600.0
 _PAGE_SECONDS = 60.0
 _NO_TITLE = re.compile(
     r"\A(?:\W{0,99}+untitled\b.{0,99}|\(.{0,99}\)|.{0,300}\w\."
@@ -121,9 +121,9 @@ def _pages(file: IO[bytes], tick: Tick, most: int | None = None) -> Pages:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
     with TemporaryFile() as out:
         try:
-            status = _pdfium(file, out, ["text", MOST_TEXT, *([] if most is None else [most])], tick, _FILE_SECONDS)
+            status = _pdfium(file, out, ["text", MOST_TEXT, *([] if most is None else [most])], tick, FILE_SECONDS)
         except TimeoutError:
-            raise Unreadable(f"is a PDF that takes more than {_FILE_SECONDS:.0f} seconds") from None
+            raise Unreadable(f"is a PDF that takes more than {FILE_SECONDS:.0f} seconds") from None
         if status:
             raise Unreadable("is not a readable PDF: it breaks its reader, or needs too much memory")
         out.seek(0)
@@ -150,7 +150,7 @@ def python(words: Sequence[str], file: IO[bytes], out: IO[bytes], tick: Tick, se
 
 def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around: Circumstances) -> str:
     """Put the texts of these pages, counted from 0, into those of all, and say what was not read."""
-    ends = time.monotonic() + _FILE_SECONDS
+    ends = time.monotonic() + FILE_SECONDS
     read = missed = 0
     with TemporaryDirectory(prefix="reground-ocr-") as folder:
         for number in numbers[:MOST_SCANNED]:

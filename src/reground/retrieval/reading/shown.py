@@ -321,7 +321,8 @@ class Walk:
         if part in self._without:
             is_own = self._within and part in ("header", "footer", "aside")
             return not is_own and not (part == "header" and next(element.iter("h1"), None) is not None)
-        return element.get("aria-hidden") == "true" and _is_formula(element.getprevious())
+        before = element.getprevious() if element.get("aria-hidden") == "true" else None
+        return before is not None and next(before.iter("math"), None) is not None  # its picture comes for the eye
 
     def _begin(self, element: Any, kind: str) -> None:
         match kind:
@@ -462,11 +463,6 @@ def _is_sign(element: Any, tag: str) -> bool:
     """Whether an element is a sign that leads to its own heading, such as ¶."""
     text = "".join(islice(element.itertext(), _TRIED)).strip() if tag == "a" else ""
     return bool(text) and (element.get("href") or "").startswith("#") and not any(map(str.isalnum, text))
-
-
-def _is_formula(element: Any) -> bool:
-    """Whether an element holds a formula, behind which its picture comes for the eye."""
-    return element is not None and next(element.iter("math"), None) is not None
 
 
 def _is_layout(table: Any) -> bool:

@@ -26,7 +26,6 @@ _HIDDEN_STYLE = re.compile(
 )
 _HEADINGS_TRIED = 20
 _MOST_ELEMENTS = 50_000
-_SECONDS = 600.0
 _DEEPEST = 100  # the page in which an article is looked for; the time for it grows with the product of both
 _TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
 
@@ -58,11 +57,11 @@ def read_article(content: bytes, around: Circumstances) -> Read:
 
 def article_apart(content: bytes, around: Circumstances) -> Read:
     """The article of a page as by `read_article`, in a process of its own that ends with what the tick raises."""
-    from reground.retrieval.reading.pdf import python
+    from reground.retrieval.reading.pdf import FILE_SECONDS, python
 
     with TemporaryFile() as file, TemporaryFile() as out:
         file.write(content)
-        if python(["-m", __name__, str(os.getpid())], file, out, around.tick, _SECONDS):
+        if python(["-m", __name__, str(os.getpid())], file, out, around.tick, FILE_SECONDS):
             raise Unreadable("breaks its reader, or needs too much time or memory")
         out.seek(0)
         return Read(*json.load(out)[:4])  # it has no places
