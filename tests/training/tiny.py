@@ -81,7 +81,7 @@ def gguf_writer(
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(str(path), architecture)
     writer.add_block_count(2)
-    writer.add_context_length(128)
+    writer.add_context_length(4096)
     writer.add_embedding_length(width)
     writer.add_feed_forward_length(inner)
     writer.add_head_count(4)

@@ -422,11 +422,11 @@ class Oracle:
         return self._example.question, False
 
     def _reflect(self, prompt: str) -> Said:
-        (text, right, proved), shown = self._corrected(prompt), self._shown(prompt)
+        (text, _, proved), shown = self._corrected(prompt), self._shown(prompt)
         if proved:
             return f"{self._compared} It is not {self._wrong} but {self._right} {_marks(shown)}.".strip(), True
         told = [each for each, step in self._steps.items() if step in text]
-        return "OK", right == text and bool(told) and all(each in shown for each in told)
+        return "OK", not self._wrong and bool(told) and all(each in shown for each in told)
 
     def _refine(self, prompt: str) -> Said:
         """The text without its error, and with the marks of the passages where they are missing."""

@@ -196,7 +196,7 @@ class ReaderLessons(Checked):
     """The share of questions with a gold passage inside a longer text, but for search_agent, which reads cuttings."""
     long_tokens: int = field(default=900, metadata={"min": 16, **FILE})
     """The length of such a text in tokens."""
-    most_passages: int = field(default=5, metadata={"min": 2, **FILE})
+    most_passages: int = field(default=4, metadata={"min": 2, **FILE})
     """Passages in a search, at most; from 2 on, drawn for each question."""
     passage_tokens: int = field(default=300, metadata={"min": 16, **FILE})
     """The most tokens of a passage, as in the preset grounded+reader."""

@@ -315,7 +315,7 @@ class ReaderFit(ReaderData, FitNamed):
     """The options of `train reader fit`."""
 
     learning_rate: float = 2e-4
-    max_length: int = 1536
+    max_length: int = 2048
     lora_rank: int = 16
     like: str | None = None
     """A GGUF file or alias of the same base: the adapter is also written for gguf/, as OUT/NAME.gguf."""
@@ -335,7 +335,7 @@ def fit(options: ReaderFit, config: ConfigFile = None) -> None:
     if not rows.exists():
         data(options)
     if rows.exists():
-        fit_data(options, "reader", "demonstrations", "--model hf/{}")
+        fit_data(options, "reader", "demonstrations", "--model hf/{}", cut=False)  # passages stand at the beginning
     if options.dry_run:
         return
     how = ", ".join(f"{name} {value}" for name, value in asdict(part_of(options, Fitting)).items())
