@@ -1,6 +1,7 @@
 """Models through transformers: tiny random ones for the mechanics, the real small one for the meaning.
 
-A Llama is a decoder; T5 and BART are encoder-decoders, with relative and with absolute positions.
+Llama, Qwen2 (without a chat template) and Gemma2 (whose template refuses system messages) are decoders, two of them
+with sliding windows; T5 and BART are encoder-decoders, with relative and with absolute positions.
 """
 
 import asyncio
@@ -19,16 +20,16 @@ from reground.core.concurrency import Job
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
 from reground.core.language import Grammar, Message, Sampling
 from reground.models import gguf
-from reground.models.hf import Call, create
+from reground.models.hf import Call, create, load_weights, prompt_ids, prompt_text
 from reground.models.options import ModelOptions
 from tests.models import sampling, says, small_model
-from tests.models.tiny import WORDS, build
+from tests.models.tiny import ALTERNATING, DEAF, DECODERS, NO_SYSTEM, TEMPLATE, WORDS, build, chain
 
 OPTIONS = ModelOptions(threads=1)
 APART = ("t5", "bart")
 
 
-@pytest.fixture(scope="module", params=["llama", *APART])
+@pytest.fixture(scope="module", params=[*DECODERS, *APART])
 def kind(request):
     return request.param
 
@@ -79,34 +80,113 @@ async def test_log_probabilities_are_the_models_whatever_the_temperature(decoder
     assert [t.logprob for t in hot.token_logprobs] == pytest.approx([t.logprob for t in cold.token_logprobs], abs=1e-4)
 
 
-def by_hand(folder, text, count):
-    """Greedy tokens and their log-probabilities, one forward pass a token and no cache."""
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+def by_hand(folder, kind, text, count):
+    """The prompt's length, and greedy tokens and their log-probabilities: one forward pass a token and no cache."""
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
 
-    tokenizer, weights = AutoTokenizer.from_pretrained(folder), AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
-    read = torch.tensor([tokenizer(text)["input_ids"]])
-    written, scores = [weights.config.decoder_start_token_id], []
+    tokenizer, apart = AutoTokenizer.from_pretrained(folder), kind in APART
+    weights = (AutoModelForSeq2SeqLM if apart else AutoModelForCausalLM).from_pretrained(folder).eval()
+    if kind in DECODERS and DECODERS[kind][2]:
+        text = f"<|im_start|> u {text} <|im_end|> <|im_start|> a"
+    else:
+        text = text if apart else f"<s> {text}"
+    read = tokenizer(text, add_special_tokens=apart)["input_ids"]
+    begun = [weights.config.decoder_start_token_id] if apart else read
+    written, scores = list(begun), []
     with torch.inference_mode():
         for _ in range(count):
-            logits = weights(input_ids=read, decoder_input_ids=torch.tensor([written])).logits[0, -1]
+            given = {"input_ids": torch.tensor([read]), "decoder_input_ids": torch.tensor([written])}
+            logits = weights(**(given if apart else {"input_ids": torch.tensor([written])})).logits[0, -1]
             token = int(logits.argmax())
             scores.append(float(torch.log_softmax(logits, dim=-1)[token]))
             written.append(token)
             if token == tokenizer.eos_token_id:
                 break
-    return tokenizer, written[1:], scores
+    return tokenizer, len(read), written[len(begun) :], scores
 
 
-@pytest.mark.parametrize("kind", APART, indirect=True)
 @pytest.mark.parametrize("text", ["a b c", "x", "q w e r t ; a b c d e f g h"])
-async def test_greedy_text_and_log_probabilities_are_those_of_the_model(model, folder, text):
-    tokenizer, written, scores = by_hand(folder, text, 8)
+async def test_greedy_text_and_log_probabilities_are_those_of_the_model(model, folder, kind, text):
+    tokenizer, length, written, scores = by_hand(folder, kind, text, 8)
     (reply,) = await model.generate(says(text), sampling(logprobs=True))
     spelt = [(token, s) for token, s in zip(written, scores, strict=True) if token not in tokenizer.all_special_ids]
     assert reply.text == tokenizer.decode([token for token, _ in spelt])
-    assert reply.usage.completion == len(written)
+    assert (reply.usage.prompt, reply.usage.completion) == (length, len(written))
     assert "".join(token.token for token in reply.token_logprobs) == reply.text
     assert [token.logprob for token in reply.token_logprobs] == pytest.approx([s for _, s in spelt], abs=1e-4)
+
+
+@pytest.mark.parametrize("text", ["日é", "né😀", "plain"])
+async def test_the_log_probabilities_of_all_bytes_of_a_character_count(tmp_path, text):
+    """A character is one token with the sum of its bytes'; a letter of one byte keeps its own."""
+    weights, tokenizer = load_weights(str(chain(tmp_path, text)))
+    ids = [0, *range(2, len(tokenizer))]
+    with torch.inference_mode():
+        steps = weights(torch.tensor([ids])).logits[0].log_softmax(-1)
+    each = [float(step.max()) for step in steps][:-1]
+    sizes = [len(letter.encode()) for letter in text]
+    (reply,) = await create(str(tmp_path), OPTIONS).generate(says("?"), sampling(logprobs=True, max_tokens=40))
+    assert (reply.text, reply.finish_reason) == (text, "stop")
+    assert [token.token for token in reply.token_logprobs] == list(text)
+    wanted = [sum(each[sum(sizes[:at]) : sum(sizes[: at + 1])]) for at in range(len(text))]
+    assert [token.logprob for token in reply.token_logprobs] == pytest.approx(wanted, abs=1e-4)
+    assert len(set(each)) > 1
+
+
+class Watched:
+    """Notes the shape of what a loaded model reads; it has memory for some rows alone."""
+
+    def __init__(self, model, most=1 << 30):
+        self.shapes, self.most = [], most
+        self._hook = model._thread.loaded._weights.register_forward_pre_hook(self.see, with_kwargs=True)
+
+    def see(self, weights, args, given):
+        self.shapes.append(tuple(given["input_ids"].shape))
+        if self.shapes[-1][0] > self.most:
+            raise torch.OutOfMemoryError("no room")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self._hook.remove()
+
+
+@pytest.fixture
+async def loaded(decoder):
+    await decoder.generate(says("a"), sampling(max_tokens=1))
+    return decoder
+
+
+async def test_calls_are_decoded_together_as_far_as_memory_reaches(loaded):
+    prompts = [says(letter) for letter in WORDS[:20]]
+    alone = [(await loaded.generate(prompt, sampling()))[0].text for prompt in prompts]
+    inner, spare = loaded._thread.loaded, loaded._thread.loaded._spare
+    for room, most, rows in ((spare, 1 << 30, 20), (spare, 6, 5), (10 * spare // spare, 1 << 30, 1)):
+        inner._spare = room
+        with Watched(loaded, most) as watched:
+            replies = await asyncio.gather(*(loaded.generate(prompt, sampling()) for prompt in prompts))
+        assert [reply.text for (reply,) in replies] == alone
+        assert max(shape[0] for shape in watched.shapes if shape[0] <= most) == rows
+    inner._spare = spare
+
+
+def test_a_batch_has_fewer_rows_where_they_are_longer(decoder):
+    inner = decoder._thread.loaded or decoder._load()
+    assert inner.rows_of(100) == 128
+    assert inner.rows_of(10**6) * 5 < inner.rows_of(10**5) * 100 < 128 * 100
+    assert inner.rows_of(10**12) == 1
+
+
+async def test_samples_read_their_prompt_once_and_what_has_ended_is_not_computed(loaded):
+    with Watched(loaded) as watched:
+        replies = await loaded.generate(says("a b"), sampling(n=12, temperature=3.0, seed=1, max_tokens=30))
+    assert watched.shapes[0] == (1, replies[0].usage.prompt)
+    rows = [shape[0] for shape in watched.shapes[1:]]
+    assert rows == sorted(rows, reverse=True)
+    assert len(set(rows)) > 1
+    assert {shape[1] for shape in watched.shapes[1:]} == {1}
+    assert 12 + sum(rows) == replies[0].usage.completion
 
 
 @pytest.mark.parametrize("kind", APART, indirect=True)
@@ -160,7 +240,7 @@ async def test_a_reply_ends_where_the_context_does(decoder):
 
 async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(decoder):
     await decoder.generate(says("a"), sampling(max_tokens=1))  # loads the weights
-    jobs = [Job(Call([{"role": "user", "content": "a b"}], sampling())) for _ in range(2)]
+    jobs = [Job(Call(says("a b"), sampling())) for _ in range(2)]
     jobs[1].cancelled.set()
     (here,), (gone,) = decoder._thread.loaded.decode(jobs)
     assert here.usage.completion == 8
@@ -173,6 +253,52 @@ async def test_it_computes_in_the_type_asked_for(llama, told, dtype):
     (reply,) = await precise.generate(says("a b c"), sampling(max_tokens=2))
     assert reply.text
     assert str(precise._thread.loaded._weights.dtype) == dtype
+
+
+TURNS = [Message(role="system", content="s t"), *says("u", "v"), Message(role="assistant", content="w"), *says("x")]
+
+
+@pytest.mark.parametrize(
+    ("template", "turns"),
+    [
+        (TEMPLATE, ["s s t", "u u", "u v", "a w", "u x"]),
+        (NO_SYSTEM, ["u s t  u", "u v", "a w", "u x"]),
+        (ALTERNATING, ["u s t  u  v", "a w", "u x"]),
+        (ALTERNATING.replace(NO_SYSTEM, TEMPLATE), ["u s t  u  v", "a w", "u x"]),
+        (DEAF, ["u s t  u", "u v", "a w", "u x"]),
+    ],
+)
+def test_a_template_reads_all_messages_and_what_it_knows_stays(llama, template, turns):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(llama)
+    tokenizer.chat_template = template
+    text = prompt_text(tokenizer, TURNS).replace("\n", " ")
+    assert text == "".join(f"<|im_start|> {turn} <|im_end|> " for turn in turns) + "<|im_start|> a"
+
+
+@pytest.mark.parametrize("template", ["<s> {{ messages[0].content }}", "{{ messages[0].content }}", None])
+def test_a_prompt_begins_as_in_training_and_has_no_end(tmp_path, template):
+    """A template writes its own beginning, or has none; a base model's tokenizer brings it."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(build("qwen2", tmp_path))
+    tokenizer.chat_template = template
+    ids = prompt_ids(tokenizer, prompt_text(tokenizer, says("a b")))
+    begins = template is None or "<s>" in template
+    assert tokenizer.convert_ids_to_tokens(ids) == ["<s>", "a", "b"][1 - begins :]
+
+
+@pytest.mark.parametrize("name", ["./none", "/none/x", "~/none-x", "a/b/c", "HERE/modl", "../none"])
+def test_a_path_where_nothing_is_is_refused_before_a_hub_is_asked(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "HERE").mkdir()
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        create(name, OPTIONS)
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        load_weights(name)
+    for other in ("org/repo", "gpt2", "HERE"):
+        create(other, OPTIONS)  # a hub may have it, or it is here
 
 
 @pytest.mark.parametrize("template", ["{{ raise_exception('no such role') }}", None])

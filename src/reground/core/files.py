@@ -11,9 +11,11 @@ whether weights, or code, are still those that were used before.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
+import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -240,6 +242,28 @@ def trouble(error: Exception, *places: str | Path | None) -> str:
     return " ".join(str(error).split())[:_LONGEST] or type(error).__name__
 
 
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence progress bars and advice while weights are loaded or saved."""
+    from transformers.utils import logging as transformers_logging
+
+    encoders = logging.getLogger("sentence_transformers")
+    level, verbosity = encoders.level, transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    encoders.setLevel(logging.ERROR)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of names that the libraries will change among themselves, and the like
+            yield
+    finally:
+        encoders.setLevel(level)
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
 def models_dir() -> Path:
     """Downloaded weights."""
     return _place("XDG_CACHE_HOME", ".cache", "models")
@@ -276,6 +300,20 @@ def expanded(path: str | Path) -> Path:
         return Path(path).expanduser()
     except (RuntimeError, ValueError):
         raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
+
+
+def model_place(name: str, what: str) -> str:
+    """Where a model is: the path of what is here by this name, else the name, to be asked of a hub.
+
+    what: the model, as an error names it. Raises ConfigurationError for what no hub can have: a name that begins with
+    . / or ~, has several slashes, or begins with a folder that is here.
+    """
+    place, (first, _, rest) = expanded(name), name.partition("/")
+    if place.exists():
+        return str(place)
+    if first in ("", ".", "..") or first.startswith("~") or "/" in rest or (rest and Path(first).is_dir()):
+        raise ConfigurationError(f"no {what}: there is no folder {name}")
+    return name
 
 
 def _place(variable: str, fallback: str, name: str) -> Path:

@@ -10,11 +10,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
-import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import islice
@@ -25,7 +22,7 @@ from pydantic import ValidationError
 
 from reground.core.concurrency import BatchThread, Job
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, ModelError
-from reground.core.files import expanded, trouble
+from reground.core.files import expanded, quietly, trouble
 from reground.core.language import Number, Value, first_fault
 from reground.core.trajectory import Pair
 from reground.core.untrusted import neutralise
@@ -414,28 +411,6 @@ def _each(model: Any, read: Sequence[tuple[str, str]], score: Callable[[Any], An
         return [float(each) for each in score(logits)]
 
     return in_place((places, scored(places)) for places in batches([len(a) + len(b) for a, b in read]))
-
-
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Silence progress bars and advice while weights are loaded or saved."""
-    from transformers.utils import logging as transformers_logging
-
-    encoders = logging.getLogger("sentence_transformers")
-    level, verbosity = encoders.level, transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    encoders.setLevel(logging.ERROR)
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of names that the libraries will change among themselves, and the like
-            yield
-    finally:
-        encoders.setLevel(level)
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
 
 
 class Queue:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -24,7 +24,7 @@ from reground.core.errors import (
 from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after, spelled
 from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
-from reground.models.options import Price, priced
+from reground.models.options import Price, alternating, priced, without_system
 
 _GRAMMAR = re.compile(r"grammar|json.?schema|structured.?output|response.?(?:format|schema)", re.IGNORECASE)
 TOKEN_BYTES = 64
@@ -90,14 +90,8 @@ class Dialect:
     def _turns(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages that are sent: without system messages, the first turn begins with what these say."""
         if "system" in self.without:
-            instructions = [message.content for message in messages if message.role == "system"]
-            others = [message for message in messages if message.role != "system"] or [Message(role="user", content="")]
-            opening = "\n\n".join(filter(None, (*instructions, others[0].content)))
-            messages = (others[0].model_copy(update={"content": opening}), *others[1:])
-        if self.joins:
-            turns = [(role, "\n\n".join(m.content for m in each)) for role, each in groupby(messages, lambda m: m.role)]
-            messages = [Message(role=role, content=content) for role, content in turns]
-        return messages
+            messages = without_system(messages)
+        return alternating(messages) if self.joins else messages
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
         sent = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop

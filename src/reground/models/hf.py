@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import inspect
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass
-from functools import lru_cache
+from bisect import bisect_left
+from collections.abc import Sequence
+from contextlib import redirect_stderr
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,27 +33,30 @@ from reground.core.errors import (
     ModelError,
     RegroundError,
 )
-from reground.core.files import trouble
+from reground.core.files import expanded, model_place, quietly, trouble
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.models import pull
-from reground.models.options import Listing, ModelOptions, local_identity, priced
+from reground.models.options import Listing, ModelOptions, alternating, local_identity, priced, without_system
 
 THREADS = "reground-transformers"
 """The name of the threads that load models and decode."""
-_BATCH = 8  # replies decoded together
+_MOST_ROWS = 128  # replies decoded together: more of them gain little on any card
+_FIRST_ROWS = 8  # before the weights are loaded, and the memory that is left is known
+_SPARE = 4 << 30  # bytes for a batch on a processor
 _PIECES = 8  # tokens decoded before a stop string, so that characters made of several tokens are whole
 
 
 def create(model: str, options: ModelOptions) -> HfModel:
     """The model of a repository, a folder or a GGUF file; loaded at the first call.
 
-    Raises MissingExtra without torch or transformers, ConfigurationError for a missing adapter.
+    Raises MissingExtra without torch or transformers, ConfigurationError for a missing adapter or folder.
     """
     if _missing():
         raise MissingExtra(f"hf/{model}", "train")
     if options.adapter is not None and not options.adapter.exists():
         raise ConfigurationError(f"there is no adapter {options.adapter}")
+    _source(model)
     return HfModel(model, options)
 
 
@@ -77,11 +83,11 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         model, adapter = _base(model, adapter)
-        source, options = model, {}
-        if model.lower() in pull.ALIASES or model.endswith(".gguf"):
+        source, options = _source(model), {}
+        if source is None:
             file = pull.pull(model)
             source, options = str(file.parent), {"gguf_file": file.name}
-        with quietly():
+        with quietly(), redirect_stderr(io.StringIO()):  # one bar has no switch
             config = AutoConfig.from_pretrained(source, **options)
             settings = {"config": config, **options}  # a GGUF file's takes seconds to read
             apart = config.is_encoder_decoder
@@ -104,9 +110,17 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
     return weights.to(device).eval(), tokenizer
 
 
+def _source(model: str) -> str | None:
+    """The folder or the hub's name that transformers loads; None for a GGUF file, which is pulled.
+
+    Raises ConfigurationError for a path where nothing is.
+    """
+    return None if model.lower() in pull.ALIASES or model.endswith(".gguf") else model_place(model, f"model hf/{model}")
+
+
 def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     """The base model and its adapter. A folder that is itself an adapter names its base model."""
-    folder = Path(model)
+    folder = expanded(model)
     if adapter is not None or (folder / "config.json").exists() or not (folder / "adapter_config.json").is_file():
         return model, adapter
     named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
@@ -135,29 +149,22 @@ def _drop_quantization(weights: Any) -> None:
             delattr(owner, name)
 
 
-@contextmanager
-def quietly() -> Iterator[None]:
-    """Silence progress bars and advice while loading. One bar has no switch, so stderr is redirected."""
-    from transformers.utils import logging
-
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        with redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
 @dataclass(frozen=True)
 class Call:
     """A conversation to continue."""
 
-    turns: Sequence[Mapping[str, str]]
+    messages: Sequence[Message]
     sampling: Sampling
+
+    @property
+    def rows(self) -> int:
+        """The replies that are decoded: greedy ones are all the same."""
+        return self.sampling.n if self.sampling.temperature > 0 else 1
+
+    @cached_property
+    def width(self) -> int:
+        """About how many tokens the prompt and the longest reply have: in most scripts a token has three bytes."""
+        return sum(len(message.content.encode()) for message in self.messages) // 3 + self.sampling.max_tokens
 
 
 Decoding: TypeAlias = Job[Call, list[Reply]]
@@ -166,7 +173,7 @@ Decoding: TypeAlias = Job[Call, list[Reply]]
 class HfModel:
     """A language model in this process, through transformers.
 
-    Calls that wait at the same time and want the same sampling are decoded together, up to eight replies.
+    Calls that wait at the same time and want the same sampling are decoded together, as many as memory has room for.
     Log-probabilities are those of the model before temperature and top-p.
     """
 
@@ -175,7 +182,9 @@ class HfModel:
         self.price = options.price
         self._model = model
         self._options = options
-        self._thread: BatchThread[Decoder, Call, list[Reply]] = BatchThread(self._load, _decode, _fits, name=THREADS)
+        self._thread: BatchThread[Decoder, Call, list[Reply]] = BatchThread(
+            self._load, _decode, self._fits, name=THREADS
+        )
 
     @property
     def identity(self) -> str:
@@ -186,8 +195,7 @@ class HfModel:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError for a grammar, and ModelError."""
         if sampling.grammar is not None:
             raise CapabilityError(f"{self.name} cannot keep a reply to a grammar: gguf/ can", lacks="grammar")
-        turns = [{"role": message.role, "content": message.content} for message in messages]
-        return priced(await self._thread.ask(Call(turns, sampling)), self.price)
+        return priced(await self._thread.ask(Call(messages, sampling)), self.price)
 
     async def aclose(self) -> None:
         """Free the weights after the current batch. A later call loads them again.
@@ -209,13 +217,15 @@ class HfModel:
         weights, tokenizer = load_weights(self._model, adapter=self._options.adapter, dtype=dtype)
         return Decoder(self.name, weights, tokenizer)
 
-
-def _fits(batch: Sequence[Decoding], job: Decoding) -> bool:
-    """Whether a call may be decoded with others: it wants the same, and no seed, whose samples depend on the batch."""
-    sampling = job.call.sampling
-    is_alone = sampling.seed is not None and sampling.temperature > 0
-    size = sum(each.call.sampling.n for each in batch) + sampling.n
-    return not is_alone and batch[0].call.sampling == sampling and size <= _BATCH
+    def _fits(self, batch: Sequence[Decoding], job: Decoding) -> bool:
+        """Whether a call may be decoded with others: it wants the same, there is room, and no seed, whose samples
+        depend on the batch."""
+        sampling, decoder = job.call.sampling, self._thread.loaded
+        is_alone = sampling.seed is not None and sampling.temperature > 0
+        rows = (len(batch) + 1) * job.call.rows
+        widest = max(each.call.width for each in (*batch, job))
+        has_room = rows <= _FIRST_ROWS if decoder is None else rows <= decoder.rows_of(widest)
+        return not is_alone and batch[0].call.sampling == sampling and has_room
 
 
 def _decode(decoder: Decoder, jobs: Sequence[Decoding]) -> list[list[Reply]]:
@@ -225,10 +235,22 @@ def _decode(decoder: Decoder, jobs: Sequence[Decoding]) -> list[list[Reply]]:
         raise ModelError(f"transformers: {error}") from error
 
 
+@dataclass
+class _Row:
+    """A reply while it is written. ids: its tokens with the one that ended it. scores: their log-probabilities."""
+
+    job: Decoding
+    prompt: list[int]
+    ids: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+
+
 class Decoder:
     """A loaded model and its tokenizer. Not for several threads at once."""
 
     def __init__(self, name: str, weights: Any, tokenizer: Any) -> None:
+        import torch
+
         self._name = name
         self._weights = weights
         self._tokenizer = tokenizer
@@ -237,91 +259,129 @@ class Decoder:
         ends = weights.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
         self._ends = sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
+        # bytes for what is decoded together
+        is_card = weights.device.type == "cuda"
+        self._spare = 4 * torch.cuda.mem_get_info(weights.device)[0] // 5 if is_card else _SPARE
+
+    def rows_of(self, width: int) -> int:
+        """How many replies can be decoded together if each has at most so many tokens with its prompt."""
+        config, size = self._weights.config.get_text_config(decoder=True), self._weights.dtype.itemsize
+        heads = getattr(config, "num_attention_heads", None) or 1
+        shared = (getattr(config, "num_key_value_heads", None) or heads) / heads
+        # of a token: the keys and values of all layers, and what one layer computes of a prompt
+        token = (2 * config.num_hidden_layers * shared + 20) * config.hidden_size * size
+        logits = 24 * config.vocab_size  # in float32, sorted and summed up
+        return max(1, min(_MOST_ROWS, int(self._spare // (token * width + logits))))
 
     def decode(self, jobs: Sequence[Decoding]) -> list[list[Reply]]:
         """Replies for jobs of one sampling, in their order."""
         import torch
-        from transformers import StoppingCriteriaList
 
-        sampling = jobs[0].call.sampling
-        prompts = [prompt_text(self._tokenizer, job.call.turns, apart=self._apart) for job in jobs]
-        encoded = self._tokenizer(prompts, add_special_tokens=self._apart, padding=True, return_tensors="pt")
-        lengths: list[int] = encoded["attention_mask"].sum(dim=1).tolist()
-        room = self._context - (1 if self._apart else max(lengths))
-        if room < 1 or max(lengths) > self._context:
+        sampling, each = jobs[0].call.sampling, jobs[0].call.rows
+        texts = (prompt_text(self._tokenizer, job.call.messages, apart=self._apart) for job in jobs)
+        prompts = [prompt_ids(self._tokenizer, text, apart=self._apart) for text in texts]
+        longest = max(map(len, prompts))
+        room = self._context - (1 if self._apart else longest)
+        if room < 1 or longest > self._context:
             raise ContextLengthExceeded(
-                f"the prompt has {max(lengths)} tokens and {self._name} has room for {self._context}: "
+                f"the prompt has {longest} tokens and {self._name} has room for {self._context}: "
                 "retrieve fewer or shorter passages"
             )
-        encoded = encoded.to(self._weights.device)
-        start = 1 if self._apart else encoded["input_ids"].shape[1]  # a separate decoder begins with one start token
         with torch.inference_mode(), torch.random.fork_rng(enabled=sampling.seed is not None):
             if sampling.seed is not None:
                 torch.manual_seed(sampling.seed)
-            out = self._weights.generate(
-                input_ids=encoded["input_ids"],
-                attention_mask=encoded["attention_mask"],
-                generation_config=self._config(sampling, min(sampling.max_tokens, room)),
-                stopping_criteria=StoppingCriteriaList([_Watch(self._tokenizer, jobs, start)]),
-            )
-        return self._replies(jobs, lengths, out, start)
-
-    def _config(self, sampling: Sampling, length: int) -> Any:
-        """Every setting is given, because the model's own defaults replace any that is missing."""
-        from transformers import GenerationConfig
-
-        sampled = sampling.temperature > 0
-        return GenerationConfig(
-            max_new_tokens=length,
-            do_sample=sampled,
-            num_return_sequences=sampling.n if sampled else 1,
-            temperature=sampling.temperature if sampled else 1.0,
-            top_p=sampling.top_p if sampled else 1.0,
-            top_k=0 if sampled else 50,  # 0 is off; greedy decoding complains of anything but the default
-            repetition_penalty=1.0,
-            no_repeat_ngram_size=0,
-            min_length=0,
-            num_beams=1,
-            eos_token_id=self._ends,
-            pad_token_id=self._tokenizer.pad_token_id,
-            return_dict_in_generate=True,
-            output_logits=sampling.logprobs,
-        )
-
-    def _replies(self, jobs: Sequence[Decoding], lengths: list[int], out: Any, start: int) -> list[list[Reply]]:
-        import torch
-
-        sampling = jobs[0].call.sampling
-        rows: list[list[int]] = out.sequences[:, start:].tolist()
-        scores: Sequence[list[float] | None] = [None] * len(rows)
-        if sampling.logprobs:  # of the generated tokens
-            steps = [torch.log_softmax(logits.float(), dim=-1) for logits in out.logits]
-            written = out.sequences[:, start : start + len(steps)]
-            chosen = [step.gather(1, written[:, at, None])[:, 0] for at, step in enumerate(steps)]
-            scores = torch.stack(chosen, dim=1).tolist()
-        replies = [self._reply(row, score, sampling) for row, score in zip(rows, scores, strict=True)]
-        each = len(rows) // len(jobs)
+            rows = [_Row(job, prompt) for job, prompt in zip(jobs, prompts, strict=True) for _ in range(each)]
+            self._write(rows, min(sampling.max_tokens, room))
+        replies = [self._reply(row.ids, row.scores, sampling) for row in rows]
         answers = []
-        for number, prompt in enumerate(lengths):
-            # Greedy replies are all the same and decoded once.
+        for number, prompt in enumerate(prompts):
             mine = replies[number * each : (number + 1) * each] * (sampling.n // each)
-            usage = Usage(calls=1, prompt=prompt, completion=sum(count for _, count in mine))
+            usage = Usage(calls=1, prompt=len(prompt), completion=sum(count for _, count in mine))
             first, *others = [reply for reply, _ in mine]
             answers.append([first.model_copy(update={"usage": usage}), *others])
         return answers
 
-    def _reply(self, row: list[int], scores: list[float] | None, sampling: Sampling) -> tuple[Reply, int]:
+    def _write(self, rows: Sequence[_Row], most: int) -> None:
+        """Decode rows, in two parts where memory has no room for them together."""
+        import torch
+
+        try:
+            return self._write_together(rows, most)
+        except torch.OutOfMemoryError:
+            if len(rows) == 1:
+                raise
+        torch.cuda.empty_cache()
+        half = len(rows) // 2
+        self._write(rows[:half], most)
+        self._write(rows[half:], most)
+
+    def _write_together(self, rows: Sequence[_Row], most: int) -> None:
+        """Decode rows. Samples of a prompt read it once, and a row that has ended is not computed further."""
+        import torch
+
+        sampling = rows[0].job.call.sampling
+        samples = [list(each) for _, each in groupby(rows, lambda row: id(row.prompt))]
+        steps, tokens = self._begun([first.prompt for first, *_ in samples])
+        logits = steps(tokens)
+        going = list(rows)
+        for row in going:
+            row.ids, row.scores = [], []
+        if len(samples) < len(rows):
+            counts = torch.tensor(list(map(len, samples)), device=logits.device)
+            logits = steps.select(torch.arange(len(samples), device=logits.device).repeat_interleave(counts), logits)
+        while True:
+            tokens = _drawn(logits, sampling)
+            scores = logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0] if sampling.logprobs else tokens
+            for row, token, score in zip(going, tokens.tolist(), scores.tolist(), strict=True):
+                row.ids.append(token)
+                row.scores.append(score)
+            left = [place for place, row in enumerate(going) if len(row.ids) < most and not self._has_ended(row)]
+            if not left:
+                return
+            if len(left) < len(going):
+                going = [going[place] for place in left]
+                tokens = steps.select(torch.tensor(left, device=tokens.device), tokens)
+            logits = steps(tokens[:, None])
+
+    def _begun(self, prompts: list[list[int]]) -> tuple[Steps, Any]:
+        """What computes the logits, and the tokens that it reads first."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        # A decoder continues at the prompt's end; an encoder counts positions from the left.
+        side = "right" if self._apart else "left"
+        ids, mask = (
+            pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_side=side).to(self._weights.device)
+            for rows in (prompts, [[1] * len(row) for row in prompts])
+        )
+        if not self._apart:
+            return Steps(self._weights, mask), ids
+        states = self._weights.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+        starts = (each.decoder_start_token_id for each in (self._weights.generation_config, self._weights.config))
+        start = next(each for each in starts if each is not None)
+        return Steps(self._weights, mask, states=states), torch.full_like(ids[:, :1], start)
+
+    def _has_ended(self, row: _Row) -> bool:
+        """Whether a row's last token is an end or completes a stop string, or nobody waits for the row any more."""
+        if row.ids[-1] in self._ends or row.job.cancelled.is_set():
+            return True
+        stops = row.job.call.sampling.stop
+        window = _PIECES + max((len(stop.encode()) for stop in stops), default=0)
+        text = self._text(row.ids[-window:]) if stops else ""
+        return any(stop in text for stop in stops)
+
+    def _reply(self, row: list[int], scores: list[float], sampling: Sampling) -> tuple[Reply, int]:
         """One reply and its number of tokens, including the end token."""
-        end = next((at for at, token in enumerate(row) if token in self._ends), None)
-        ids = row if end is None else row[:end]
+        ids = row[:-1] if row[-1:] and row[-1] in self._ends else row
         text = self._text(ids)
-        finish = "length" if end is None else "stop"
-        reply = Reply(text=text, finish_reason=finish, token_logprobs=self._tokens(ids, scores))
+        finish = "length" if ids is row else "stop"
+        tokens = self._tokens(ids, scores) if sampling.logprobs else None
+        reply = Reply(text=text, finish_reason=finish, token_logprobs=tokens)
         cuts = [(text.find(stop), len(stop)) for stop in sampling.stop if stop in text]
         if not cuts:
-            return reply, len(ids) + (end is not None)
+            return reply, len(row)
         cut, length = min(cuts)
-        count = next(n for n in range(1, len(ids) + 1) if len(self._text(ids[:n])) >= cut + length)
+        count = bisect_left(range(len(ids)), cut + length, key=lambda count: len(self._text(ids[:count])))
         return reply.upto(cut).model_copy(update={"finish_reason": "stop"}), count
 
     def _text(self, ids: list[int]) -> str:
@@ -329,61 +389,126 @@ class Decoder:
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.rstrip("\ufffd")
 
-    def _tokens(self, ids: list[int], scores: list[float] | None) -> tuple[TokenLogprob, ...] | None:
-        """The tokens that spell the text. Tokens of one character are merged."""
-        if scores is None:
-            return None
+    def _tokens(self, ids: list[int], scores: list[float]) -> tuple[TokenLogprob, ...]:
+        """The tokens that spell the text. Those of one character are one, with the sum of their log-probabilities.
+
+        Tokens are decoded behind those of the piece before: a blank between them may depend on it.
+        """
         tokens: list[TokenLogprob] = []
-        done = 0
-        for count, score in zip(range(1, len(ids) + 1), scores, strict=False):
-            text = self._text(ids[:count])
-            if len(text) > done:
-                tokens.append(TokenLogprob(token=text[done:], logprob=min(0.0, score)))
-                done = len(text)
+        special = set(self._tokenizer.all_special_ids)  # they are not in the text
+        total, before, begin, known = 0.0, 0, 0, 0
+        for end, score in zip(range(1, len(ids) + 1), scores, strict=False):
+            total += 0.0 if ids[end - 1] in special else min(0.0, score)
+            text = self._text(ids[before:end])
+            if len(text) > known:
+                tokens.append(TokenLogprob(token=text[known:], logprob=total))
+                total, before, begin = 0.0, begin, end
+                known = len(self._text(ids[before:begin]))
         return tuple(tokens)
 
 
-class _Watch:
-    """A stopping criterion: ends a row at a stop string, or when its call was cancelled."""
+def _drawn(logits: Any, sampling: Sampling) -> Any:
+    """The next token of each row."""
+    import torch
 
-    def __init__(self, tokenizer: Any, jobs: Sequence[Decoding], start: int) -> None:
-        self._tokenizer = tokenizer
-        self._jobs = jobs
-        self._start = start
-        self._stops = jobs[0].call.sampling.stop
-        self._window = _PIECES + max((len(stop.encode()) for stop in self._stops), default=0)
+    if sampling.temperature == 0:
+        return logits.argmax(-1)
+    # below its highest logit, which no temperature makes infinite
+    chances = ((logits - logits.amax(-1, keepdim=True)) / sampling.temperature).softmax(-1)
+    if sampling.top_p == 1:
+        return torch.multinomial(chances, 1)[:, 0]
+    chances, tokens = chances.sort(-1, descending=True)
+    chances[chances.cumsum(-1) - chances >= sampling.top_p] = 0.0
+    return tokens.gather(1, torch.multinomial(chances, 1))[:, 0]
 
-    def __call__(self, input_ids: Any, scores: Any, **others: Any) -> Any:
+
+def plain(model: Any) -> Any:
+    """A model without its adapter: peft's own takes any argument."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
+
+
+def cache_name(model: Any) -> str:
+    """What a model calls its keys and values, as an argument and in its output; "" where it keeps none.
+
+    Since transformers 5.24 it is `cache`, before that `past_key_values`.
+    """
+    known = inspect.signature(plain(model).forward).parameters
+    return next((name for name in ("cache", "past_key_values") if name in known), "")
+
+
+class Steps:
+    """Computes the logits of rows that are decoded together, token by token. Keys and values are kept.
+
+    model: decoder-only or encoder-decoder. mask: of the prompts, [rows, length]. states: what an encoder made of them.
+    cache: the keys and values of what stands before the tokens that are read first; the mask covers that too.
+    """
+
+    def __init__(self, model: Any, mask: Any, *, states: Any = None, cache: Any = None) -> None:
+        self._model, self._mask, self._states, self._cache = model, mask, states, cache
+        self._known = inspect.signature(plain(model).forward).parameters
+        self._name = cache_name(model)
+        self._read: Any = None
+
+    def __call__(self, tokens: Any) -> Any:
+        """The logits behind the tokens, in float32, [rows, vocabulary]. tokens: first a prompt, then one."""
         import torch
 
-        rows = input_ids[:, max(self._start, input_ids.shape[1] - self._window) :].tolist()
-        each = len(rows) // len(self._jobs)
-        ended = [self._ended(row, self._jobs[number // each]) for number, row in enumerate(rows)]
-        return torch.tensor(ended, dtype=torch.bool, device=input_ids.device)
+        if not self._name:
+            tokens = self._read = tokens if self._read is None else torch.cat([self._read, tokens], dim=1)
+        given = {"attention_mask": self._mask}
+        if self._states is not None:
+            given |= {"encoder_outputs": (self._states,), "decoder_input_ids": tokens}
+        else:
+            places = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
+            given |= {"input_ids": tokens, **({"position_ids": places} if "position_ids" in self._known else {})}
+            self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)  # for the next token
+        if self._name:
+            given |= {"use_cache": True, self._name: self._cache}
+        out = self._model(**given, **({"logits_to_keep": 1} if "logits_to_keep" in self._known else {}))
+        self._cache = out[self._name] if self._name else None
+        return out.logits[:, -1].float()
 
-    def _ended(self, row: list[int], job: Decoding) -> bool:
-        if job.cancelled.is_set():
-            return True
-        if not self._stops:
-            return False
-        text = self._tokenizer.decode(row, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return any(stop in text for stop in self._stops)
+    def select(self, rows: Any, values: Any) -> Any:
+        """Go on with these rows, in this order; one may be there several times. Returns the values of these rows."""
+        self._mask = self._mask[rows]
+        self._states = None if self._states is None else self._states[rows]
+        self._read = None if self._read is None else self._read[rows]
+        if self._cache is not None:
+            self._cache.reorder_cache(rows)
+        return values[rows]
 
 
-def prompt_text(tokenizer: Any, turns: Sequence[Mapping[str, str]], *, apart: bool = False) -> str:
+def prompt_text(tokenizer: Any, messages: Sequence[Message], *, apart: bool = False) -> str:
     """What a model reads of a conversation, up to the place where its reply begins; control tokens in it are broken.
 
-    apart: whether the model is an encoder-decoder; those, and models without a chat template, read plain text.
+    apart: whether the model is an encoder-decoder; those, and models without a chat template, read plain text. Where a
+    template knows no system messages, the first turn begins with them, and where roles must alternate, turns of one
+    role are joined. Raises ModelError for a template that refuses this too.
     """
     special = _special(tokenizer)
-    harmless = [{**turn, "content": neutralise(turn["content"], extra=special)} for turn in turns]
+    harmless = [Message(role=each.role, content=neutralise(each.content, extra=special)) for each in messages]
     if apart or tokenizer.chat_template is None:  # a base model continues plain text
-        return "\n\n".join(turn["content"] for turn in harmless)
-    try:
-        text: str = tokenizer.apply_chat_template(harmless, tokenize=False, add_generation_prompt=True)
-    except Exception as error:  # templates raise errors of their own, such as for a role that they do not know
-        raise ModelError(f"{tokenizer.name_or_path}: its chat template refuses the conversation: {error}") from error
-    return text
+        return "\n\n".join(message.content for message in harmless)
+    opened, refusal = without_system(harmless), None
+    for turns in (harmless, opened, alternating(harmless), alternating(opened)):
+        shown = [turn.model_dump() for turn in turns]
+        try:
+            text: str = tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+        except Exception as error:  # templates raise errors of their own
+            refusal = refusal or error
+            continue
+        if all(turn.content.strip() in text for turn in turns if turn.role == "system"):  # else it is left out
+            return text
+    raise ModelError(f"{tokenizer.name_or_path}: its chat template refuses the conversation: {refusal}") from refusal
+
+
+def prompt_ids(tokenizer: Any, text: str, *, apart: bool = False) -> list[int]:
+    """The tokens of what `prompt_text` gave. A template writes its special tokens; plain text gets those of training,
+    less an end, behind which a decoder would write another text."""
+    is_plain = apart or tokenizer.chat_template is None
+    ids: list[int] = tokenizer(text, add_special_tokens=is_plain)["input_ids"]
+    ends_it = is_plain and not apart and len(ids) > 1 and ids[-1] == tokenizer.eos_token_id
+    return ids[:-1] if ends_it else ids
 
 
 @lru_cache(maxsize=4)  # a tokenizer is as large as its vocabulary

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from reground.core.errors import ConfigurationError
 from reground.core.files import expanded, files_fingerprint
 from reground.core.http import check_address
-from reground.core.language import Reply
+from reground.core.language import Message, Reply
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 
@@ -56,6 +57,20 @@ def priced(replies: Sequence[Reply], price: Price | None) -> list[Reply]:
         usd = price.usd(first.usage.prompt, first.usage.cached, first.usage.completion)
         first = first.model_copy(update={"usage": first.usage.model_copy(update={"usd": usd})})
     return [first, *others]
+
+
+def without_system(messages: Sequence[Message]) -> list[Message]:
+    """The conversation for a model that knows no system messages: a first turn of the user begins with them."""
+    instructions = [message.content for message in messages if message.role == "system"]
+    others = [message for message in messages if message.role != "system"]
+    first = others.pop(0).content if others and others[0].role == "user" else ""
+    return [Message(role="user", content="\n\n".join(filter(None, (*instructions, first)))), *others]
+
+
+def alternating(messages: Sequence[Message]) -> list[Message]:
+    """The conversation for a model whose roles must alternate: neighbours of one role become one turn."""
+    turns = [(role, "\n\n".join(m.content for m in each)) for role, each in groupby(messages, lambda m: m.role)]
+    return [Message(role=role, content=content) for role, content in turns]
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.files import expanded, files_fingerprint, trouble
+from reground.core.files import expanded, files_fingerprint, model_place, trouble
 from reground.downloads import Fetch, bring, known_weights
 
 if TYPE_CHECKING:
@@ -296,8 +296,7 @@ class _Local:
 
 def sentence_transformer(model: str) -> Embedder:
     """A sentence-transformers model from a folder or the hub."""
-    name, looks_like_path = f"st/{model}", model.startswith((".", "/", "~"))
-    place = str(expanded(model)) if looks_like_path else model
+    name = f"st/{model}"
 
     def load() -> _Loaded:
         try:
@@ -306,8 +305,7 @@ def sentence_transformer(model: str) -> Embedder:
         except ImportError:
             raise MissingExtra(f"the embedder {name}", "embed") from None
         transformers_logging.disable_progress_bar()
-        if looks_like_path and not Path(place).is_dir():
-            raise ConfigurationError(f"no embedder {name}: there is no folder {model}")
+        place = model_place(model, f"embedder {name}")
         try:
             loaded = SentenceTransformer(place)
         except Exception as error:  # each library has its own errors for damaged weights

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from reground.core.errors import ConfigurationError, ModelError
 from reground.core.evidence import Passage
-from reground.core.files import expanded, files_fingerprint, trouble
+from reground.core.files import files_fingerprint, model_place, quietly, trouble
 from reground.core.http import check_address
 from reground.core.trajectory import Pair
 from reground.core.untrusted import clip
@@ -112,9 +112,7 @@ def cross_encoder(name: str, tokens: int = WINDOW, *, entailment: bool = False) 
     refused. Raises ConfigurationError, MissingExtra.
     """
     require("encoder")
-    folder = expanded(name)
-    if name.startswith((".", "/", "~")) and not folder.is_dir():
-        raise ConfigurationError(f"no reranker cross-encoder:{name}: there is no folder {name}")
+    folder = Path(model_place(name, f"reranker cross-encoder:{name}"))
     weights = files_fingerprint(folder) if folder.is_dir() else None
     queue = Queue(lambda: _Quick(_loaded(str(folder) if folder.is_dir() else name, tokens, entailment)))
     label = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
@@ -125,7 +123,7 @@ def _loaded(name: str, tokens: int, entailment: bool) -> Callable[[Sequence[Item
     """A model, as what gives the logits of pairs, or the log-odds of entailment."""
     from sentence_transformers import CrossEncoder
 
-    from reground.critics.scorers import entailed, exact_head, predicted, quietly
+    from reground.critics.scorers import entailed, exact_head, predicted
 
     try:
         with quietly():

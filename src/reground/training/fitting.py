@@ -21,8 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
-from reground.core.files import locked, replace_lines, writing
-from reground.critics.scorers import quietly
+from reground.core.files import locked, quietly, replace_lines, writing
 from reground.training.settings import FREE, Fitting
 
 if TYPE_CHECKING:

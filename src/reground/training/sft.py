@@ -149,13 +149,12 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int | None, apart: bo
 
     most: what is longer loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
     """
-    from reground.models.hf import prompt_text
+    from reground.models.hf import prompt_ids, prompt_text
 
     *asked, reply = row.messages
     if reply.role != "assistant":
         raise ConfigurationError(f"the last message of a demonstration is the assistant's, not the {reply.role}'s")
-    turns = [{"role": turn.role, "content": turn.content} for turn in asked]
-    prompt = tokenizer(prompt_text(tokenizer, turns, apart=apart), add_special_tokens=apart)["input_ids"]
+    prompt = prompt_ids(tokenizer, prompt_text(tokenizer, asked, apart=apart), apart=apart)
     pair = prompt, [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
     return pair if most is None else _shortened(pair, most, apart=apart)
 

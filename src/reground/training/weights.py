@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, ModelError
-from reground.core.files import trouble
-from reground.critics import scorers
-from reground.models.hf import load_weights, quietly
+from reground.core.files import quietly, trouble
+from reground.models.hf import load_weights
 
 Head = Literal["lm", "score"]
 """What a model gives: the next token, or one number for the whole text."""
@@ -75,7 +76,7 @@ def adapted(model: Any, rank: int, *, head: Head = "lm") -> Any:
     seq2seq = model.config.is_encoder_decoder
     kind = "SEQ_CLS" if head == "score" else "SEQ_2_SEQ_LM" if seq2seq else "CAUSAL_LM"
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
-    with scorers.quietly():
+    with quietly():
         model = get_peft_model(model, config)
     for each in model.parameters():
         if each.requires_grad:
@@ -118,7 +119,7 @@ def save(model: Any, tokenizer: Any, folder: Path, *, base: str) -> None:
     for adapter in getattr(model, "peft_config", {}).values():
         path = Path(base)
         adapter.base_model_name_or_path = str(path.resolve()) if path.exists() else base
-    with quietly():
+    with quietly(), redirect_stderr(io.StringIO()):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
-from reground.core.files import files_fingerprint, trouble
+from reground.core.files import files_fingerprint, model_place, quietly, trouble
 from reground.core.trajectory import Pair
 from reground.critics import Kind
 from reground.critics.scorers import (
@@ -33,7 +33,6 @@ from reground.critics.scorers import (
     encoder_texts,
     lm_tokens,
     open_scorer,
-    quietly,
     read_manifest,
 )
 from reground.critics.trained import FEATURES, TEXT
@@ -255,7 +254,7 @@ def _store(model: Any, folder: Path) -> None:
 
 def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
     """The base of an encoder or embedder. Raises ConfigurationError for a base that cannot be one."""
-    name = minilm() if settings.base == MINILM else settings.base
+    name = minilm() if settings.base == MINILM else model_place(settings.base, f"base {settings.base}")
     try:
         model = family(name)
     except Exception as error:  # each library has its own errors for damaged weights

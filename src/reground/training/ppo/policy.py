@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from reground.core.errors import ConfigurationError
+from reground.models.hf import Steps, cache_name, plain, prompt_ids
 from reground.training.ppo.equations import entropy, token_logprobs
 
 
@@ -70,19 +71,6 @@ class Scored:
     values: Tensor
 
 
-def cache_name(model: Any) -> str:
-    """What a model calls its keys and values, as an argument and in its output.
-
-    Since transformers 5.24 it is `cache`, before that `past_key_values`.
-    """
-    return "cache" if "cache" in inspect.signature(plain(model).forward).parameters else "past_key_values"
-
-
-def plain(model: Any) -> Any:
-    """A model without its adapter: peft's own takes any argument."""
-    return model.get_base_model() if hasattr(model, "get_base_model") else model
-
-
 class Policy(nn.Module):  # type: ignore[misc]
     """A model with a value head.
 
@@ -123,10 +111,7 @@ class Policy(nn.Module):  # type: ignore[misc]
 
     def prompts(self, texts: Sequence[str], *, most: int) -> Prompts:
         """Tokenise prompts. A longer one loses its beginning, because the question stands at its end."""
-        self.tokenizer.truncation_side = "left"
-        rows: list[list[int]] = self.tokenizer(
-            list(texts), truncation=True, max_length=most, add_special_tokens=self.apart
-        )["input_ids"]
+        rows = [prompt_ids(self.tokenizer, text, apart=self.apart)[-most:] for text in texts]
         # without their last one: the first action is taken at a row's own token
         differ = (place for place, column in enumerate(zip(*rows, strict=False)) if len(set(column)) > 1)
         shared = 0 if self.apart else next(differ, min(map(len, rows)) - 1)
@@ -159,22 +144,18 @@ class Policy(nn.Module):  # type: ignore[misc]
         tokens = torch.full((len(prompts.ids), most), self.pad, device=prompts.ids.device)
         ends = torch.tensor(self.ends, device=tokens.device)
         rows = torch.arange(len(tokens), device=tokens.device)
-        named = cache_name(model)
-        mask, encoded = prompts.mask, None
+        mask = prompts.mask
         if self.apart:
-            encoded = model.get_encoder()(input_ids=prompts.ids, attention_mask=mask).last_hidden_state
-            read, cache = torch.full_like(prompts.ids[:, :1], model.config.decoder_start_token_id), None
+            states = model.get_encoder()(input_ids=prompts.ids, attention_mask=mask).last_hidden_state
+            read, steps = (
+                torch.full_like(prompts.ids[:, :1], model.config.decoder_start_token_id),
+                Steps(model, mask, states=states),
+            )
         else:
-            read, cache = prompts.ids, self._prefix(model, prompts).get(named)
             mask = torch.cat([mask.new_ones(len(mask), len(prompts.prefix)), mask], dim=1)
+            read, steps = prompts.ids, Steps(model, mask, cache=self._prefix(model, prompts).get(cache_name(model)))
         for place in range(most):
-            if encoded is not None:
-                given = {"encoder_outputs": (encoded,), "decoder_input_ids": read}
-            else:
-                places = (mask.cumsum(-1) - 1).clamp(min=0)[:, -read.shape[1] :]
-                given = {"input_ids": read, "position_ids": places, **self._keep(1)}
-            out = model(attention_mask=mask, use_cache=True, **given, **{named: cache})
-            cache, logits = out[named], out.logits[:, -1].float()
+            logits = steps(read)
             if temperature == 0:
                 written = logits.argmax(-1)
             else:
@@ -184,12 +165,8 @@ class Policy(nn.Module):  # type: ignore[misc]
             if not len(going):
                 break
             if len(going) < len(rows):  # what has ended is not computed further
-                cache.batch_select_indices(going)
-                rows, mask = rows[going], mask[going]
-                encoded = None if encoded is None else encoded[going]
+                rows = steps.select(going, rows)
             read = written[going, None]
-            if encoded is None:
-                mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
         return tokens
 
     def texts(self, replies: Replies) -> list[str]:

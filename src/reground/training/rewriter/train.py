@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from reground.core.errors import TrainingFailed
 from reground.core.files import files_fingerprint
 from reground.core.journal import fingerprint
+from reground.core.language import Message
 from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
@@ -94,4 +95,4 @@ def _write(policy: Policy, place: Path, base: str) -> None:
 def rewriter_prompt(tokenizer: Any, question: str, *, apart: bool) -> str:
     """What a trained rewriter reads, as `hf/` shows it when it is used with --rewriter."""
     asked = render(Prompts().trained, question=question)
-    return prompt_text(tokenizer, [{"role": "user", "content": asked}], apart=apart)
+    return prompt_text(tokenizer, [Message(role="user", content=asked)], apart=apart)
