@@ -86,17 +86,15 @@ def by_hand(folder, kind, text, count):
 
     tokenizer, apart = AutoTokenizer.from_pretrained(folder), kind in APART
     weights = (AutoModelForSeq2SeqLM if apart else AutoModelForCausalLM).from_pretrained(folder).eval()
-    if kind in DECODERS and DECODERS[kind][2]:
-        text = f"<|im_start|> u {text} <|im_end|> <|im_start|> a"
-    else:
-        text = text if apart else f"<s> {text}"
+    shown = {"qwen2": "<s> {}", **dict.fromkeys(APART, "{}")}
+    text = shown.get(kind, "<|im_start|> u {} <|im_end|> <|im_start|> a").format(text)
     read = tokenizer(text, add_special_tokens=apart)["input_ids"]
     begun = [weights.config.decoder_start_token_id] if apart else read
     written, scores = list(begun), []
     with torch.inference_mode():
         for _ in range(count):
-            given = {"input_ids": torch.tensor([read]), "decoder_input_ids": torch.tensor([written])}
-            logits = weights(**(given if apart else {"input_ids": torch.tensor([written])})).logits[0, -1]
+            given = {"decoder_input_ids": torch.tensor([written])} if apart else {}
+            logits = weights(torch.tensor([read if apart else written]), **given).logits[0, -1]
             token = int(logits.argmax())
             scores.append(float(torch.log_softmax(logits, dim=-1)[token]))
             written.append(token)
@@ -120,9 +118,7 @@ async def test_greedy_text_and_log_probabilities_are_those_of_the_model(model, f
 async def test_the_log_probabilities_of_all_bytes_of_a_character_count(tmp_path, text):
     """A character is one token with the sum of its bytes'; a letter of one byte keeps its own."""
     weights, tokenizer = load_weights(str(chain(tmp_path, text)))
-    ids = [0, *range(2, len(tokenizer))]
-    with torch.inference_mode():
-        steps = weights(torch.tensor([ids])).logits[0].log_softmax(-1)
+    steps = weights(torch.tensor([[0, *range(2, len(tokenizer))]])).logits[0].log_softmax(-1)
     each = [float(step.max()) for step in steps][:-1]
     sizes = [len(letter.encode()) for letter in text]
     (reply,) = await create(str(tmp_path), OPTIONS).generate(says("?"), sampling(logprobs=True, max_tokens=40))
@@ -130,26 +126,18 @@ async def test_the_log_probabilities_of_all_bytes_of_a_character_count(tmp_path,
     assert [token.token for token in reply.token_logprobs] == list(text)
     wanted = [sum(each[sum(sizes[:at]) : sum(sizes[: at + 1])]) for at in range(len(text))]
     assert [token.logprob for token in reply.token_logprobs] == pytest.approx(wanted, abs=1e-4)
-    assert len(set(each)) > 1
 
 
-class Watched:
-    """Notes the shape of what a loaded model reads; it has memory for some rows alone."""
+def watched(model, most=1 << 30):
+    """The shapes of what a loaded model reads from now on, and the hook; it has memory for some rows alone."""
+    shapes = []
 
-    def __init__(self, model, most=1 << 30):
-        self.shapes, self.most = [], most
-        self._hook = model._thread.loaded._weights.register_forward_pre_hook(self.see, with_kwargs=True)
-
-    def see(self, weights, args, given):
-        self.shapes.append(tuple(given["input_ids"].shape))
-        if self.shapes[-1][0] > self.most:
+    def see(weights, args, given):
+        shapes.append(tuple(given["input_ids"].shape))
+        if shapes[-1][0] > most:
             raise torch.OutOfMemoryError("no room")
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self._hook.remove()
+    return shapes, model._thread.loaded._weights.register_forward_pre_hook(see, with_kwargs=True)
 
 
 @pytest.fixture
@@ -162,30 +150,25 @@ async def test_calls_are_decoded_together_as_far_as_memory_reaches(loaded):
     prompts = [says(letter) for letter in WORDS[:20]]
     alone = [(await loaded.generate(prompt, sampling()))[0].text for prompt in prompts]
     inner, spare = loaded._thread.loaded, loaded._thread.loaded._spare
-    for room, most, rows in ((spare, 1 << 30, 20), (spare, 6, 5), (10 * spare // spare, 1 << 30, 1)):
+    for room, most, rows in ((spare, 1 << 30, range(9, 21)), (spare, 6, range(3, 7)), (0, 1 << 30, range(1, 2))):
         inner._spare = room
-        with Watched(loaded, most) as watched:
+        shapes, hook = watched(loaded, most)
+        with hook:
             replies = await asyncio.gather(*(loaded.generate(prompt, sampling()) for prompt in prompts))
         assert [reply.text for (reply,) in replies] == alone
-        assert max(shape[0] for shape in watched.shapes if shape[0] <= most) == rows
+        assert max(shape[0] for shape in shapes if shape[0] <= most) in rows
     inner._spare = spare
-
-
-def test_a_batch_has_fewer_rows_where_they_are_longer(decoder):
-    inner = decoder._thread.loaded or decoder._load()
-    assert inner.rows_of(100) == 128
-    assert inner.rows_of(10**6) * 5 < inner.rows_of(10**5) * 100 < 128 * 100
-    assert inner.rows_of(10**12) == 1
+    assert 5 * inner.rows_of(10**6) < inner.rows_of(10**5) < inner.rows_of(100) == 128
 
 
 async def test_samples_read_their_prompt_once_and_what_has_ended_is_not_computed(loaded):
-    with Watched(loaded) as watched:
+    shapes, hook = watched(loaded)
+    with hook:
         replies = await loaded.generate(says("a b"), sampling(n=12, temperature=3.0, seed=1, max_tokens=30))
-    assert watched.shapes[0] == (1, replies[0].usage.prompt)
-    rows = [shape[0] for shape in watched.shapes[1:]]
-    assert rows == sorted(rows, reverse=True)
-    assert len(set(rows)) > 1
-    assert {shape[1] for shape in watched.shapes[1:]} == {1}
+    assert shapes[0] == (1, replies[0].usage.prompt)
+    rows = [shape[0] for shape in shapes[1:]]
+    assert rows == sorted(rows, reverse=True) != [rows[0]] * len(rows)
+    assert {shape[1] for shape in shapes[1:]} == {1}
     assert 12 + sum(rows) == replies[0].usage.completion
 
 
@@ -264,7 +247,6 @@ TURNS = [Message(role="system", content="s t"), *says("u", "v"), Message(role="a
         (TEMPLATE, ["s s t", "u u", "u v", "a w", "u x"]),
         (NO_SYSTEM, ["u s t  u", "u v", "a w", "u x"]),
         (ALTERNATING, ["u s t  u  v", "a w", "u x"]),
-        (ALTERNATING.replace(NO_SYSTEM, TEMPLATE), ["u s t  u  v", "a w", "u x"]),
         (DEAF, ["u s t  u", "u v", "a w", "u x"]),
     ],
 )
@@ -293,31 +275,18 @@ def test_a_prompt_begins_as_in_training_and_has_no_end(tmp_path, template):
 def test_a_path_where_nothing_is_is_refused_before_a_hub_is_asked(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "HERE").mkdir()
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        create(name, OPTIONS)
-    with pytest.raises(ConfigurationError, match="there is no folder"):
-        load_weights(name)
+    for opened in (lambda: create(name, OPTIONS), lambda: load_weights(name)):
+        with pytest.raises(ConfigurationError, match="there is no folder"):
+            opened()
     for other in ("org/repo", "gpt2", "HERE"):
         create(other, OPTIONS)  # a hub may have it, or it is here
 
 
-@pytest.mark.parametrize("template", ["{{ raise_exception('no such role') }}", None])
-async def test_a_template_that_refuses_is_an_error_and_a_base_model_without_one_continues_plain_text(
-    llama, tmp_path, template
-):
-    from transformers import AutoTokenizer
-
+async def test_a_template_that_refuses_is_an_error(llama, tmp_path):
     shutil.copytree(llama, tmp_path, dirs_exist_ok=True)
-    (tmp_path / "chat_template.jinja").unlink(missing_ok=True)
-    tokenizer = AutoTokenizer.from_pretrained(llama)
-    tokenizer.chat_template = template
-    tokenizer.save_pretrained(tmp_path)
-    call = create(str(tmp_path), OPTIONS).generate(says("a b c"), sampling())
-    if template is None:
-        assert (await call)[0].usage.prompt == 3
-    else:
-        with pytest.raises(ModelError, match="chat template refuses the conversation: no such role"):
-            await call
+    (tmp_path / "chat_template.jinja").write_text("{{ raise_exception('no such role') }}")
+    with pytest.raises(ModelError, match="chat template refuses the conversation: no such role"):
+        await create(str(tmp_path), OPTIONS).generate(says("a b c"), sampling())
 
 
 def adapted(kind, folder, target):

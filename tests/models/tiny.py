@@ -14,8 +14,7 @@ ALTERNATING = (
     "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
     "{{ raise_exception('roles must alternate') }}{% endif %}{% endfor %}" + NO_SYSTEM
 )
-DEAF = TEMPLATE.replace("in messages", "in messages if m.role != 'system'")
-"""It leaves system messages out."""
+DEAF = TEMPLATE.replace("in messages", "in messages if m.role != 'system'")  # it leaves them out
 DECODERS = {
     "llama": ("Llama", {}, TEMPLATE),
     "qwen2": ("Qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}, None),
@@ -38,14 +37,14 @@ def chain(path: Path, text: str) -> Path:
     tokenizer.chat_template = "<go>"
     size = len(tokenizer)
     config = LlamaConfig(
-        vocab_size=size, hidden_size=size + size % 2, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1,
+        vocab_size=size, hidden_size=size, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1, head_dim=2,
         max_position_embeddings=64, eos_token_id=1, bos_token_id=None, tie_word_embeddings=False,
     )  # fmt: skip
     weights = LlamaForCausalLM(config)
     with torch.no_grad():
         for values in weights.model.layers.parameters():
             values.zero_()  # what is read passes through
-        weights.model.embed_tokens.weight.copy_(torch.eye(size, config.hidden_size))
+        weights.model.embed_tokens.weight.copy_(torch.eye(size))
         weights.lm_head.weight.zero_()
         for token, following in zip((0, *range(2, size)), (*range(2, size), 1), strict=True):
             weights.lm_head.weight[following, token] = 0.5 + 0.1 * (token % 3)  # more and less sure

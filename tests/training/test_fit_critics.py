@@ -193,7 +193,7 @@ def test_what_cannot_be_fitted_is_told_of(out: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="padding token"):
         fit_critics(out, CriticFit(engine="lm", base=str(mute)))
     fit_critics(out, encoder(small_encoder(tmp_path / "base"), epochs=1))
-    with pytest.raises(ConfigurationError, match="cannot be loaded as an encoder"):
+    with pytest.raises(ConfigurationError, match="there is no folder"):
         fit_critics(out, encoder(tmp_path / "nowhere"), fresh=True)
     assert (out / "fit" / "rationale" / "weights").is_dir(), "a base that cannot be loaded costs nothing"
     with pytest.raises(DataError, match="no training data yet"):

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, result, trainer_class
+from reground.training.fitting import Step, arguments, begin, fit, has_room, newest_checkpoint, result, trainer_class
 from reground.training.settings import Fitting
 
 
@@ -116,6 +116,26 @@ def test_a_killed_fit_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None
     again: list[int] = []
     fit(trainer(tmp_path / "cut"), tmp_path / "cut", on_step=lambda step: again.append(step.number))
     assert again == []  # it is finished
+
+
+@pytest.mark.parametrize(("pause", "steps"), [(0.0, {23, 24}), (300.0, {24})])
+def test_checkpoints_are_made_by_the_clock_without_steps(tmp_path: Path, pause: float, steps: set[int]) -> None:
+    fit(trainer(tmp_path, Fitting(**{**vars(SETTINGS), "checkpoint_every": None})), tmp_path, pause=pause)
+    assert {int(folder.name.rpartition("-")[2]) for folder in tmp_path.glob("checkpoint-*")} == steps
+
+
+def test_a_batch_is_tried_for_room_without_a_trace(tmp_path: Path) -> None:
+    made, before = trainer(tmp_path), torch.random.get_rng_state()
+    rows = made.train_dataset[:2]
+    assert has_room(made, rows)
+    assert torch.equal(before, torch.random.get_rng_state())
+    assert all(each.grad is None for each in made.model.parameters())
+
+    def full(*given: object) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    made.model.register_forward_pre_hook(full)
+    assert not has_room(made, rows)
 
 
 @pytest.mark.parametrize(("epochs", "every"), [(2, 12), (2, 6), (2, 5), (1.5, 100)])

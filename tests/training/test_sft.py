@@ -23,7 +23,7 @@ from reground.models.options import ModelOptions
 from reground.training.fitting import Step
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
-from reground.training.sft import Passes, epoch_place, fit_named, tokenised
+from reground.training.sft import Passes, epoch_place, fit_named, shortened, tokenised
 from reground.training.weights import load_base
 from tests.models import sampling, says
 from tests.training.tiny import tiny_llama, tiny_t5
@@ -79,7 +79,7 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(
     model, tokenizer = load_base(str(base))
     lost, count = 0.0, 0
     for row in ROWS:
-        prompt, said = tokenised(tokenizer, row, most=64, apart=family is None)
+        prompt, said = tokenised(tokenizer, row, apart=family is None)
         with torch.no_grad():
             if family is None:
                 logits = model(torch.tensor([prompt]), labels=torch.tensor([said])).logits[0]
@@ -184,12 +184,13 @@ def test_bfloat16_learns_and_keeps_what_it_trains_in_float32(rank: int, tmp_path
 def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: Path) -> None:
     _, tokenizer = load_base(str(tiny_llama(tmp_path)))
     row = shown("x y " * 20, "c d e")
-    prompt, said = tokenised(tokenizer, row, most=10, apart=False)
+    pair = tokenised(tokenizer, row, apart=False)
+    prompt, said = shortened(pair, 10, apart=False)
     assert tokenizer.decode(said, skip_special_tokens=True) == "c d e"
     assert said[-1] == tokenizer.eos_token_id
     assert tokenizer.decode(prompt) == "x y x y x y"
     with pytest.raises(ConfigurationError, match="4 tokens and does not fit max_length=4"):
-        tokenised(tokenizer, row, most=4, apart=False)
+        shortened(pair, 4, apart=False)
 
 
 def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> None:

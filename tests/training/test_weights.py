@@ -13,6 +13,7 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ConfigurationError
+from reground.critics.scorers import exact_head
 from reground.models import hf
 from reground.training.export import export_adapter, export_folder, export_gguf
 from reground.training.weights import adapted, load_base, merged, save, train_upper
@@ -41,6 +42,7 @@ def test_what_is_trained_is_in_float32_whatever_the_base_is(folder: Path) -> Non
     model, _ = load_base(str(folder), head="score", frozen=True, bfloat16=True)
     trained = {each.dtype for each in adapted(model, 4, head="score").parameters() if each.requires_grad}
     assert (model.dtype, trained) == (torch.bfloat16, {torch.float32})
+    assert exact_head(model)(torch.tensor([[1, 2]])).logits.dtype == torch.float32
 
 
 def test_a_folder_that_has_a_head_for_scores_keeps_it(folder: Path, tmp_path: Path) -> None:

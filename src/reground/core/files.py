@@ -303,10 +303,9 @@ def expanded(path: str | Path) -> Path:
 
 
 def model_place(name: str, what: str) -> str:
-    """Where a model is: the path of what is here by this name, else the name, to be asked of a hub.
+    """The path of what is here by this name, else the name, to be asked of a hub. what: as an error names it.
 
-    what: the model, as an error names it. Raises ConfigurationError for what no hub can have: a name that begins with
-    . / or ~, has several slashes, or begins with a folder that is here.
+    Raises ConfigurationError for a name that begins with . / ~ or a folder that is here, or has several slashes.
     """
     place, (first, _, rest) = expanded(name), name.partition("/")
     if place.exists():

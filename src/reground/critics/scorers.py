@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from reground.core.concurrency import BatchThread, Job
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, ModelError
-from reground.core.files import expanded, quietly, trouble
+from reground.core.files import expanded, model_place, quietly, trouble
 from reground.core.language import Number, Value, first_fault
 from reground.core.trajectory import Pair
 from reground.core.untrusted import neutralise
@@ -225,7 +225,7 @@ Scoring: TypeAlias = Callable[[Sequence[Item]], list[float]]
 
 SCALE = 20.0
 """What an embedder's cosine is multiplied by, so that small differences can mean sure choices."""
-_BATCH = 8  # texts that are computed together: they come sorted by length, so small batches hold little padding
+_BATCH, _ON_GPU = 8, 64  # texts computed together: they come sorted by length, so small batches hold little padding
 _ROUND = 256  # texts of waiting calls that are taken together
 
 
@@ -238,11 +238,14 @@ class Unwanted(Exception):
 
 def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
     """The places of texts in batches of a like length. Raises Unwanted between them when all calls were given up."""
+    import torch
+
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
-    for start in range(0, len(order), _BATCH):
+    size = _ON_GPU if torch.cuda.is_available() else _BATCH
+    for start in range(0, len(order), size):
         if not _wanted.get()():
             raise Unwanted
-        yield order[start : start + _BATCH]
+        yield order[start : start + size]
 
 
 class Scorer(Protocol):
@@ -324,6 +327,7 @@ def open_embedder(folder: Path, max_length: int) -> Scoring:
 def open_lm(folder: Path, max_length: int, *, bases: dict[str, Any]) -> Scoring:
     """A decoder with a score head, which gives the head's output at the last token. Adapters of one base share it."""
     import torch
+    from torch.nn.utils.rnn import pad_sequence
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     gpu = torch.cuda.is_available()
@@ -331,7 +335,7 @@ def open_lm(folder: Path, max_length: int, *, bases: dict[str, Any]) -> Scoring:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     adapter = folder / "adapter_config.json"
     if not adapter.is_file():
-        model = AutoModelForSequenceClassification.from_pretrained(folder, **how)
+        model = exact_head(AutoModelForSequenceClassification.from_pretrained(folder, **how))
     else:
         from peft import PeftModel
 
@@ -340,7 +344,8 @@ def open_lm(folder: Path, max_length: int, *, bases: dict[str, Any]) -> Scoring:
             model = bases[base]
             model.load_adapter(folder, adapter_name=folder.name)
         else:
-            weights = AutoModelForSequenceClassification.from_pretrained(base, **how)
+            place = model_place(base, "base")
+            weights = exact_head(AutoModelForSequenceClassification.from_pretrained(place, **how))
             model = bases[base] = PeftModel.from_pretrained(weights, folder, adapter_name=folder.name)
     model.config.pad_token_id = tokenizer.pad_token_id
     model = model.to("cuda" if gpu else "cpu").eval()
@@ -353,19 +358,17 @@ def open_lm(folder: Path, max_length: int, *, bases: dict[str, Any]) -> Scoring:
         return in_place((places, batch([read[at] for at in places])) for places in batches([len(e) for e in read]))
 
     def batch(rows: Sequence[Sequence[int]]) -> list[float]:
-        longest = max(map(len, rows))
-        ids = [[*row, *[tokenizer.pad_token_id] * (longest - len(row))] for row in rows]
-        mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+        ids = pad_sequence([torch.tensor(row, device=device) for row in rows], batch_first=True, padding_value=-1)
         with torch.inference_mode():
-            inputs = torch.tensor(ids, device=device), torch.tensor(mask, device=device)
-            logits = model(input_ids=inputs[0], attention_mask=inputs[1]).logits
+            ids, mask = ids.where(ids >= 0, tokenizer.pad_token_id), (ids >= 0).long()
+            logits = model(input_ids=ids, attention_mask=mask).logits
         return list(logits[:, 0].float().tolist())
 
     return scores
 
 
 def exact_head(model: Any) -> Any:
-    """The model, whose last layer computes in its own precision, whatever the others are cast to.
+    """The model, whose last layer computes in float32, whatever the others are in or are cast to.
 
     A score in 16 bits has steps of 0.4 %: scores that are close would be equal.
     """
@@ -373,15 +376,15 @@ def exact_head(model: Any) -> Any:
 
     for module in model.modules():
         if isinstance(module, torch.nn.Linear) and module.out_features == 1:
-            module.forward = partial(_uncast, module.forward, module.weight.dtype)
+            module.forward = partial(_uncast, module.float().forward)
     return model
 
 
-def _uncast(forward: Callable[[Any], Any], dtype: Any, hidden: Any) -> Any:
+def _uncast(forward: Callable[[Any], Any], hidden: Any) -> Any:
     import torch
 
     with torch.autocast(hidden.device.type, enabled=False):
-        return forward(hidden.to(dtype))
+        return forward(hidden.float())
 
 
 def predicted(model: Any, read: Sequence[tuple[str, str]]) -> list[float]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from reground.core.concurrency import BatchThread, Job, being_cancelled
 from reground.core.errors import (
@@ -43,6 +43,7 @@ THREADS = "reground-transformers"
 """The name of the threads that load models and decode."""
 _MOST_ROWS = 128  # replies decoded together: more of them gain little on any card
 _FIRST_ROWS = 8  # before the weights are loaded, and the memory that is left is known
+_NO_TOKEN = -1 << 40
 _SPARE = 4 << 30  # bytes for a batch on a processor
 _PIECES = 8  # tokens decoded before a stop string, so that characters made of several tokens are whole
 
@@ -68,7 +69,7 @@ async def available(options: ModelOptions) -> list[Listing]:
 
 
 def _missing() -> bool:
-    return any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
+    return any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "peft"))
 
 
 def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, family: Any = None) -> tuple[Any, Any]:
@@ -100,7 +101,9 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
             if options:
                 _drop_quantization(weights)
             if adapter is not None:
-                weights = _adapted(weights, adapter)
+                from peft import PeftModel
+
+                weights = PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
     except RegroundError:
         raise
     except Exception as error:  # each library has its own errors for damaged weights
@@ -111,10 +114,7 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
 
 
 def _source(model: str) -> str | None:
-    """The folder or the hub's name that transformers loads; None for a GGUF file, which is pulled.
-
-    Raises ConfigurationError for a path where nothing is.
-    """
+    """What transformers loads; None for a GGUF file, which is pulled. Raises ConfigurationError for a wrong path."""
     return None if model.lower() in pull.ALIASES or model.endswith(".gguf") else model_place(model, f"model hf/{model}")
 
 
@@ -129,22 +129,11 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     return str(named), folder
 
 
-def _adapted(weights: Any, adapter: Path) -> Any:
-    if importlib.util.find_spec("peft") is None:
-        raise MissingExtra("a LoRA adapter", "train")
-    from peft import PeftModel
-
-    return PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
-
-
 def _drop_quantization(weights: Any) -> None:
     """Weights of a GGUF file are dequantised; without the mark they can be trained and saved."""
     weights.is_quantized = False
-    for owner, name in (
-        (weights, "hf_quantizer"),
-        (weights, "quantization_method"),
-        (weights.config, "quantization_config"),
-    ):
+    marks = (weights, "hf_quantizer"), (weights, "quantization_method"), (weights.config, "quantization_config")
+    for owner, name in marks:
         if hasattr(owner, name):
             delattr(owner, name)
 
@@ -167,9 +156,6 @@ class Call:
         return sum(len(message.content.encode()) for message in self.messages) // 3 + self.sampling.max_tokens
 
 
-Decoding: TypeAlias = Job[Call, list[Reply]]
-
-
 class HfModel:
     """A language model in this process, through transformers.
 
@@ -182,9 +168,7 @@ class HfModel:
         self.price = options.price
         self._model = model
         self._options = options
-        self._thread: BatchThread[Decoder, Call, list[Reply]] = BatchThread(
-            self._load, _decode, self._fits, name=THREADS
-        )
+        self._thread = BatchThread(self._load, lambda decoder, jobs: decoder.decode(jobs), self._fits, name=THREADS)
 
     @property
     def identity(self) -> str:
@@ -217,9 +201,8 @@ class HfModel:
         weights, tokenizer = load_weights(self._model, adapter=self._options.adapter, dtype=dtype)
         return Decoder(self.name, weights, tokenizer)
 
-    def _fits(self, batch: Sequence[Decoding], job: Decoding) -> bool:
-        """Whether a call may be decoded with others: it wants the same, there is room, and no seed, whose samples
-        depend on the batch."""
+    def _fits(self, batch: Sequence[Job[Call, list[Reply]]], job: Job[Call, list[Reply]]) -> bool:
+        """Whether a call can join: it wants the same, there is room, and no seed, whose samples depend on the batch."""
         sampling, decoder = job.call.sampling, self._thread.loaded
         is_alone = sampling.seed is not None and sampling.temperature > 0
         rows = (len(batch) + 1) * job.call.rows
@@ -228,18 +211,11 @@ class HfModel:
         return not is_alone and batch[0].call.sampling == sampling and has_room
 
 
-def _decode(decoder: Decoder, jobs: Sequence[Decoding]) -> list[list[Reply]]:
-    try:
-        return decoder.decode(jobs)
-    except RuntimeError as error:
-        raise ModelError(f"transformers: {error}") from error
-
-
 @dataclass
 class _Row:
     """A reply while it is written. ids: its tokens with the one that ended it. scores: their log-probabilities."""
 
-    job: Decoding
+    job: Job[Call, list[Reply]]
     prompt: list[int]
     ids: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -259,22 +235,24 @@ class Decoder:
         ends = weights.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
         self._ends = sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
-        # bytes for what is decoded together
         is_card = weights.device.type == "cuda"
-        self._spare = 4 * torch.cuda.mem_get_info(weights.device)[0] // 5 if is_card else _SPARE
+        self._spare: int = 4 * torch.cuda.mem_get_info(weights.device)[0] // 5 if is_card else _SPARE  # bytes
 
     def rows_of(self, width: int) -> int:
         """How many replies can be decoded together if each has at most so many tokens with its prompt."""
-        config, size = self._weights.config.get_text_config(decoder=True), self._weights.dtype.itemsize
+        return max(1, min(_MOST_ROWS, self._spare // self._size(width)))
+
+    def _size(self, width: int) -> int:
+        """About how many bytes a row of so many tokens takes."""
+        config = self._weights.config.get_text_config(decoder=True)
         heads = getattr(config, "num_attention_heads", None) or 1
         shared = (getattr(config, "num_key_value_heads", None) or heads) / heads
         # of a token: the keys and values of all layers, and what one layer computes of a prompt
-        token = (2 * config.num_hidden_layers * shared + 20) * config.hidden_size * size
-        logits = 24 * config.vocab_size  # in float32, sorted and summed up
-        return max(1, min(_MOST_ROWS, int(self._spare // (token * width + logits))))
+        token = (2 * config.num_hidden_layers * shared + 20) * config.hidden_size * self._weights.dtype.itemsize
+        return int(token * width + 24 * config.vocab_size)  # with logits in float32, sorted and summed up
 
-    def decode(self, jobs: Sequence[Decoding]) -> list[list[Reply]]:
-        """Replies for jobs of one sampling, in their order."""
+    def decode(self, jobs: Sequence[Job[Call, list[Reply]]]) -> list[list[Reply]]:
+        """Replies for jobs of one sampling, in their order. Raises ContextLengthExceeded and ModelError."""
         import torch
 
         sampling, each = jobs[0].call.sampling, jobs[0].call.rows
@@ -287,11 +265,14 @@ class Decoder:
                 f"the prompt has {longest} tokens and {self._name} has room for {self._context}: "
                 "retrieve fewer or shorter passages"
             )
+        rows = [_Row(job, prompt) for job, prompt in zip(jobs, prompts, strict=True) for _ in range(each)]
         with torch.inference_mode(), torch.random.fork_rng(enabled=sampling.seed is not None):
             if sampling.seed is not None:
                 torch.manual_seed(sampling.seed)
-            rows = [_Row(job, prompt) for job, prompt in zip(jobs, prompts, strict=True) for _ in range(each)]
-            self._write(rows, min(sampling.max_tokens, room))
+            try:
+                self._write_all(rows, longest, min(sampling.max_tokens, room))
+            except RuntimeError as error:
+                raise ModelError(f"transformers: {error}") from error
         replies = [self._reply(row.ids, row.scores, sampling) for row in rows]
         answers = []
         for number, prompt in enumerate(prompts):
@@ -301,34 +282,38 @@ class Decoder:
             answers.append([first.model_copy(update={"usage": usage}), *others])
         return answers
 
-    def _write(self, rows: Sequence[_Row], most: int) -> None:
-        """Decode rows, in two parts where memory has no room for them together."""
+    def _write_all(self, rows: Sequence[_Row], longest: int, most: int) -> None:
+        """Decode rows, as many together as memory has room for; where it had less, fewer from then on."""
         import torch
 
-        try:
-            return self._write_together(rows, most)
-        except torch.OutOfMemoryError:
-            if len(rows) == 1:
-                raise
-        torch.cuda.empty_cache()
-        half = len(rows) // 2
-        self._write(rows[:half], most)
-        self._write(rows[half:], most)
+        done, width = 0, longest + most
+        while some := rows[done : done + self.rows_of(width)]:
+            try:
+                self._write(some, most)
+                done += len(some)
+                continue
+            except torch.OutOfMemoryError:
+                if len(some) == 1:
+                    raise
+                self._spare = len(some) * self._size(width) // 2
+            torch.cuda.empty_cache()
 
-    def _write_together(self, rows: Sequence[_Row], most: int) -> None:
+    def _write(self, rows: Sequence[_Row], most: int) -> None:
         """Decode rows. Samples of a prompt read it once, and a row that has ended is not computed further."""
         import torch
 
         sampling = rows[0].job.call.sampling
         samples = [list(each) for _, each in groupby(rows, lambda row: id(row.prompt))]
-        steps, tokens = self._begun([first.prompt for first, *_ in samples])
-        logits = steps(tokens)
+        # A decoder continues at the prompt's end; an encoder counts positions from the left.
+        batch = padded([first.prompt for first, *_ in samples], 0, side="right" if self._apart else "left")
+        steps = Steps(self._weights, *(each.to(self._weights.device) for each in batch.values()))
+        logits = steps(steps.first)
+        if len(samples) < len(rows):
+            places = [place for place, each in enumerate(samples) for _ in each]
+            logits = steps.select(torch.tensor(places, device=logits.device), logits)
         going = list(rows)
         for row in going:
             row.ids, row.scores = [], []
-        if len(samples) < len(rows):
-            counts = torch.tensor(list(map(len, samples)), device=logits.device)
-            logits = steps.select(torch.arange(len(samples), device=logits.device).repeat_interleave(counts), logits)
         while True:
             tokens = _drawn(logits, sampling)
             scores = logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0] if sampling.logprobs else tokens
@@ -343,32 +328,12 @@ class Decoder:
                 tokens = steps.select(torch.tensor(left, device=tokens.device), tokens)
             logits = steps(tokens[:, None])
 
-    def _begun(self, prompts: list[list[int]]) -> tuple[Steps, Any]:
-        """What computes the logits, and the tokens that it reads first."""
-        import torch
-        from torch.nn.utils.rnn import pad_sequence
-
-        # A decoder continues at the prompt's end; an encoder counts positions from the left.
-        side = "right" if self._apart else "left"
-        ids, mask = (
-            pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_side=side).to(self._weights.device)
-            for rows in (prompts, [[1] * len(row) for row in prompts])
-        )
-        if not self._apart:
-            return Steps(self._weights, mask), ids
-        states = self._weights.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
-        starts = (each.decoder_start_token_id for each in (self._weights.generation_config, self._weights.config))
-        start = next(each for each in starts if each is not None)
-        return Steps(self._weights, mask, states=states), torch.full_like(ids[:, :1], start)
-
     def _has_ended(self, row: _Row) -> bool:
         """Whether a row's last token is an end or completes a stop string, or nobody waits for the row any more."""
-        if row.ids[-1] in self._ends or row.job.cancelled.is_set():
-            return True
+        is_over = row.ids[-1] in self._ends or row.job.cancelled.is_set()
         stops = row.job.call.sampling.stop
         window = _PIECES + max((len(stop.encode()) for stop in stops), default=0)
-        text = self._text(row.ids[-window:]) if stops else ""
-        return any(stop in text for stop in stops)
+        return is_over or any(stop in self._text(row.ids[-window:]) for stop in stops)
 
     def _reply(self, row: list[int], scores: list[float], sampling: Sampling) -> tuple[Reply, int]:
         """One reply and its number of tokens, including the end token."""
@@ -422,16 +387,23 @@ def _drawn(logits: Any, sampling: Sampling) -> Any:
     return tokens.gather(1, torch.multinomial(chances, 1))[:, 0]
 
 
+def padded(rows: Sequence[Sequence[int]], padding: int, *, side: str = "right") -> dict[str, Any]:
+    """Token ids, and their mask, as a batch for a model. side: where padding stands."""
+    import torch
+    from torch.nn.utils.rnn import pad_sequence
+
+    ids = pad_sequence(list(map(torch.tensor, rows)), batch_first=True, padding_value=_NO_TOKEN, padding_side=side)
+    mask = ids != _NO_TOKEN
+    return {"input_ids": ids.where(mask, padding), "attention_mask": mask.long()}
+
+
 def plain(model: Any) -> Any:
     """A model without its adapter: peft's own takes any argument."""
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def cache_name(model: Any) -> str:
-    """What a model calls its keys and values, as an argument and in its output; "" where it keeps none.
-
-    Since transformers 5.24 it is `cache`, before that `past_key_values`.
-    """
+    """What a model calls its keys and values (`cache` since transformers 5.24); "" where it keeps none."""
     known = inspect.signature(plain(model).forward).parameters
     return next((name for name in ("cache", "past_key_values") if name in known), "")
 
@@ -439,15 +411,21 @@ def cache_name(model: Any) -> str:
 class Steps:
     """Computes the logits of rows that are decoded together, token by token. Keys and values are kept.
 
-    model: decoder-only or encoder-decoder. mask: of the prompts, [rows, length]. states: what an encoder made of them.
-    cache: the keys and values of what stands before the tokens that are read first; the mask covers that too.
+    model: decoder-only or encoder-decoder. ids, mask: the prompts, [rows, length]. cache: keys and values of what
+    stands before the prompts; the mask covers that too. first: the tokens that are to be read first.
     """
 
-    def __init__(self, model: Any, mask: Any, *, states: Any = None, cache: Any = None) -> None:
-        self._model, self._mask, self._states, self._cache = model, mask, states, cache
-        self._known = inspect.signature(plain(model).forward).parameters
-        self._name = cache_name(model)
+    def __init__(self, model: Any, ids: Any, mask: Any, *, cache: Any = None) -> None:
+        import torch
+
+        self._model, self._mask, self._cache, self.first = model, mask, cache, ids
+        self._known, self._name = inspect.signature(plain(model).forward).parameters, cache_name(model)
         self._read: Any = None
+        self._states: Any = None
+        if model.config.is_encoder_decoder:
+            self._states = model.get_encoder()(input_ids=ids, attention_mask=mask).last_hidden_state
+            starts = (each.decoder_start_token_id for each in (model.generation_config, model.config))
+            self.first = torch.full_like(ids[:, :1], next(each for each in starts if each is not None))
 
     def __call__(self, tokens: Any) -> Any:
         """The logits behind the tokens, in float32, [rows, vocabulary]. tokens: first a prompt, then one."""
@@ -507,8 +485,7 @@ def prompt_ids(tokenizer: Any, text: str, *, apart: bool = False) -> list[int]:
     less an end, behind which a decoder would write another text."""
     is_plain = apart or tokenizer.chat_template is None
     ids: list[int] = tokenizer(text, add_special_tokens=is_plain)["input_ids"]
-    ends_it = is_plain and not apart and len(ids) > 1 and ids[-1] == tokenizer.eos_token_id
-    return ids[:-1] if ends_it else ids
+    return ids[:-1] if is_plain and not apart and len(ids) > 1 and ids[-1] == tokenizer.eos_token_id else ids
 
 
 @lru_cache(maxsize=4)  # a tokenizer is as large as its vocabulary

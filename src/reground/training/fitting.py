@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 METRICS = "metrics.jsonl"
+_NEVER = 1 << 40  # steps, where checkpoints are made by the clock
 WHOLE = "whole"
 """The file that marks a checkpoint as completely written."""
 
@@ -101,25 +102,36 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
         "bf16": fitting.bfloat16,
         "use_cpu": not gpu,
         "dataloader_pin_memory": gpu,
+        "dataloader_num_workers": 2 if gpu else 0,  # texts are made into batches while the GPU computes
         "remove_unused_columns": False,
         "logging_strategy": "steps",
         "logging_steps": 1,
         "logging_nan_inf_filter": False,  # it would hide the losses that `_recorder` stops at
         "save_strategy": "steps",
-        "save_steps": fitting.checkpoint_every,
+        "save_steps": fitting.checkpoint_every or _NEVER,
         "save_total_limit": 2,  # the older one stays until the newer one is marked as whole
         "disable_tqdm": True,
         "report_to": "none",
     }
 
 
-def checkpointing() -> dict[str, Any]:
-    """More arguments for a language model on a GPU: activations are computed again, and take less memory."""
+def has_room(trainer: transformers.Trainer, rows: Sequence[Any]) -> bool:
+    """Whether memory has room for the gradients of a batch, which are computed once, and for Adam's two moments."""
     import torch
+    from accelerate.utils import send_to_device
 
-    if not torch.cuda.is_available():
-        return {}
-    return {"gradient_checkpointing": True, "gradient_checkpointing_kwargs": {"use_reentrant": False}}
+    model = trainer.model
+    try:
+        with torch.random.fork_rng(), trainer.compute_loss_context_manager():
+            batch = send_to_device(trainer.data_collator(rows), trainer.args.device)
+            trainer.compute_loss(model, batch, num_items_in_batch=torch.ones(())).backward()
+    except torch.OutOfMemoryError:
+        return False
+    finally:
+        model.zero_grad()
+    moments = 8 * sum(each.numel() for each in model.parameters() if each.requires_grad)
+    whole = torch.cuda.mem_get_info()[1] if torch.cuda.is_available() else math.inf
+    return bool(torch.cuda.max_memory_allocated() + moments < 0.9 * whole)
 
 
 def trainer_class() -> Any:
@@ -156,36 +168,35 @@ def by_length(lengths: Sequence[int], size: int, draw: random.Random, *, pool: i
     return [*batches, rows[full:]] if rows[full:] else batches
 
 
-def padded(rows: Sequence[Sequence[int]], padding: int) -> dict[str, Any]:
-    """Token ids as a batch for a model, padded behind their ends."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    ids, mask = ([torch.tensor(row) for row in each] for each in (rows, [[1] * len(row) for row in rows]))
-    return {
-        "input_ids": pad_sequence(ids, batch_first=True, padding_value=padding),
-        "attention_mask": pad_sequence(mask, batch_first=True),
-    }
-
-
 def fit(
     trainer: transformers.Trainer,
     out: Path,
     *,
+    length: Callable[[Any], int] | None = None,
+    pause: float = 300.0,
     on_step: Callable[[Step], None] = lambda step: None,
     on_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> None:
     """Train to the end, from the newest whole checkpoint in `out` if there is one.
 
-    trainer: made with `arguments(fitting, out)`. on_step: called after each optimizer step. on_epoch: called after each
-    pass over the data, the last one whole or not, with its number from 1; a pass that ended just before a kill is
-    reported again. Raises TrainingFailed when a loss is not finite; the checkpoints before it stay.
+    trainer: made with `arguments(fitting, out)`. length: of a row; on a GPU without room for the longest batch a
+    language model computes activations again. pause: seconds between checkpoints, where no steps are set. on_step:
+    called after each optimizer step. on_epoch: called after each pass over the data, the last one whole or not, with
+    its number from 1; a pass that ended just before a kill is reported again. Raises TrainingFailed when a loss is not
+    finite; the checkpoints before it stay.
     """
+    import torch
     from transformers import PrinterCallback
 
     out.mkdir(parents=True, exist_ok=True)
     newest = newest_checkpoint(out)
-    recorder = _recorder(out, on_step, on_epoch)
+    recorder = _recorder(out, pause, on_step, on_epoch)
+    for part in trainer.model.modules():
+        if hasattr(part, "cast_input_dtype_enabled"):  # of an adapter; autocast casts already, and to half the size
+            part.cast_input_dtype_enabled = not trainer.args.bf16
+    rows = sorted(trainer.train_dataset, key=length)[-trainer.args.train_batch_size :] if length else []
+    if rows and torch.cuda.is_available() and not has_room(trainer, rows):
+        trainer.model.gradient_checkpointing_enable({"use_reentrant": False})
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(recorder)
     try:
@@ -261,7 +272,7 @@ def result(folder: Path) -> Iterator[Path]:
         raise
 
 
-def _recorder(out: Path, on_step: Callable[[Step], None], on_epoch: Callable[[int], None]) -> Any:
+def _recorder(out: Path, pause: float, on_step: Callable[[Step], None], on_epoch: Callable[[int], None]) -> Any:
     """The callback that records a fit; its class is made here because transformers is imported only for training."""
     from transformers import TrainerCallback
 
@@ -270,6 +281,7 @@ def _recorder(out: Path, on_step: Callable[[Step], None], on_epoch: Callable[[in
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             self.began, self.first = time.monotonic(), state.global_step
+            self.saved = self.began
             forget_after(out, state.global_step)
             # the trainer goes on behind a pass that ends at the checkpoint, and does not say that it ended
             if self.first and (float(state.epoch).is_integer() or self.first >= state.max_steps):
@@ -293,7 +305,12 @@ def _recorder(out: Path, on_step: Callable[[Step], None], on_epoch: Callable[[in
         def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             on_epoch(math.ceil(round(state.epoch, 6)))
 
+        def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            if args.save_steps == _NEVER and time.monotonic() - self.saved >= pause:
+                control.should_save = True
+
         def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            self.saved = time.monotonic()
             (out / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
     return Recorder()

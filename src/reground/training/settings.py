@@ -86,8 +86,8 @@ class Fitting(Training):
     """Batches whose gradients are added up before a step: small batches of long rows need less memory."""
     warmup: float = field(default=0.1, metadata={"min": 0, **FILE})
     """The share of the steps over which the learning rate rises."""
-    checkpoint_every: int = field(default=50, metadata={"min": 1, **FILE})
-    """Steps between checkpoints."""
+    checkpoint_every: int | None = field(default=None, metadata={"min": 1, **FILE})
+    """Steps between checkpoints; one every five minutes by default."""
 
 
 def part_of(options: object, kind: type[Any]) -> Any:

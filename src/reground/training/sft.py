@@ -18,7 +18,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.files import files_fingerprint
 from reground.core.journal import fingerprint
 from reground.training import fitting
-from reground.training.fitting import Step, by_length, checkpointing, padded, trainer_class
+from reground.training.fitting import Step, by_length, trainer_class
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.weights import adapted, context_of, load_base, save
@@ -83,7 +83,7 @@ def fit_named(
         if keep_epochs:
             write(epoch_place(place, epoch))
 
-    fitting.fit(trainer, folder, on_step=on_step, on_epoch=after)
+    fitting.fit(trainer, folder, length=lambda pair: sum(map(len, pair)), on_step=on_step, on_epoch=after)
     write(place)
     return place
 
@@ -127,13 +127,13 @@ def _pairs(
     def longest(pair: Pair) -> int:
         return max(len(pair[0]), len(pair[1]) + 1) if apart else sum(map(len, pair))
 
-    whole = [tokenised(tokenizer, row, most=None, apart=apart) for row in rows]
+    whole = [tokenised(tokenizer, row, apart=apart) for row in rows]
     pairs = [pair for pair in whole if longest(pair) <= most]
     if long := len(whole) - len(pairs):
         fate = "lose the beginning of their prompt" if cut else "are left out"
         on_note(f"{long} of {len(rows)} rows are longer than max_length={most} and {fate}")
     if cut:
-        pairs = [_shortened(pair, most, apart=apart) for pair in whole]
+        pairs = [shortened(pair, most, apart=apart) for pair in whole]
     if not pairs:
         raise DataError(f"no demonstration fits max_length={most}: raise it", path=out)
     needed, room = max(map(longest, pairs)), context_of(model.config)
@@ -144,22 +144,19 @@ def _pairs(
     return pairs
 
 
-def tokenised(tokenizer: Any, row: Demonstration, *, most: int | None, apart: bool) -> Pair:
-    """The prompt's tokens and the reply's with its end token.
-
-    most: what is longer loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
-    """
+def tokenised(tokenizer: Any, row: Demonstration, *, apart: bool) -> Pair:
+    """The prompt's tokens and the reply's with its end token. apart: whether the model is an encoder-decoder."""
     from reground.models.hf import prompt_ids, prompt_text
 
     *asked, reply = row.messages
     if reply.role != "assistant":
         raise ConfigurationError(f"the last message of a demonstration is the assistant's, not the {reply.role}'s")
     prompt = prompt_ids(tokenizer, prompt_text(tokenizer, asked, apart=apart), apart=apart)
-    pair = prompt, [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
-    return pair if most is None else _shortened(pair, most, apart=apart)
+    return prompt, [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
 
 
-def _shortened(pair: Pair, most: int, *, apart: bool) -> Pair:
+def shortened(pair: Pair, most: int, *, apart: bool) -> Pair:
+    """What is longer loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit."""
     prompt, reply = pair
     if len(reply) >= most:
         raise ConfigurationError(f"a reply has {len(reply)} tokens and does not fit max_length={most}: raise it")
@@ -175,35 +172,36 @@ def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fittin
     from torch.nn.functional import cross_entropy
     from transformers import TrainingArguments
 
-    plain = model.get_base_model() if hasattr(model, "get_base_model") else model
-    keeps, pad = "logits_to_keep" in inspect.signature(plain.forward).parameters, tokenizer.pad_token_id
+    from reground.models.hf import padded, plain
+
+    known, pad = inspect.signature(plain(model).forward).parameters, tokenizer.pad_token_id
     start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
 
     def collate(batch: Sequence[Pair]) -> dict[str, Any]:
         """A batch whose labels, with an uncounted one before the first, stand at the last states that are read."""
         if start is not None:
             read, labels = [prompt for prompt, _ in batch], [[_UNCOUNTED, *reply] for _, reply in batch]
-            more = {"decoder_input_ids": padded([[start, *reply] for _, reply in batch], pad)["input_ids"]}
+            written = padded([[start, *reply] for _, reply in batch], pad)["input_ids"]
+            given = {**padded(read, pad), "decoder_input_ids": written}
         else:
             first = min(len(prompt) for prompt, _ in batch)
             read = [prompt + reply for prompt, reply in batch]
             labels = [[_UNCOUNTED] * (len(prompt) - first + 1) + reply for prompt, reply in batch]
-            more = {"logits_to_keep": max(map(len, labels))} if keeps else {}
-        return {**padded(read, pad), "labels": padded(labels, _UNCOUNTED)["input_ids"], **more}
+            given = {"input_ids": padded(read, pad)["input_ids"]}  # no token looks at the padding behind it
+        more = {"logits_to_keep": max(map(len, labels)), "use_cache": False}
+        given |= {name: value for name, value in more.items() if name in known}
+        return {**given, "labels": padded(labels, _UNCOUNTED)["input_ids"]}
 
     def loss(outputs: Any, labels: Any, num_items_in_batch: Any) -> Any:
         logits, wanted = outputs.logits[:, -labels.shape[1] : -1].float(), labels[:, 1:]
         return cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="sum") / num_items_in_batch
 
-    given = fitting.arguments(settings, folder)
-    known = {field.name for field in dataclasses.fields(TrainingArguments)}
-    if "train_sampling_strategy" in known:  # an older transformers shuffles, and pads more
-        given["train_sampling_strategy"] = "sequential"
-    if start is None:
-        given |= checkpointing()
+    how = fitting.arguments(settings, folder)
+    if "train_sampling_strategy" in {field.name for field in dataclasses.fields(TrainingArguments)}:
+        how["train_sampling_strategy"] = "sequential"  # an older transformers shuffles, and pads more
     return trainer_class()(
         model=model,
-        args=TrainingArguments(**given),
+        args=TrainingArguments(**how),
         train_dataset=Passes(pairs, settings),
         data_collator=collate,
         compute_loss_func=loss,

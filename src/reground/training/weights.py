@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import json
-from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any, Literal
 
@@ -119,7 +117,7 @@ def save(model: Any, tokenizer: Any, folder: Path, *, base: str) -> None:
     for adapter in getattr(model, "peft_config", {}).values():
         path = Path(base)
         adapter.base_model_name_or_path = str(path.resolve()) if path.exists() else base
-    with quietly(), redirect_stderr(io.StringIO()):
+    with quietly():
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 

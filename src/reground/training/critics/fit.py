@@ -38,6 +38,7 @@ from reground.critics.scorers import (
 from reground.critics.trained import FEATURES, TEXT
 from reground.evaluation.results import write_text
 from reground.models import pull
+from reground.models.hf import padded
 from reground.training import fitting
 from reground.training.critics.pairs import about, data_fingerprint, gaps, passage_tokens
 from reground.training.fitting import Step
@@ -85,7 +86,8 @@ def fit_critics(
             if fresh:  # now that the base will do
                 fitting.begin(place, _recorded(settings, rows), fresh=True)
             with quietly(), fitting.result(weights) as folder:
-                fitting.fit(trainer, place, on_step=partial(on_step, name))
+                length = (lambda row: max(map(len, row[:2]))) if settings.engine == "lm" else None
+                fitting.fit(trainer, place, length=length, on_step=partial(on_step, name))
                 store(folder)
         for checkpoint in place.glob("checkpoint-*"):
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -210,8 +212,7 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
         )
         for row in rows
     ]
-    given = {**fitting.arguments(settings, out), **(fitting.checkpointing() if settings.engine == "lm" else {})}
-    args = TrainingArguments(**given)
+    args = TrainingArguments(**fitting.arguments(settings, out))
     return Pairwise(model=engine.model, args=args, train_dataset=pairs, data_collator=collate), engine.store
 
 
@@ -254,7 +255,7 @@ def _store(model: Any, folder: Path) -> None:
 
 def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
     """The base of an encoder or embedder. Raises ConfigurationError for a base that cannot be one."""
-    name = minilm() if settings.base == MINILM else model_place(settings.base, f"base {settings.base}")
+    name = minilm() if settings.base == MINILM else model_place(settings.base, "base")
     try:
         model = family(name)
     except Exception as error:  # each library has its own errors for damaged weights
@@ -288,7 +289,7 @@ def _lm(settings: CriticFit) -> _Engine:
     return _Engine(
         model,
         lm_tokens(tokenizer, settings.max_length),
-        partial(fitting.padded, padding=tokenizer.pad_token_id),
+        partial(padded, padding=tokenizer.pad_token_id),
         lambda texts: model(**texts).logits[:, 0],
         store,
     )

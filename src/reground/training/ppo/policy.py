@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from reground.core.errors import ConfigurationError
-from reground.models.hf import Steps, cache_name, plain, prompt_ids
+from reground.models.hf import Steps, cache_name, padded, plain, prompt_ids
 from reground.training.ppo.equations import entropy, token_logprobs
 
 
@@ -115,14 +115,9 @@ class Policy(nn.Module):  # type: ignore[misc]
         # without their last one: the first action is taken at a row's own token
         differ = (place for place, column in enumerate(zip(*rows, strict=False)) if len(set(column)) > 1)
         shared = 0 if self.apart else next(differ, min(map(len, rows)) - 1)
-        lengths = torch.tensor([len(row) - shared for row in rows])
-        places = torch.arange(int(lengths.max()))
-        mask = places < lengths[:, None] if self.apart else places >= lengths.max() - lengths[:, None]
-        ids = torch.full(mask.shape, self.pad)
-        ids[mask] = torch.tensor([token for row in rows for token in row[shared:]])
+        batch = padded([row[shared:] for row in rows], self.pad, side="right" if self.apart else "left")
         prefix = torch.tensor(rows[0][:shared], dtype=torch.long)
-        device = self.head.weight.device
-        return Prompts(ids.to(device), mask.long().to(device), prefix.to(device))
+        return Prompts(*(each.to(self.head.weight.device) for each in (*batch.values(), prefix)))
 
     def sample(self, prompts: Prompts, *, most: int, temperature: float = 1.0, model: Any = None) -> Replies:
         """One reply a prompt, at most `most` tokens.
@@ -144,16 +139,9 @@ class Policy(nn.Module):  # type: ignore[misc]
         tokens = torch.full((len(prompts.ids), most), self.pad, device=prompts.ids.device)
         ends = torch.tensor(self.ends, device=tokens.device)
         rows = torch.arange(len(tokens), device=tokens.device)
-        mask = prompts.mask
-        if self.apart:
-            states = model.get_encoder()(input_ids=prompts.ids, attention_mask=mask).last_hidden_state
-            read, steps = (
-                torch.full_like(prompts.ids[:, :1], model.config.decoder_start_token_id),
-                Steps(model, mask, states=states),
-            )
-        else:
-            mask = torch.cat([mask.new_ones(len(mask), len(prompts.prefix)), mask], dim=1)
-            read, steps = prompts.ids, Steps(model, mask, cache=self._prefix(model, prompts).get(cache_name(model)))
+        mask = torch.cat([prompts.mask.new_ones(len(rows), len(prompts.prefix)), prompts.mask], dim=1)
+        steps = Steps(model, prompts.ids, mask, cache=self._prefix(model, prompts).get(cache_name(model)))
+        read = steps.first
         for place in range(most):
             logits = steps(read)
             if temperature == 0:
