@@ -115,9 +115,9 @@ class Hop:
         alone = self.statement or 2 * len(title & _words(sentence)) > len(title)
         return (self.statement or sentence if alone else f"{self.title}: {sentence}").removesuffix(".")
 
-    def named(self, prompt: str, read: str) -> bool:
-        """Whether its query can be known: a title by the prompt, other names by what was read of the hops before."""
-        return self.title.casefold() in prompt.casefold() if self.query == self.title else self.names <= _words(read)
+    def named(self, read: str) -> bool:
+        """Whether its query can be known from what was read: the question, and the passages of other hops."""
+        return self.title.casefold() in read.casefold() if self.query == self.title else self.names <= _words(read)
 
 
 def hop(page: Passage, example: Example, *, about: str = "", golds: Sequence[str] = (), **more: Any) -> Hop:
@@ -148,12 +148,12 @@ def chain(example: Example, pages: Sequence[Passage]) -> list[Hop]:
     parts = known.decomposition
     if parts and all(part.get("answer") and part.get("support_id") in by_id for part in parts):
         return [_sub_question(example, known, at, by_id[part["support_id"]]) for at, part in enumerate(parts)]
-    hops = []
-    for thought in map(str.strip, sentences(known.reasoning)):
+    hops, thoughts = list[Hop](), [thought.strip() for thought in sentences(known.reasoning)]
+    for thought in thoughts:
         page = max(pages, key=lambda each: len(_words(thought) & _words(f"{each.title} {each.text}")))
         if _names(thought) <= _words(f"{example.question} {page.title} {page.text}"):
             hops.append(hop(page, example, about=thought, golds=[thought], statement=thought))
-    if any(each.decides for each in hops):
+    if hops and len(hops) == len(thoughts):  # a chain with a link that no passage holds is none
         return hops
     hops = [hop(page, example) for page in pages]
     return hops if known.type in _COMPARING else sorted(hops, key=lambda each: each.decides)
@@ -347,8 +347,9 @@ class Oracle:
     def _next(self, prompt: str) -> list[Hop]:
         """The hops that are to be looked up now."""
         shown = self._shown(prompt)
-        read = [self._example.question, *(f"{each.title} {sentence}" for each, (sentence, _) in shown.items())]
-        return [each for each in self.hops if each not in shown and each.named(prompt, " ".join(read))]
+        marks = {mark for _, mark in shown.values()}
+        read = " ".join([self._example.question, *(text for mark, text in cited(prompt) if mark in marks)])
+        return [each for each in self.hops if each not in shown and each.named(read)]
 
     def _answer(self, prompt: str) -> Said:
         shown = self._shown(prompt)
@@ -418,7 +419,7 @@ class Oracle:
         right = self._corrected(prompt)[1]
         for each in reversed(self.hops):
             if self._steps[each] in right:
-                return each.query, each.named(prompt, prompt)
+                return each.query, each.named(prompt)
         return self._example.question, False
 
     def _reflect(self, prompt: str) -> Said:
@@ -493,9 +494,8 @@ class Lesson:
             kinds.setdefault(str(row.extra["kind"]), {})[row.messages[-1].content] = row
         if name == "search_agent" and "linked_answer" not in kinds:
             kinds.pop(FINISH, None)
-        about = {"method": name, "task": self.task.name}
-        drawn = [draw.choice(list(different.values())) for different in kinds.values()]
-        return [each.model_copy(update={"extra": {**each.extra, **about}}) for each in drawn]
+        drawn, about = (draw.choice(list(each.values())) for each in kinds.values()), {"method": name}
+        return [each.model_copy(update={"extra": {**each.extra, **about, "task": self.task.name}}) for each in drawn]
 
     async def _method(self, name: str, oracle: Oracle, style: str, draw: random.Random, *, hides: bool) -> Method:
         """The method, over a search that chance changes; without a second round where the gold passages are put in."""
