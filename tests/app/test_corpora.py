@@ -7,15 +7,22 @@ import fcntl
 import os
 import subprocess
 import sys
+from functools import partial
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
+import reground
+from reground.app.cli import run
 from reground.app.documents import cached_index_path, corpus_retriever
-from reground.core.errors import IndexRefused
+from reground.core.errors import ConfigurationError, DataError, IndexRefused
+from reground.models.scripted import ScriptedModel
 from reground.retrieval.index import build_index
 from reground.retrieval.settings import Progress, preset
 from reground.retrieval.storage import holds_index
+from tests.servers import serving
+from tests.web.little_web import LittleWeb, page
 
 FINDS = """
 import asyncio, sys
@@ -100,3 +107,39 @@ def test_a_folder_whose_name_is_no_unicode_has_a_place_for_its_index(tmp_path: P
         assert build_index(corpus, places[-1]).documents > 0
         assert build_index(corpus, places[-1]).read == 0
     assert len({str(place.name).encode() for place in places}) == 2, "the writers of an index take only Unicode"
+
+
+def test_a_question_goes_to_the_documents_that_its_filter_chooses(docs: Path, capsys) -> None:
+    (docs / "old.md").write_text("---\ntag: old\n---\n# Po\n\nThe Po flows through Turin.")
+    model = ScriptedModel(lambda messages, sampling: "a river [1].")
+    asked = partial(reground.ask, "Which river flows through a city?", corpus=docs, method="rag", model=model)
+    every, new = asked(), asked(where="NOT tag:old")
+    assert {each.passage_id for each in every.shown} == {"danube.md", "seine.md", "old.md"}
+    assert {each.passage_id for each in new.shown} == {"danube.md", "seine.md"}
+    assert every.trajectory_path != new.trajectory_path  # another run
+    (docs / "seine.md").touch()
+    assert asked(where="NOT tag:old").usage == new.usage and len(model.prompts) == 2
+    assert [each.passage_id for each in asked(include=["s*.md"]).shown] == ["seine.md"]
+    assert reground.check("The Po flows through Turin.", corpus=docs, where="path:s*").share == 0
+    listed = reground.ask("What flows?", corpus=[docs, "The Elbe."], method="rag", model=model, where="tag:old")
+    assert [each.passage_id for each in listed.shown] == ["docs/old.md"]
+    for options, said in (({"where": "tag:"}, "a condition"), ({"corpus": "index", "include": ["*.md"]}, "path:GLOB")):
+        build_index(docs, Path("index"))
+        with pytest.raises(ConfigurationError, match=said):
+            asked(**options)
+    with pytest.raises(ConfigurationError, match="give --corpus"):
+        reground.ask("Why?", method="direct", model=model, where="tag:old")
+    assert run(["retrieve", "river", "-c", "docs", "--where", "tag:old", "--exclude", "old.md"]) == 2
+    assert "'tag'" in capsys.readouterr().err
+
+
+def test_text_from_standard_input_and_a_page_are_documents(home: Path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO("Die Spree fließt durch Berlin.".encode())))
+    assert run(["retrieve", "Spree", "--corpus", "-"]) == 0
+    assert "standard input" in capsys.readouterr().out
+    with serving(LittleWeb({"/elbe": page("Elbe", "The Elbe flows through Dresden. " * 9)})) as web:
+        model = ScriptedModel(lambda messages, sampling: "The Elbe [1].")
+        asked = partial(reground.ask, "What flows?", corpus=f"{web.origin}/elbe", method="rag", model=model)
+        assert asked(web_network=[web.network]).quotes[0].url == f"{web.origin}/elbe"
+        with pytest.raises(DataError, match="cannot be read"):
+            asked()

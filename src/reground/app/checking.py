@@ -132,19 +132,22 @@ async def checked(
     *,
     question: str | None = None,
     corpus: str | None = None,
+    where: str | None = None,
     k: int = Check.k,
     progress: Callable[[int, int], None] | None = None,
 ) -> CheckResult:
     """An answer checked against what a session searches, by default the first; its folder is looked at again.
 
-    k: passages of each search. progress: is told how many claims have been compared, and their number. Raises
-    ConfigurationError for an answer that is empty or too long, and what the search and the check raise.
+    where: a filter of the documents. k: passages of each search. progress: is told how many claims have been compared,
+    and their number. Raises ConfigurationError for an answer that is empty or too long, and what the search and the
+    check raise.
     """
     text, name = storable_text(text), corpus or next(iter(session.retrievers))
     if not text.strip():
         raise ConfigurationError("the answer is empty: there is nothing to check")
     await session.follow(name)
-    retriever, folder = session.retrievers[name], session.setup.sources[name].folder
+    retriever = (await session.narrowed(name, where)).retrievers[name]
+    folder = session.setup.sources[name].folder
     judge = session.checks.get(next(iter(session.models), ""))
     sentences = await verdicts(
         text,

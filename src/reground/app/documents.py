@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import inspect
 import json
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -24,8 +25,11 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.files import expanded, indexes_dir, replace_lines
 from reground.core.user_code import load_file, plugged
 from reground.retrieval.documents import Scan, read_documents, scan, written
+from reground.retrieval.encodings import decode
+from reground.retrieval.filters import ALL, Globs
+from reground.retrieval.filters import where as filter_of
 from reground.retrieval.index import IndexRetriever, build_index, open_index
-from reground.retrieval.rerank import known, rerank
+from reground.retrieval.rerank import known, only, rerank
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, preset
 from reground.retrieval.storage import holds_index, read_manifest
 from reground.text.languages import language_code
@@ -47,6 +51,8 @@ _SOON, _LATE = 0.2, 5.0
 
 The pause grows because every check reads the folder of the corpus.
 """
+STDIN = "-"
+"""The corpus that stands for text from standard input."""
 FROZEN = "frozen:"
 RETRIEVERS = "reground.retrievers"
 """The entry points of retrievers: modules with `create(argument)`."""
@@ -68,10 +74,13 @@ class Source:
     @property
     def folder(self) -> Path | None:
         """The folder or file on this machine; None for anything else."""
-        return expanded(self.place) if isinstance(self.place, str | Path) else None
+        elsewhere = self.place == STDIN or is_page(self.place)
+        return expanded(self.place) if isinstance(self.place, str | Path) and not elsewhere else None
 
     def check(self) -> None:
         """Refuse a path at which nothing is, before a model is downloaded or loaded. Raises DataError."""
+        if self.place == "":
+            raise DataError("a path is empty; the current folder is .")
         if self.folder is not None and not self.folder.exists():
             why = "there is no such corpus: give a folder of documents, a JSONL file or an index"
             raise DataError(why, path=self.folder)
@@ -92,26 +101,28 @@ async def open_source(
     of a folder that was just looked at. Raises ConfigurationError for options that do not fit, and DataError.
     """
     if isinstance(source.place, Retriever):
-        for option, value in (("a language", options.language), ("--retrieval", options.retrieval)):
-            if value is not None:
-                raise ConfigurationError(f"{option} is for documents that are indexed here, not for a retriever")
-        return reranked(source.place, options)
+        for option in ("language", "retrieval", "include", "exclude"):
+            if getattr(options, option) is not None:
+                raise ConfigurationError(f"--{option} is for documents that are indexed here, not for a retriever")
+        return reranked(await only(source.place, options.where), options)
     if source.place is None and isinstance(options, Web) and names_other(options):
         retriever = own_retriever(options.retriever) if options.retriever else _web(options, source.questions)
     else:
-        corpus = await as_corpus(source.place)
-        retriever = await corpus_retriever(corpus, on_index, options.language, options.retrieval, on_report, seen)
-    retriever = reranked(retriever, options, usual=source.usual)
+        corpus = await _page(source.place, options) if is_page(source.place) else await as_corpus(source.place)
+        retriever = await corpus_retriever(
+            corpus, on_index, options.language, options.retrieval, on_report, seen, options.globs
+        )
+    retriever = reranked(await only(retriever, options.where), options, usual=source.usual)
     opened.push_async_callback(close, retriever)
     return retriever
 
 
-def contents(corpus: Path) -> Scan | str:
+def contents(corpus: Path, globs: Globs) -> Scan | str:
     """What is another value when a corpus has changed: its files with their sizes and times, or an index's generation.
 
     Raises DataError, IndexRefused.
     """
-    return read_manifest(corpus).generation if holds_index(corpus) else scan(corpus)
+    return read_manifest(corpus).generation if holds_index(corpus) else scan(corpus, globs=globs)
 
 
 async def close(part: object) -> None:
@@ -128,25 +139,28 @@ async def corpus_retriever(
     retrieval: str | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
     seen: Scan | None = None,
+    globs: Globs = ALL,
 ) -> Retriever:
     """Open an index, or index documents into the cache.
 
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
     waits. language: of the documents, English by default; an existing index must have been built with it. retrieval:
     the preset that says how to index; an existing index must be of its kind. on_report: gets the report of the
-    indexing. seen: the files of a folder that was just looked at. Raises ConfigurationError if language or retrieval
-    does not match the corpus.
+    indexing. globs: which files of a folder are read. seen: those, if the folder was just looked at. Raises
+    ConfigurationError if language, retrieval or globs do not match the corpus.
     """
 
     def work(watch: Callable[[Progress], None]) -> Retriever:
         path = expanded(corpus)
         Source(path).check()
         if holds_index(path):
+            if globs != ALL:
+                raise ConfigurationError(f"{path} is an index: choose among its documents with --where path:GLOB")
             return _opened_index(path, language, retrieval)
         settings = preset(retrieval or "bm25").settings
         settings = settings if language is None else replace(settings, language=language)
-        out = cached_index_path(path, settings)
-        report = build_index(path, out, settings, progress=watch, corpus=seen)
+        out = cached_index_path(path, settings, globs)
+        report = build_index(path, out, settings, progress=watch, corpus=seen, globs=globs)
         if on_report is not None:
             on_report(report)
         return open_index(out)
@@ -180,8 +194,15 @@ def _opened_index(path: Path, language: str | None, retrieval: str | None) -> In
     return index
 
 
-def check_reranker(options: Searching) -> None:
-    """Refuse an unknown preset or kind of reranker before anything is indexed. Raises ConfigurationError."""
+def check_searching(options: Searching, *, has_documents: bool = True) -> None:
+    """Refuse an unknown preset or kind of reranker, or a filter that cannot be read, before anything is indexed.
+
+    Raises ConfigurationError.
+    """
+    if options.where is not None:
+        filter_of(options.where)
+        if not has_documents:
+            raise ConfigurationError("--where chooses among documents: give --corpus DIR")
     if options.retrieval is not None:
         preset(options.retrieval)
     if options.rerank is not None:
@@ -235,18 +256,45 @@ async def stoppable(
         raise
 
 
-def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
-    """The folder of a corpus's cached index: one per path and settings."""
+def cached_index_path(corpus: Path, settings: IndexSettings, globs: Globs = ALL) -> Path:
+    """The folder of a corpus's cached index: one per path, settings and globs."""
     path = Path(written(corpus.resolve()))  # the writers of an index take only names in Unicode
-    key = hashlib.sha256(f"{path}\n{settings!r}".encode()).hexdigest()[:12]
+    chosen = f"\n{globs!r}" if globs != ALL else ""
+    key = hashlib.sha256(f"{path}\n{settings!r}{chosen}".encode()).hexdigest()[:12]
     return indexes_dir() / f"{path.stem or 'corpus'}-{key}"
 
 
+def is_page(place: object) -> bool:
+    """Whether a corpus is the address of a web page."""
+    return isinstance(place, str) and place.startswith(("http://", "https://"))
+
+
+async def _page(place: object, options: Searching) -> Path:
+    """The text of a web page, in one file in the cache. Raises DataError where it cannot be read."""
+    from reground.web.fetching import Fetcher, NotFetched
+    from reground.web.reading import read_page
+
+    url = str(place)
+    fetcher = Fetcher(networks=tuple(getattr(options, "web_network", None) or ()))
+    try:
+        read = await read_page(await fetcher.fetch(url))
+    except NotFetched as error:
+        raise DataError(f"the page {url} cannot be read: {error}") from None
+    finally:
+        await fetcher.aclose()
+    return await asyncio.to_thread(_gather, [Passage(id=url, title=read.title, text=read.text, url=url)])
+
+
 async def as_corpus(given: object) -> str | Path:
-    """Return a path unchanged; write a list of texts, passages and paths to one file in the cache.
+    """Return a path unchanged; write a list of texts, passages and paths, or standard input, to one file in the cache.
 
     Raises ConfigurationError for anything else, and DataError for a path that does not exist.
     """
+    if given == STDIN:
+        text = decode(await in_daemon(sys.stdin.buffer.read, name="reground-stdin")).text
+        if not text.strip():
+            raise DataError("standard input holds no text to answer from")
+        given = [Passage(id="standard input", text=text)]
     if isinstance(given, str | Path):
         return given
     if not isinstance(given, Sequence) or isinstance(given, bytes):
@@ -266,7 +314,9 @@ def _gather(items: Sequence[object]) -> Path:
         elif (path := _path(each)) is not None:
             for document in (document for file in scan(path).files for document in read_documents(file)):
                 name = f"{path.name}/{document.id}" if path.is_dir() else document.id
-                records.append({"id": name, "title": document.title, "text": document.text, "url": document.url})
+                known = {"path": name, **json.loads(document.fields or "{}")}
+                told = {"id": name, "title": document.title, "text": document.text, "url": document.url}
+                records.append(known | told)
         elif isinstance(each, str):
             records.append({"id": f"text-{number}", "title": "", "text": each, "url": None})
         else:

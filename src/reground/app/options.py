@@ -29,6 +29,7 @@ from reground.evaluation.questions import MEASURED, Questions, Sample
 from reground.models import LOCAL_SERVERS, PAID
 from reground.models.options import ModelOptions
 from reground.models.pull import ALIASES
+from reground.retrieval.filters import Globs
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress
 from reground.retrieval.storage import holds_index
 
@@ -48,6 +49,7 @@ _MODEL, _RERANK, _WEB, _CLUSTER, _SEARCH, _COST = (
 )
 _FOUND = {"found": True}
 _BUDGET = {"panel": "Budget", "prefix": "budget_", **_FOUND}
+_GLOB = {"metavar": "GLOB", "found": str.isprintable}
 _FILE = {"file": True}
 _SET = {"name": "--set", "metavar": "KEY=VALUE", **_FOUND}
 _PYTHON = {"python_only": True}
@@ -77,7 +79,7 @@ def is_inside(text: str) -> bool:
     here = Path.cwd().resolve()
     places = ((here / expanded(path)).resolve() for path in (text, text.partition("=")[2] or text))
     fits = (place.is_relative_to(here) and not holds_index(place) for place in places)
-    return text.isprintable() and "://" not in text and all(fits)
+    return text.isprintable() and "://" not in text and text != "-" and all(fits)
 
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
@@ -187,17 +189,30 @@ def from_mapping(kind: type[T], values: Mapping[Any, Any], what: str) -> T:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Language:
-    """The language of the documents."""
+class Reading:
+    """Which files of a folder are read, and their language."""
 
     language: str | None = field(default=None, metadata=_FOUND)
     """The language of the documents, as a code or an English name: de, ja, German, ...; English by default."""
+    include: list[str] | None = field(default=None, metadata=_GLOB)
+    """Read only the files of the folder that this glob fits: *.md for a name anywhere, guide/v2 or guide/**/*.md for
+    a path. May be repeated."""
+    exclude: list[str] | None = field(default=None, metadata=_GLOB)
+    """Leave out the files and folders that this glob fits, as --include has it. May be repeated."""
+
+    @property
+    def globs(self) -> Globs:
+        """Which files are read."""
+        return Globs(tuple(self.include or ()), tuple(self.exclude or ()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Searching(Language):
+class Searching(Reading):
     """How documents are read and searched, and the order of the results."""
 
+    where: str | None = field(default=None, metadata={"metavar": "FILTER", "found": str.isprintable})
+    """Search only the documents that fulfil this: 'path:guide/* AND date>=2025-01-01 AND NOT tag:draft'. Fields are
+    path, type, modified, and what front matter, e-mails or records of JSONL say."""
     retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_FOUND | _RERANK)
     """How documents are searched: bm25 (words), hybrid (words and the vectors of a small model) or best (hybrid,
     reranked by links); hybrid and best need the extra hybrid. By default words, reranked by links for an answer, and
@@ -301,11 +316,11 @@ class Served:
 class Searched(Searching):
     """What is searched."""
 
-    corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(
-        default=None, metadata={"short": "-c", "found": is_inside}
+    corpus: str | Path | Retriever | Sequence[str | Path | Passage] | None = field(
+        default=None, metadata={"short": "-c", "metavar": "PATH", "found": is_inside}
     )
-    """A folder of documents, a JSONL file, or an index. In Python also your own Retriever, or a list of texts, passages
-    and paths."""
+    """A folder of documents, one file, an index, the address of a web page, or - for text from standard input. In
+    Python also your own Retriever, or a list of texts, passages and paths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,7 +469,7 @@ class Demo(MethodName, ModelName, Fresh, Served):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Index(Language, Data, Served):
+class Index(Reading, Data, Served):
     """The options of `index`."""
 
     source: Path = field(metadata={"argument": True})
@@ -479,11 +494,9 @@ class Index(Language, Data, Served):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retrieve(Documents, Web):
+class Retrieve(Searched, Web):
     """The options of `retrieve`."""
 
-    corpus: Path | None = None
-    """A folder of documents, a JSONL file, or an index."""
     query: str = field(metadata={"argument": True})
     """The query."""
     k: int = field(default=10, metadata={"short": "-k", "min": 1, **_FOUND})
@@ -502,8 +515,8 @@ class Offering(Searching, Web, Instructed):
     corpus: list[str] | None = field(
         default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH", "found": is_inside}
     )
-    """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default
-    the folder's own. May be repeated; the first is the default."""
+    """A folder of documents, one file, an index or a web page, and the name that it is offered by: docs=./handbook; by
+    default the folder's own. May be repeated; the first is the default."""
     settings: Mapping[str, object] = field(default_factory=dict, metadata=_SET)
     """A setting of the methods that have it, e.g. k=3, or of one method: rag.k=3. May be repeated."""
     model_options: ModelOptions = field(default_factory=ModelOptions, metadata=_MODEL)
@@ -700,7 +713,7 @@ class Judging(Data):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Propose(Language, Fresh):
+class Propose(Reading, Fresh):
     """The options of `questions`."""
 
     corpus: Path = field(metadata={"short": "-c", "found": is_inside})

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from reground.app import catalogue
-from reground.app.documents import BACKGROUND, Source, check_reranker, close, contents, names_other, open_source
+from reground.app.documents import BACKGROUND, Source, check_searching, close, contents, names_other, open_source
 from reground.app.options import Ask, Instructed, Searching, from_mapping, spread
 from reground.app.options import Check as CheckOptions
 from reground.app.runs import Hold, Result, empty_answer, held, identity
@@ -50,6 +50,8 @@ from reground.models.options import ModelOptions
 from reground.models.pull import pull
 from reground.retrieval.documents import Scan
 from reground.retrieval.encodings import Unreadable, decode
+from reground.retrieval.filters import FilterError
+from reground.retrieval.rerank import only
 from reground.retrieval.settings import IndexReport, Progress
 from reground.sandbox import find_sandbox
 
@@ -96,7 +98,7 @@ class Setup:
     runs_code: bool = False
 
     def __post_init__(self) -> None:
-        check_reranker(self.search)
+        check_searching(self.search, has_documents=bool(self.sources))
         check_support(self.support, self.threshold)
         for source in self.sources.values():
             source.check()
@@ -346,7 +348,7 @@ class Session:
             if time.monotonic() - followed.looked < self.look_every:
                 return followed.contents
             try:
-                held = await in_daemon(partial(contents, source.folder), name=BACKGROUND)
+                held = await in_daemon(partial(contents, source.folder, self.setup.search.globs), name=BACKGROUND)
                 if held != followed.contents:
                     await self._reopen(corpus, source, followed, held)
                 followed.contents = held
@@ -367,6 +369,14 @@ class Session:
         self.retrievers[corpus], self.reports[corpus] = retriever, reports
         for key in [key for key in self._built if self.setup.offers[key[0]].corpus == corpus]:
             del self._built[key]
+
+    async def narrowed(self, corpus: str | None, filter_: str | None) -> Session:
+        """The session with those documents of a corpus that a filter chooses; itself without one. Raises as `only`."""
+        if filter_ is not None and corpus is None:
+            raise FilterError("a filter chooses among documents, and none are searched")
+        if filter_ is None or corpus is None:
+            return self
+        return replace(self, retrievers={**self.retrievers, corpus: await only(self.retrievers[corpus], filter_)})
 
     async def _forget(self) -> None:
         for followed in self._followed.values():
@@ -423,11 +433,13 @@ class Session:
         hold: Hold = held,
         settings: Settings | None = None,
         instructions: str = "",
+        where: str | None = None,
     ) -> Result:
         """Answer one question with what is offered, by default the first. hold: a block around the work in the folder.
 
         settings: of the method for this question, over its others; the sentences are not checked then. instructions:
-        how its answer is to be written, behind those of the setup.
+        how its answer is to be written, behind those of the setup. where: a filter of the documents that are searched
+        (`retrieval.filters`).
 
         The run's id is a hash of everything that shapes the run. The same question therefore resumes an interrupted run
         and pays for no call twice; a finished run is replayed. Raises what kept the method from an answer.
@@ -435,7 +447,8 @@ class Session:
         question = checked_question(question)
         offer = offer if offer is not None else next(iter(self.setup.offers.values()))
         method: Any
-        method, named = self._ready(offer, form, settings)
+        narrowed = await self.narrowed(offer.corpus, where)
+        method, named = narrowed._ready(offer, form, settings)  # noqa: SLF001
         if instructions := "\n\n".join(filter(None, (self.setup.instructions, instructions.strip()))):
             if not isinstance(getattr(method, "form", None), AnswerForm):
                 raise ConfigurationError(f"{offer.method} has no form of answers that instructions could change")

@@ -14,7 +14,7 @@ import math
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -188,8 +188,11 @@ class Bm25Index:
             index.reload()
             self._searcher = index.searcher()  # holds all files open
 
-    def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` passages with the highest BM25 score. The query is text, never query syntax."""
+    def search(self, query: str, k: int, among: Collection[int] | None = None) -> list[Passage]:
+        """The `k` passages with the highest BM25 score. The query is text, never query syntax.
+
+        among: the keys of the documents that are searched; all by default.
+        """
         query = query[:_MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
         weights = self._terms(query)
         weights += self._also(query, weights)
@@ -199,6 +202,9 @@ class Bm25Index:
 
         terms = ((Query.term_query(self._schema, "terms", term, index_option="freq"), count) for term, count in weights)
         query_ = Query.boolean_query([(Occur.Should, Query.boost_query(term, count)) for term, count in terms])
+        if among is not None:
+            chosen = Query.const_score_query(Query.term_set_query(self._schema, "key", list(among)), 0.0)
+            query_ = Query.boolean_query([(Occur.Must, query_), (Occur.Must, chosen)])
         with refusing(self._damaged):  # the query is well formed, so it is the index that is not
             return self._best(query_, k)
 

@@ -280,6 +280,7 @@ class Build:
             return
         if state == "known":
             return
+        self.ledger.describe(key, document.fields)
         if state == "changed":
             for writer in self._writers:
                 writer.remove(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -132,8 +132,11 @@ class DenseIndex:
             self.dimension: int = self._table.schema.field("vector").type.list_size
             self._is_exact = not self._table.list_indices()
 
-    async def search(self, query: str, k: int) -> list[Passage]:
-        """The `k` passages with the highest cosine, which is their score. Raises RetrievalError."""
+    async def search(self, query: str, k: int, among: Collection[int] | None = None) -> list[Passage]:
+        """The `k` passages with the highest cosine, which is their score. Raises RetrievalError.
+
+        among: the keys of the documents that are searched; all by default.
+        """
         if k < 1 or not query.strip():
             return []
         try:
@@ -145,7 +148,7 @@ class DenseIndex:
                 f"{self._embedder.name} gives vectors of {vectors.shape[1]} numbers, the index holds vectors of "
                 f"{self.dimension}: it was made with another embedder"
             )
-        return await asyncio.to_thread(self._nearest, vectors[0], k)
+        return await asyncio.to_thread(self._nearest, vectors[0], k, among)
 
     def pieces(self, key: int) -> list[Passage]:
         """A document's passages by its key, in no order. Blocks."""
@@ -157,9 +160,11 @@ class DenseIndex:
         """Close the embedder's connections."""
         await self._embedder.aclose()
 
-    def _nearest(self, vector: Any, k: int) -> list[Passage]:
+    def _nearest(self, vector: Any, k: int, among: Collection[int] | None) -> list[Passage]:
         with refusing(_DAMAGED):
             search = self._table.search(vector, vector_column_name="vector").distance_type("dot")
+            if among is not None:
+                search = search.where(f"key IN ({', '.join(map(str, among))})", prefilter=True)
             if self._is_exact:
                 search = search.limit(k + _SPARE)
             else:

@@ -17,7 +17,7 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ from reground.core.errors import DataError
 from reground.core.files import regular
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.filters import ALL, Globs, fields_of
 from reground.retrieval.reading.result import PLAIN, Circumstances, Read
 from reground.retrieval.settings import IndexReport, Skipped
 from reground.retrieval.storage import holds_index
@@ -65,14 +66,14 @@ _CODE = _suffixes(
     "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
 _TEXT = Format(_suffixes("txt text log bib srt vtt"), version=2, has_lines=True)
-JSONL = Format((".jsonl", ".jsonl.gz"), most=None, has_lines=True)
+JSONL = Format((".jsonl", ".jsonl.gz"), version=2, most=None, has_lines=True)
 FORMATS = (
     _TEXT,
     Format((".rst",), "text.read_structured", version=2, has_lines=True),
     Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=3, has_lines=True),
     Format((".org",), "text.read_org", version=2, has_lines=True),
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
-    Format((".md", ".markdown"), "text.read_markdown", version=3, has_lines=True),
+    Format((".md", ".markdown"), "text.read_markdown", version=4, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
     Format((".pdf",), "pdf.read_pdf", version=4, most=256),
     JSONL,
@@ -81,9 +82,9 @@ FORMATS = (
     Format((".xlsx", ".xlsm"), "office.read_sheets", version=3),
     Format((".odt", ".ods", ".odp"), "office.read_open_document", version=3),
     Format((".epub",), "office.read_epub", version=3, most=256),
-    Format((".eml",), "mail.read_mail", version=3, has_lines=True),
+    Format((".eml",), "mail.read_mail", version=4, has_lines=True),
     Format((".ics",), "mail.read_calendar"),
-    Format((".mbox", ".mbx"), "mail.read_mail", version=3, most=None, has_lines=True),
+    Format((".mbox", ".mbx"), "mail.read_mail", version=4, most=None, has_lines=True),
     Format((".csv", ".tsv"), "text.read_delimited", version=3, most=64),
     Format((".json", ".geojson", ".jsonld"), "text.read_json", version=2, most=32),
     Format((".ipynb",), "text.read_notebook", version=2, most=32),
@@ -201,7 +202,8 @@ class Document:
 
     id: unique in the corpus; a file's path relative to the corpus folder, or the id that a JSONL line gives.
     url: where a reader may find it; a relative path for files. source: the file it was read from.
-    guessed: its encoding, if that was a guess. partly: what of its file was not read, and why.
+    guessed: its encoding, if that was a guess. partly: what of its file was not read, and why. fields: what filters go
+    by, in JSON; "" where it has none.
     """
 
     id: str
@@ -211,6 +213,7 @@ class Document:
     source: str = ""
     guessed: str = ""
     partly: str = ""
+    fields: str = ""
 
     @property
     def key(self) -> int:
@@ -220,7 +223,7 @@ class Document:
     @property
     def content(self) -> int:
         """63 bits of a hash of everything that an index keeps of the document."""
-        return key_of(self.id, self.title, self.url or "", self.text)
+        return key_of(self.id, self.title, self.url or "", self.text, *filter(None, [self.fields]))
 
 
 def key_of(*texts: str) -> int:
@@ -292,7 +295,14 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
         raise Unreadable("holds no text", kind="empty")
     path = PurePosixPath(file.name)
     title = _titled(read) or (path.name if file.format.is_code else path.stem)
-    return Document(file.name, title, read.text, file.name, file.name, read.guessed, read.partly)
+    fields = _fields(read.fields, file)
+    return Document(file.name, title, read.text, file.name, file.name, read.guessed, read.partly, fields)
+
+
+def _fields(known: Mapping[str, object], file: SourceFile | None = None) -> str:
+    """What filters go by, beside what the name of the file tells, in JSON."""
+    fields = fields_of({**known, "type": file.suffix[1:]} if file is not None and file.suffix else known)
+    return json.dumps(fields, ensure_ascii=False) if fields else ""
 
 
 def read_as(format_: Format, content: bytes, around: Circumstances = PLAIN) -> Read:
@@ -323,7 +333,8 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
             around.tick(_share(lines, file))
             id_ = f"{file.name}/{key[:_LONGEST_ID]}"
             title = _titled(read) or "(no subject)"
-            document = Document(id_, title, read.text, file.name, file.name, read.guessed)
+            fields = _fields(read.fields, file)
+            document = Document(id_, title, read.text, file.name, file.name, read.guessed, fields=fields)
             if read.text.strip() and document.content not in contents:
                 contents.add(document.content)
                 yield replace(document, id=f"{id_}~{document.content:x}") if id_ in ids else document
@@ -391,7 +402,14 @@ def _parse(line: bytes, source: str) -> Document:
     if not isinstance(text, str):
         raise ValueError('has no "text" (or "contents")')
     text = text if text.strip() else title  # a title alone can be found too
-    return Document(str(id_), title, text, url if isinstance(url, str) and url else None, source)
+    inner = record.get("metadata")
+    known = {**(inner if isinstance(inner, dict) else {}), **record}
+    fields = _fields({name: value for name, value in known.items() if name not in _PARTS})
+    return Document(str(id_), title, text, url if isinstance(url, str) and url else None, source, fields=fields)
+
+
+_PARTS = frozenset(("id", "_id", "title", "text", "content", "contents", "url"))
+"""The keys of a record that are the document; others are fields, as are those of `metadata`."""
 
 
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
@@ -407,14 +425,20 @@ class Scan(NamedTuple):
     unread: list[Skipped]
 
 
-def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int], object] = lambda _: None) -> Scan:
+def scan(
+    source: Path,
+    *,
+    exclude: Path | None = None,
+    progress: Callable[[int], object] = lambda _: None,
+    globs: Globs = ALL,
+) -> Scan:
     """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
 
     Left out are files of other kinds and of too many bytes, hidden files and folders, node_modules, and links that lead
     out of the folder or nowhere. A folder stands for all that is in it. In a folder with corpus.jsonl (the BEIR layout)
     only that file counts; the files beside it are queries, judgements and descriptions. `exclude` is passed over in
-    silence. `progress` is told now and then how many files there are so far; what it raises ends it. Raises
-    DataError if nothing is found.
+    silence. globs: which files of a folder are read. `progress` is told now and then how many files there are so far;
+    what it raises ends it. Raises DataError if nothing is found.
     """
     if not source.exists():
         raise DataError("there is no such file or folder", path=source)
@@ -423,7 +447,7 @@ def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int],
     excluded = Path(os.path.realpath(exclude)) if exclude else None
     files: list[SourceFile] = []
     unread: list[Skipped] = []
-    for number, (path, kind, why) in enumerate(_walk(top, excluded) if top.is_dir() else [(top, "file", "")]):
+    for number, (path, kind, why) in enumerate(_walk(top, excluded, globs) if top.is_dir() else [(top, "file", "")]):
         if number % _TOLD_EVERY == 0:
             progress(len(files))
         name = written(path.relative_to(root))
@@ -438,7 +462,7 @@ def scan(source: Path, *, exclude: Path | None = None, progress: Callable[[int],
     return Scan(sorted(files, key=lambda file: file.name), sorted(unread, key=lambda each: each.path))
 
 
-def _walk(top: Path, excluded: Path | None) -> Iterator[tuple[Path, str, str]]:
+def _walk(top: Path, excluded: Path | None, globs: Globs) -> Iterator[tuple[Path, str, str]]:
     """Everything in a folder with its kind: "file", "folder", or why it is left out."""
     waiting = [top]
     while waiting:
@@ -454,7 +478,10 @@ def _walk(top: Path, excluded: Path | None) -> Iterator[tuple[Path, str, str]]:
             if path == excluded:
                 continue
             kind, why = _kind(entry, path, top, is_corpus)
-            if kind == "folder":
+            is_folder = kind == "folder"
+            if not why and not globs.take(written(path.relative_to(top)), is_folder=is_folder):
+                is_folder, kind, why = False, "chosen", "is left out by --include or --exclude"
+            if is_folder:
                 waiting.append(path)
             yield path, kind, why
 
@@ -526,10 +553,11 @@ _WORDS = {
     "data": ("of binary data",) * 2, "old": ("in an old format", "in old formats"),
     "other": ("of another kind", "of other kinds"), "large": ("too large",) * 2, "link": ("link", "links"),
     "beside": ("beside the corpus",) * 2, "empty": ("without text",) * 2,
+    "chosen": ("left out by --include or --exclude",) * 2,
     "encoding": ("in an unknown encoding", "in unknown encodings"), "failed": ("unreadable",) * 2,
 }  # fmt: skip
 """One and several files of a kind, where the kind itself is not the word."""
-_EXPECTED = frozenset(("hidden", "beside"))
+_EXPECTED = frozenset(("hidden", "beside", "chosen"))
 """Kinds that are left out by rule, of which nobody needs to be told at every question."""
 _NAMED = 3
 

@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.core.evidence import Passage
@@ -26,6 +29,8 @@ from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.dense import DenseIndex
 from reground.retrieval.documents import Scan, key_of, scan, written
 from reground.retrieval.embedders import Embedder, create_embedder
+from reground.retrieval.filters import ALL, FilterError, Globs, Where
+from reground.retrieval.filters import where as read_filter
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 
 _FUSED = 100  # passages of each ranking that are joined
@@ -37,7 +42,8 @@ class IndexRetriever:
     """An open index. `name` holds its kind and fingerprint, `manifest` everything else.
 
     With both words and vectors, the rankings are joined by reciprocal rank fusion, which then gives the scores.
-    check: compares the contents of an index with its manifest, where that was not done when it was opened.
+    check: compares the contents of an index with its manifest, where that was not done when it was opened. ledger: the
+    file that knows its documents. among: the keys of those that are searched; None for all.
     """
 
     manifest: storage.Manifest
@@ -45,10 +51,40 @@ class IndexRetriever:
     dense: DenseIndex | None
     hold: storage.Hold  # keeps the files from being cleaned away
     check: Callable[[], object] | None
+    ledger: Path
+    among: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         self.name = self.manifest.name
         self.language = str(self.manifest.settings["language"])
+
+    async def only(self, where: str, /) -> IndexRetriever:
+        """The same index, of which only the documents that a filter chooses are searched and opened.
+
+        Raises FilterError for one that cannot be read, for a field that no document has, and where none is chosen.
+        """
+        read = read_filter(where)
+        chosen = await asyncio.to_thread(self._chosen, read)
+        filtered = replace(self, among=chosen if self.among is None else self.among & chosen)
+        if not filtered.among:
+            raise FilterError(f"no document fulfils the filter {read.text!r}")
+        keys = hashlib.blake2b(repr(sorted(filtered.among)).encode(), digest_size=4).hexdigest()
+        filtered.name = f"{self.name} where {read.text} ({keys})"
+        return filtered
+
+    def _chosen(self, where: Where) -> frozenset[int]:
+        """The keys of the documents that a filter chooses. Raises FilterError for a field that none has."""
+        names, chosen = {"path", "type", "modified"}, set[int]()
+        with storage.refusing("the index does not say what it is made of"):
+            for key, name, changed, known in storage.known_of(self.ledger):
+                moment = datetime.fromtimestamp(changed / 1e9, UTC).isoformat(timespec="seconds")
+                named = {"path": [name], "type": [PurePosixPath(name).suffix[1:]], "modified": [moment]}
+                fields = named | json.loads(known or "{}")
+                names.update(fields)
+                if where.meets(fields):
+                    chosen.add(key)
+        where.check(names)
+        return frozenset(chosen)
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages; of copies the best, of equally good ones that whose id comes first.
@@ -71,9 +107,9 @@ class IndexRetriever:
         depth = k if self.bm25 is None or self.dense is None else max(k, _FUSED)
         searches = []
         if self.bm25 is not None:
-            searches.append(asyncio.to_thread(self.bm25.search, query, depth))
+            searches.append(asyncio.to_thread(self.bm25.search, query, depth, self.among))
         if self.dense is not None:
-            searches.append(self.dense.search(query, depth))
+            searches.append(self.dense.search(query, depth, self.among))
         rankings = await asyncio.gather(*searches)
         if len(rankings) == 1:
             return rankings[0]
@@ -86,7 +122,8 @@ class IndexRetriever:
         part = self.bm25 if self.bm25 is not None else self.dense
         assert part is not None
         for document in document_ids(passage_id):
-            pieces = await asyncio.to_thread(part.pieces, key_of(document))
+            key = key_of(document)
+            pieces = await asyncio.to_thread(part.pieces, key) if self.among is None or key in self.among else ()
             if pieces:
                 overlapping = bool(self.manifest.settings.get("overlap"))
                 return whole(pieces, document, around=passage_id, overlapping=overlapping)
@@ -111,6 +148,7 @@ def build_index(
     embedder: Embedder | None = None,
     save_every: float = 60.0,
     corpus: Scan | None = None,
+    globs: Globs = ALL,
 ) -> IndexReport:
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
@@ -119,8 +157,8 @@ def build_index(
     stays as it is, and what `progress` raises ends the build there. What was done is saved after a file, every
     `save_every` seconds, and from there the next call goes on after an interruption or a kill. Passages that
     `decontaminate` finds an overlap in are left out. `embedder` is used instead of the one that the settings name.
-    corpus: the files of the folder, if it was just scanned. Blocks, and must not be called on an event loop: call it in
-    a thread.
+    globs: which files of a folder are read. corpus: those, if it was just scanned. Blocks, and must not be called on an
+    event loop: call it in a thread.
 
     Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy
     (another build is going on), MissingExtra, and ModelError where the embedder fails.
@@ -128,7 +166,8 @@ def build_index(
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
     if corpus is None:
-        corpus = scan(source, exclude=out, progress=lambda count: progress and progress(Progress(listed=count)))
+        told = lambda count: progress and progress(Progress(listed=count))  # noqa: E731
+        corpus = scan(source, exclude=out, progress=told, globs=globs)
     if settings.kind == "bm25":
         embedder = None
     elif embedder is None:
@@ -199,7 +238,7 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
                 continue
             raise
         check = None if checked else partial(storage.check_files, path, manifest, whole=True)
-        return IndexRetriever(manifest, bm25, dense, hold, check)
+        return IndexRetriever(manifest, bm25, dense, hold, check, path / manifest.generation / LEDGER)
     raise IndexRefused(f"the index {path} is being replaced too fast to be opened; try again")
 
 

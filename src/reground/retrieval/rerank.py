@@ -18,8 +18,9 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from reground.core.concurrency import gather
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError, did_you_mean
@@ -28,6 +29,7 @@ from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.trajectory import comparable
 from reground.retrieval.chunking import distinct, normal, normal_title, passage_text, reciprocal_rank_fusion
+from reground.retrieval.filters import FilterError
 from reground.text.excerpts import FUNCTION_WORDS
 
 if TYPE_CHECKING:
@@ -79,6 +81,18 @@ _EXAMPLES = {
 }
 
 
+async def only(retriever: Retriever, where: str | None) -> Retriever:
+    """The retriever over the documents that a filter chooses (`filters.where`); without one over all.
+
+    Raises FilterError for one that cannot be read or chooses none, and where none is possible.
+    """
+    if where is not None and not hasattr(retriever, "only"):
+        raise FilterError("a filter is for documents that are indexed here, not for another retriever")
+    chosen: Any = retriever
+    filtered: Retriever = retriever if where is None else await chosen.only(where)
+    return filtered
+
+
 class _Above:
     """A retriever that puts the first `depth` passages of another one into an order of its own.
 
@@ -94,6 +108,15 @@ class _Above:
             self.page = retriever.page
         self._first = retriever
         self._depth = depth
+
+    async def only(self, where: str, /) -> Self:
+        """The same over the documents that a filter chooses. Raises FilterError."""
+        chosen = copy(self)
+        chosen._first = first = await only(self._first, where)  # noqa: SLF001
+        chosen.name = f"{first.name}{self.name.removeprefix(self._first.name)}"
+        if isinstance(first, Pages):
+            chosen.page = first.page
+        return chosen
 
     async def aclose(self) -> None:
         if (aclose := getattr(self._first, "aclose", None)) is not None:

@@ -320,6 +320,7 @@ CREATE TABLE IF NOT EXISTS files (
   digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER,
   inode TEXT);
 CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, content INTEGER, round INTEGER);
+CREATE TABLE IF NOT EXISTS fields (key INTEGER PRIMARY KEY, known TEXT);
 """
 
 
@@ -397,6 +398,10 @@ class Ledger:
         self._db.execute("UPDATE documents SET content = ?, round = ? WHERE key = ?", (content, self.round, key))
         return "known" if known[1] == content else "changed"
 
+    def describe(self, key: int, fields: str) -> None:
+        """Record what filters go by of a document that is new or changed, in JSON."""
+        self._db.execute("INSERT OR REPLACE INTO fields VALUES (?, ?)", (key, fields))
+
     def drop_unseen(self, file: int | None) -> list[int]:
         """Forget the documents of a file that this round has not met. Returns their keys."""
         unseen = "DELETE FROM documents WHERE file = ? AND round < ? RETURNING key"
@@ -415,6 +420,20 @@ def peek(path: Path) -> dict[str, FileEntry]:
     """The files of a ledger, which is not changed. Raises sqlite3.Error."""
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as db:
         return _files(db)
+
+
+def known_of(path: Path) -> Iterator[tuple[int, str, int, str | None]]:
+    """Of each document of a ledger its key, its file's name and time of change (ns), and its fields in JSON.
+
+    Raises sqlite3.Error.
+    """
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as db:
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone() is None:
+            db.execute("CREATE TEMP TABLE fields (key, known)")  # the index was made before there were any
+        yield from db.execute(
+            "SELECT documents.key, files.name, files.mtime_ns, fields.known FROM documents "
+            "JOIN files ON files.id = documents.file LEFT JOIN fields ON fields.key = documents.key"
+        )
 
 
 def _files(db: sqlite3.Connection) -> dict[str, FileEntry]:

@@ -81,6 +81,7 @@ PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
         *(({"budget": {name: 10**400}}, f"budget.{name}") for name in Budget.model_fields),
         *(({name: 10**400}, name) for name in ("max_tokens", "max_completion_tokens", "seed")),
         ({"budget": {"euros": 1}}, "budget.euros"),
+        ({"where": "path:x"}, "where"),
         ({"stream": "yes"}, "stream"),
     ],
 )

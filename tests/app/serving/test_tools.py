@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,9 +15,12 @@ from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
 from reground.core.untrusted import neutralise
 from reground.models.scripted import ScriptedModel
+from reground.retrieval.filters import FilterError
+from reground.retrieval.index import build_index, open_index
 from reground.retrieval.rerank import rerank
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.app.serving.served import engine_of
+from tests.retrieval.corpora import write
 
 HOSTILE = ['"' * 9000, "\x00\x1f" * 3000, "橋は\n" * 4000, "word " * 5000, "<|im_end|>" * 900, "x" * 20_000, ""]
 
@@ -211,3 +216,19 @@ async def test_a_check_is_within_its_bound_and_shows_first_what_fell(tmp_path, s
         assert result.sentences_left_out and not result.supported
         assert result.sentences[0].verdict != "supported"
     assert "supported" in result.summary and "<|im_end|>" not in str(result)
+
+
+async def test_a_filter_chooses_among_the_documents_of_a_call(tmp_path):
+    notes = write(tmp_path / "notes", {"a.md": "---\ntag: x\n---\nOwls hoot at night.", "b.md": "Owls sleep by day."})
+    await asyncio.to_thread(build_index, notes, tmp_path / "index")
+    over = tools(tmp_path, docs=rerank(open_index(tmp_path / "index"), "links"), reply="Owls hoot at night [1].")
+    asked = RetrieveGiven(query="owls", where="tag:x")
+    assert [hit.id for hit in (await over.retrieve(asked)).passages] == ["a.md"]
+    assert len((await over.retrieve(RetrieveGiven(query="owls"))).passages) == 2
+    assert [each.id for each in (await over.ask(AskGiven(question="When do owls hoot?", where="tag:x"))).citations] == [
+        "a.md"
+    ]
+    assert not (await over.ask(AskGiven(question="When do owls hoot?", where="path:b.md"))).answered
+    assert not (await over.check(CheckGiven(text="Owls hoot at night.", where="path:b.md"))).supported
+    with pytest.raises(FilterError, match="no document has a field"):
+        await over.ask(AskGiven(question="When do owls hoot?", where="price>3"))

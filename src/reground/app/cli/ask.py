@@ -27,7 +27,7 @@ Steps = Annotated[
 
 
 @flattened(
-    *("question", "corpus", "web", "method", "model", "form", "settings", "budget__tokens"),
+    *("question", "corpus", "where", "web", "method", "model", "form", "settings", "budget__tokens"),
     *("retrieval", "steps", "as_json", "quiet", "fresh"),
 )
 def ask(

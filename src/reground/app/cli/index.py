@@ -30,7 +30,7 @@ _DROPPED = 20
 """The most dropped passages that are printed."""
 
 
-@flattened("source", "out", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
+@flattened("source", "out", "include", "exclude", "retrieval", "language", "chunk_tokens", "report", "as_json", "quiet")
 def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 
@@ -43,7 +43,7 @@ def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: C
         cleaner = Decontaminator([text for task in tasks for text in task.solutions()])
 
     def work(on_index: Callable[[IndexProgress], None]) -> IndexReport:
-        return build_index(options.source, out, settings, progress=on_index, decontaminate=cleaner)
+        return build_index(options.source, out, settings, progress=on_index, decontaminate=cleaner, globs=options.globs)
 
     with Progress(shown=not quiet) as progress:
         report = asyncio.run(stoppable(work, progress.on_index))
@@ -64,7 +64,7 @@ def _settings(options: Index) -> tuple[IndexSettings, Path]:
         if any(getattr(options, name) != getattr(Index, name) for name in _OWN):
             raise ConfigurationError("--kind, --embedder and --chunk-tokens need an index of its own: --out")
         settings = replace(preset(options.retrieval or "bm25").settings, language=language)
-        return settings, cached_index_path(expanded(options.source), settings)
+        return settings, cached_index_path(expanded(options.source), settings, options.globs)
     kind, embedder = options.kind, options.embedder
     if options.retrieval is not None:
         chosen = preset(options.retrieval).settings

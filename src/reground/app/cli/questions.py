@@ -59,9 +59,9 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
     if holds_index(corpus):
         raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
     with Progress(shown=not quiet) as progress:  # the index of `compare --corpus`: it names the files that are skipped
-        language, on_report = options.language, progress.on_report
-        await close(await corpus_retriever(corpus, progress.on_index, language=language, on_report=on_report))
-        cut = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap)
+        language, on_report, globs = options.language, progress.on_report, options.globs
+        await close(await corpus_retriever(corpus, progress.on_index, language, None, on_report, globs=globs))
+        cut = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap, globs)
         passages = await in_daemon(cut, name="documents")
     pairing = partial(linked_pairs, passages, most=options.tries or 10 * options.count, seed=options.seed)
     pairs = await in_daemon(pairing, name="pairs")

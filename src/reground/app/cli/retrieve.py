@@ -9,13 +9,13 @@ from reground.app.cli.console import consoles, print_json
 from reground.app.cli.display import as_written, plain, unread
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.documents import Source, check_reranker, names_other, open_source
+from reground.app.documents import Source, check_searching, names_other, open_source
 from reground.app.options import Retrieve
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 
 
-@flattened("query", "corpus", "web", "k", "retrieval", "rerank", "as_json", "quiet")
+@flattened("query", "corpus", "where", "web", "k", "retrieval", "rerank", "as_json", "quiet")
 def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Print the passages that a query finds in documents or on the web, with their scores.
 
@@ -23,7 +23,7 @@ def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, con
     """
     if not names_other(options) and options.corpus is None:
         raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
-    check_reranker(options)
+    check_searching(options)
     passages = asyncio.run(_search(options, quiet=quiet or as_json))
     if as_json:
         return print_json([passage.model_dump(mode="json") for passage in passages], indent=2)

@@ -23,7 +23,7 @@ from reground.app.cli.console import consoles, listed, note, say
 from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_pool, placed
-from reground.app.documents import check_reranker, close, corpus_retriever, reranked
+from reground.app.documents import check_searching, close, corpus_retriever, reranked
 from reground.app.options import Benchmark, Data, Documents, Fresh
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
@@ -35,6 +35,7 @@ from reground.evaluation.runner import EvalSettings, choose, evaluate
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.models import pull
+from reground.retrieval.rerank import only
 from reground.training import export as exports
 from reground.training.oracles import Lessons, demonstrations
 from reground.training.report import write_section
@@ -200,10 +201,11 @@ def drawn_of(options: ReaderData, name: str) -> tuple[Task, list[Example]]:
 
 
 async def _lessons(options: ReaderData, task: Task, examples: Sequence[Example]) -> Lessons:
-    check_reranker(options)
+    check_searching(options)
     with options.progress() as progress:
         corpus = corpus_of(task, options.corpus)
-        pages = await corpus_retriever(corpus, progress.on_index, options.language, options.retrieval)
+        told, how = progress.on_index, (options.language, options.retrieval)
+        pages = await only(await corpus_retriever(corpus, told, *how, globs=options.globs), options.where)
     retriever = reranked(pages, options)
     try:
         with options.progress(task.name) as progress:

@@ -16,7 +16,7 @@ from reground.app.benchmark import Bench, corpus_of, settings_by_method
 from reground.app.cli import train
 from reground.app.cli.console import end_if_failed, human_time, note, say
 from reground.app.cli.flags import ConfigFile
-from reground.app.documents import Source, check_reranker, open_source
+from reground.app.documents import Source, check_searching, open_source
 from reground.app.options import Benchmark, Cluster
 from reground.app.runs import resolved
 from reground.core.errors import ConfigurationError, DataError
@@ -244,7 +244,7 @@ async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, re
         _, configured = await stack.enter_async_context(train.opened_bench(options, task, [METHOD]))
         ready = configured(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, options.model))
         return cast("RewriteRetrieveRead", ready.method)
-    check_reranker(options)
+    check_searching(options)
     settings = settings_by_method(chosen, [METHOD])[METHOD]
     with options.progress() as progress:
         source = Source(corpus_of(task, options.corpus), usual=None)

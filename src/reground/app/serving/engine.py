@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
-from reground.app.documents import Source, names_other
+from reground.app.documents import Source, is_page, names_other
 from reground.app.options import Offering, Serve
 from reground.app.runs import GONE, Hold, Result, held, removed
 from reground.app.serving.keys import ANYONE, Holder
@@ -107,9 +107,10 @@ class Engine:
         holder: Holder = ANYONE,
         into_json: Rewriting | None = None,
         instructions: str = "",
+        where: str | None = None,
     ) -> Result:
         """Answer the last question of a conversation. holder: who asks. into_json: puts the answer into JSON.
-        instructions: how the request wants it written.
+        instructions: how the request wants it written. where: a filter of the documents.
 
         budget: the request's own; it holds up to the session's. What one budget cut is not replayed under another, so
         each has its runs in a folder of its own. The usage and the seconds are those of all calls, also of those that
@@ -122,7 +123,7 @@ class Engine:
         limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
         home = self._home / f"{WITHIN}{fingerprint(limited)[:12]}" if limited else self._home
         texts = (text for turn in turns for text in (turn.role, turn.content))
-        key = fingerprint("served", offer.name, str(seed), str(form), limited, *texts)
+        key = fingerprint("served", offer.name, str(seed), str(form), limited, *filter(None, [where]), *texts)
         hold = held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}")
         around = self._home / f"{AROUND}{key[:12]}" if _before(turns) or into_json else None
         async with self._place(key), _journal(around, hold) as journal:
@@ -143,6 +144,7 @@ class Engine:
                 instructions=instructions,
                 home=home,
                 hold=hold,
+                where=where,
             )
             result = replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
             if into_json is not None:
@@ -176,11 +178,14 @@ class Engine:
             raise UnknownName(f"no documents are called {name[:200]!r}; {did_you_mean(name, corpora)}")
         return corpora[0] if name is None else name
 
-    async def corpus(self, name: str | None = None, holder: Holder = ANYONE) -> Retriever:
-        """The documents of this name, or the first, as their folder holds them now. Raises UnknownName."""
+    async def corpus(self, name: str | None = None, holder: Holder = ANYONE, where: str | None = None) -> Retriever:
+        """The documents of this name, or the first, as their folder holds them now; those that a filter chooses.
+
+        Raises UnknownName, FilterError.
+        """
         name = self.documents(name, holder)
         await self.session.follow(name)
-        return self.corpora[name]
+        return (await self.session.narrowed(name, where)).retrievers[name]
 
     @asynccontextmanager
     async def _place(self, key: str) -> AsyncIterator[None]:
@@ -227,9 +232,10 @@ def setup_of(options: Offering) -> Setup:
     if names_other(options):
         sources["web" if options.web is not None else "own"] = Source()
     for corpus in options.corpus or ():
-        name, equals, path = corpus.partition("=")
-        place = expanded(Path(path if equals else corpus))
-        name = name if equals else place.resolve().stem
+        name, equals, path = ("", "", corpus) if is_page(corpus) else corpus.partition("=")
+        path = path if equals else corpus
+        place = path if is_page(path) else expanded(path)
+        name = name if equals else Path(path).resolve().stem
         if name in sources:
             raise ConfigurationError(f"two corpora are called {name}: name them, as in --corpus other=PATH")
         sources[name] = Source(place)

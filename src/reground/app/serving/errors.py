@@ -22,6 +22,7 @@ from reground.core.errors import (
     StorageError,
     TransientModelError,
 )
+from reground.retrieval.filters import FilterError
 
 
 class Refusal(Exception):
@@ -46,7 +47,7 @@ class Gone(Exception):
     """The client went away."""
 
 
-OF_THE_CLIENT = (Refusal, HTTPException, Busy, UnknownName, BudgetExceeded)
+OF_THE_CLIENT = (Refusal, HTTPException, Busy, UnknownName, BudgetExceeded, FilterError)
 """Errors that say all there is to know of them to the client."""
 
 _FAILURES: tuple[tuple[type[RegroundError], int, str, str], ...] = (
@@ -73,6 +74,8 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(429, str(error), "busy", type="rate_limit_error", headers=again)
         case UnknownName():
             return Refusal(404, str(error), "model_not_found", param="model")
+        case FilterError():
+            return Refusal(400, str(error), "invalid_value", param="where")
         case BudgetExceeded():
             return Refusal(400, f"the budget ended before there was an answer: {error}", "budget_exceeded")
         case ContextLengthExceeded():

@@ -36,6 +36,8 @@ from reground.core.run import Run
 from reground.core.untrusted import harmless
 from reground.support.verdicts import MOST_CHARACTERS
 
+_CHOOSES = "search only the documents that this chooses, such as path:guide/* AND date>=2025 AND NOT tag:draft"
+Filter = Annotated[str | None, Field(description=_CHOOSES)]
 _PART = {
     "type": "object",
     "required": ["type", "text"],
@@ -259,7 +261,8 @@ class _Asked(_Body):
     """What both interfaces have in common.
 
     model: a name of /v1/models; the first by default. seed: with another one the question is answered again.
-    budget: the most that the whole question may cost, all calls of the method together.
+    budget: the most that the whole question may cost, all calls of the method together. where: a filter of
+    the documents.
     """
 
     model: str = ""
@@ -268,6 +271,7 @@ class _Asked(_Body):
     user: str | None = None
     metadata: dict[str, JsonValue] | None = None
     budget: Budget | None = None
+    where: Filter = None
     tool_choice: ToolChoice = None
 
     @property
@@ -356,6 +360,7 @@ class RetrieveRequest(BaseModel):
     topk: int = Field(default=3, ge=1, le=100)
     return_scores: bool = False
     corpus: str | None = None
+    where: Filter = None
 
 
 class CheckRequest(BaseModel):
@@ -371,6 +376,7 @@ class CheckRequest(BaseModel):
     question: str | None = Field(default=None, max_length=20_000)
     corpus: str | None = None
     model: str = ""
+    where: Filter = None
     k: int = Field(default=Check.k, ge=1, le=50)
 
 

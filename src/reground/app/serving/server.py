@@ -36,6 +36,7 @@ from reground.app.serving.telemetry import Metrics
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError
 from reground.core.http import MIB, is_loopback, listening
+from reground.retrieval.filters import FilterError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -116,7 +117,7 @@ def _search(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Res
 
     async def answer(request: Request) -> Response:
         asked = await bodies.read(RetrieveRequest, request)
-        retriever = await engine.corpus(asked.corpus, request.scope[SEEN].holder)
+        retriever = await engine.corpus(asked.corpus, request.scope[SEEN].holder, asked.where)
 
         async def search(query: str) -> list[dict[str, Any]]:
             async with room:
@@ -153,9 +154,11 @@ def _check(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Resp
         corpus = engine.documents(named, holder)
         async with while_connected(request.receive), room:
             try:
-                result = await checked(engine.session, asked.text, question=asked.question, corpus=corpus, k=asked.k)
+                session, about = engine.session, asked.question
+                result = await checked(session, asked.text, question=about, corpus=corpus, where=asked.where, k=asked.k)
             except ConfigurationError as error:
-                raise Refusal(400, str(error), "invalid_value", param="text") from None
+                param = "where" if isinstance(error, FilterError) else "text"
+                raise Refusal(400, str(error), "invalid_value", param=param) from None
         told = {key: value for key, value in result.to_dict().items() if key != "skipped"}
         return json_response({"object": "check", "corpus": corpus, **told})
 

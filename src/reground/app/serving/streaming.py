@@ -153,6 +153,7 @@ class Questions:
                     holder=seen.holder,
                     into_json=None if asked.json_form is None else asked.json_form.written,
                     instructions=instructions,
+                    where=asked.where,
                 )
                 if trace is not None:
                     trace.result(result)

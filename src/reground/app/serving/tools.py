@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from reground.app.checking import checked
 from reground.app.serving.engine import Engine
+from reground.app.serving.requests import Filter
 from reground.core.answers import Citation
 from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import RegroundError
@@ -62,6 +63,7 @@ class AskGiven(_Given):
     question: Query = Field(description="a question that can be understood by itself")
     offer: str = Field(default="", description="which method, model and documents answer; by default the first")
     budget_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT, description="the most tokens that it may cost")
+    where: Filter = None
 
 
 class CheckGiven(_Given):
@@ -72,6 +74,7 @@ class CheckGiven(_Given):
     text: str = Field(min_length=1, max_length=MOST_CHARACTERS, description="the text to check, as prose")
     question: str | None = Field(default=None, max_length=20_000, description="the question that the text answers")
     corpus: str | None = Field(default=None, description="which documents; by default the first")
+    where: Filter = None
 
 
 class RetrieveGiven(_Given):
@@ -81,6 +84,7 @@ class RetrieveGiven(_Given):
     query: Query = Field(description="what to look for")
     k: int = Field(default=5, ge=1, le=20, description="the most passages of this result")
     corpus: str | None = Field(default=None, description="which documents; by default the first")
+    where: Filter = None
     cursor: str | None = Field(default=None, pattern=r"^\d{1,3}$", description="next_cursor of the result before")
 
 
@@ -225,6 +229,7 @@ class Tools:
             [Message(role="user", content=harmless(storable_text(given.question)))],
             observer=observer,
             budget=None if given.budget_tokens is None else Budget(tokens=given.budget_tokens),
+            where=given.where,
         )
         for step in result.trajectory.steps:
             for passage in step.passages if isinstance(step, RetrieveStep) else ():
@@ -253,7 +258,8 @@ class Tools:
     async def check(self, given: CheckGiven) -> CheckedText:
         """A text sentence by sentence, with what the documents say of each. Raises RegroundError."""
         corpus, tokens = self._engine.documents(given.corpus), given.max_tokens or self._tokens
-        result = await checked(self._engine.session, given.text, question=given.question, corpus=corpus)
+        session, question = self._engine.session, given.question
+        result = await checked(session, given.text, question=question, corpus=corpus, where=given.where)
         told = [
             Verdicted(
                 sentence=neutralise(" ".join(each.text.split()))[:_QUOTE],
@@ -278,10 +284,11 @@ class Tools:
     async def retrieve(self, given: RetrieveGiven) -> Retrieved:
         """The passages of a query from the cursor on. Raises RegroundError."""
         name = given.corpus if given.corpus is not None else next(iter(self._engine.corpora), "")
-        retriever, tokens = await self._engine.corpus(given.corpus), given.max_tokens or self._tokens
+        retriever = await self._engine.corpus(given.corpus, where=given.where)
+        tokens, asked = given.max_tokens or self._tokens, f"{name} {given.where or ''}"
         query, start = storable_text(given.query), int(given.cursor or 0)
         reach = min(_REACH, start + given.k + 1)  # one more, to know whether there are more
-        found = self._in_order(name, query, start, await retriever.retrieve(query, k=reach))[start:reach]
+        found = self._in_order(asked, query, start, await retriever.retrieve(query, k=reach))[start:reach]
         shown = [(self._keep(name, each), each, neutralise(each.text)) for each in found[: given.k]]
         words = max(_SNIPPET, tokens // max(1, len(shown)))
         closest = [text if len(text) <= _SNIPPET else cut(text, query, words=words) for _, _, text in shown]

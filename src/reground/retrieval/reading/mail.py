@@ -12,10 +12,12 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from email import message_from_bytes
 from email.header import decode_header
 from email.message import Message
 from email.policy import Compat32, Policy, compat32
+from email.utils import getaddresses, parsedate_to_datetime
 from functools import cache, partial
 from typing import IO, Any
 
@@ -153,7 +155,18 @@ def _read(message: Message) -> Read:
     files = [f"Attachments (not read): {', '.join(attached)}"] if attached else []
     blocks = filter(None, ("\n".join(_heads(message, _HEADS)), body, *files))
     text = "\n\n".join(blocks) if body or _header(message, "Subject") or files else ""
-    return Read(_header(message, "Subject"), text, guessed, partly)
+    return Read(_header(message, "Subject"), text, guessed, partly, fields=_fields(message))
+
+
+def _fields(message: Message) -> dict[str, object]:
+    """Who wrote to whom, as names and as addresses, and when."""
+    known: dict[str, object] = {"subject": _header(message, "Subject")}
+    for name in ("From", "To", "Cc"):
+        people = getaddresses([_header(message, name)])[:_ATTACHED]
+        known[name] = [said for name, address in people for said in (name, address) if said]
+    with suppress(ValueError, TypeError, OverflowError, IndexError):
+        known["date"] = parsedate_to_datetime(_header(message, "Date"))
+    return known
 
 
 def _heads(message: Message, names: Sequence[str]) -> list[str]:

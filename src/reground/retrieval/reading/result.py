@@ -10,10 +10,11 @@ a whole row.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 MOST_TEXT = 100_000_000
@@ -52,7 +53,8 @@ class Heading(NamedTuple):
 class Read(NamedTuple):
     """What is in a file. guessed: its encoding where that was a guess. partly: what of it was not read, and why.
 
-    places: from which character on the text is of which place, such as "slide 3", where that is known.
+    places: from which character on the text is of which place, such as "slide 3", where that is known. fields: what the
+    file says of itself by names, such as its date, its author or its tags.
     """
 
     title: str
@@ -60,6 +62,7 @@ class Read(NamedTuple):
     guessed: str = ""
     partly: str = ""
     places: Sequence[tuple[int, str]] = ()
+    fields: Mapping[str, object] = MappingProxyType({})
 
 
 class Placed(str):

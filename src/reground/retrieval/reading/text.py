@@ -11,7 +11,7 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from io import StringIO
 from itertools import chain, islice, takewhile
@@ -93,28 +93,33 @@ def read_markup(content: bytes, around: Circumstances) -> Read:
 def read_markdown(content: bytes, around: Circumstances) -> Read:
     """The text without its front matter."""
     text, guessed = decode(content)
-    title, start = front_matter(text)
+    known, start = front_matter(text)
     text = text[start:]
-    return Read(title or _first(headings(text)), text, guessed)
+    return Read(_title(known) or _first(headings(text)), text, guessed, fields=known)
 
 
-def front_matter(text: str) -> tuple[str, int]:
-    """The title that front matter gives, in YAML, TOML or JSON, and where the text behind it begins. Lines that do not
+def _title(known: Mapping[str, object]) -> str:
+    titles = (value for name, value in known.items() if name.lower() == "title" and isinstance(value, str))
+    return next(titles, "")
+
+
+def front_matter(text: str) -> tuple[Mapping[str, object], int]:
+    """What front matter says by names, in YAML, TOML or JSON, and where the text behind it begins. Lines that do not
     begin with a key are none: a text may begin with a rule, which looks the same."""
     match = _FRONT.match(text)
     lines = [line for line in match[2].splitlines() if line.strip() and line.strip()[0] != "#"] if match else []
-    title: object = ""
+    known: Mapping[str, object] = {}
     try:
         if match is None and text.startswith("{"):
             data, end = json.JSONDecoder().raw_decode(text[:_LONGEST_FRONT])
-            title, is_front = data.get("title"), text[end : end + 1] in ("\r", "\n") and text[end:].strip()
-            return title if is_front and isinstance(title, str) else "", end if is_front else 0
+            is_front = text[end : end + 1] in ("\r", "\n") and text[end:].strip()
+            return (data, end) if is_front else ({}, 0)
         if match is None or not lines or not (_KEY if match[1] == "---" else _TOML).match(lines[0]):
-            return "", 0
-        title = _yaml_title(lines) if match[1] == "---" else tomllib.loads(match[2]).get("title")
+            return {}, 0
+        known = _yaml(lines) if match[1] == "---" else tomllib.loads(match[2])
     except (ValueError, RecursionError):
         pass  # it only looks like data
-    return title if isinstance(title, str) else "", match.end() if match else 0
+    return known, match.end() if match else 0
 
 
 _LONGEST_FRONT = 100_000
@@ -122,17 +127,26 @@ _FRONT = re.compile(
     r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n(.{0,100000}?)^(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
 _TOML = re.compile(r"""\[|(?:[\w.-]{1,100}|"[^"\n]{0,99}")\s*+=""")
-_TITLE = re.compile(r"""["']?title["']?[ \t]*+:[ \t]*+(.{0,1000})""", re.IGNORECASE)
+_PAIR = re.compile(r"""["']?([\w@$/.-]{1,100})["']?[ \t]*+:(?:[ \t]++(.{0,1000})|[ \t]*+\Z)""")
+_ITEM = re.compile(r"""[^\s,\]"'][^,\]]*+|"[^"]{0,99}+"|'[^']{0,99}+'""")
 
 
-def _yaml_title(lines: Sequence[str]) -> str:
-    """The value of the key `title`, which may stand below it."""
+def _yaml(lines: Sequence[str]) -> dict[str, object]:
+    """The texts and lists of texts of keys that stand at the beginning of a line; a value may stand below its key."""
+    known: dict[str, object] = {}
     for number, line in enumerate(lines, start=1):
-        if match := _TITLE.match(line):
-            value = match[1].strip()
-            below = takewhile(lambda each: each[:1] in " \t", lines[number:])
-            return " ".join(map(str.strip, below)) if value[:1] in ("|", ">") else _unquoted(value)
-    return ""
+        if match := _PAIR.match(line):
+            value = (match[2] or "").strip()
+            below = [each.strip() for each in takewhile(lambda each: each[:1] in " \t-", lines[number:])]
+            if value[:1] in ("|", ">"):
+                known[match[1]] = " ".join(below)
+            elif value[:1] == "[":
+                known[match[1]] = [_unquoted(each.strip()) for each in _ITEM.findall(" ".join([value[1:], *below]))]
+            elif not value:
+                known[match[1]] = [_unquoted(each[1:].strip()) for each in below if each[:1] == "-"]
+            else:
+                known[match[1]] = _unquoted(value)
+    return known
 
 
 def _unquoted(value: str) -> str:
@@ -262,7 +276,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     cells, title = Text(), ""
     for number, (kind, source) in enumerate(_cells(notebook), start=1):
         if kind in ("markdown", "raw"):
-            title = title or front_matter(source)[0] or _first(headings(source))
+            title = title or _title(front_matter(source)[0]) or _first(headings(source))
         block = f"```\n{source}\n```" if kind == "code" and source.strip() else source
         if not cells.add(Placed(block, f"cell {number}")):
             break

@@ -1,0 +1,202 @@
+"""Which files of a folder are read, by globs; and which documents are searched, by their fields.
+
+A condition is `path:guide/v2/*`, `tag:api`, `date>=2025-01-01` or `stars>3`; AND, OR, NOT and parentheses join them.
+`:` takes a glob, in any case of letters. `=`, `!=`, `<`, `<=`, `>` and `>=` compare numbers and dates; a date that
+names only a year, a month or a day stands for all of it. A document that lacks a field fulfils no condition on it.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from fnmatch import fnmatchcase
+from functools import lru_cache, partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+from reground.core.errors import ConfigurationError, did_you_mean
+
+Fields = Mapping[str, Sequence[str]]
+"""What is known of a document, beside its text: one or several values for each name, which is in small letters."""
+_MOST, _LONGEST = 50, 300
+"""Fields of a document, and values of a field; characters of a value."""
+
+
+def fields_of(known: Mapping[str, object]) -> dict[str, list[str]]:
+    """The texts, numbers and dates among what a file says of itself, alone or in lists."""
+    fields: dict[str, list[str]] = {}
+    for name, value in islice(known.items(), _MOST):
+        several = value[:_MOST] if isinstance(value, list) else [value]
+        plain = (str(each)[:_LONGEST] for each in several if isinstance(each, str | int | float | date))
+        if values := [" ".join(each.split()) for each in plain if each.strip()]:
+            fields[name[:_LONGEST].lower()] = values
+    return fields
+
+
+class Globs(NamedTuple):
+    """Which files of a folder are read: those that a glob of `include` fits, or all; without those of `exclude`."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    def take(self, path: str, *, is_folder: bool = False) -> bool:
+        """Whether a file is read, or a folder looked into."""
+        is_in = is_folder or not self.include or any(fits(glob, path) for glob in self.include)
+        return is_in and not any(fits(glob, path) for glob in self.exclude)
+
+
+ALL = Globs()
+
+
+def fits(glob: str, path: str) -> bool:
+    """Whether a glob fits a path, or a folder that it lies in.
+
+    Without a slash it fits the name of a file or a folder anywhere, else the path from the corpus folder on; ** stands
+    for any folders. Takes time in proportion to both.
+    """
+    parts, names = glob.casefold().strip("/").split("/"), path.casefold().split("/")
+    reached = set(range(len(names)) if "/" not in glob.rstrip("/") else [0])  # how many names the parts so far have met
+    for part in parts:
+        if part == "**" and reached:
+            reached = set(range(min(reached), len(names) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and fnmatchcase(names[at], part)}
+    return bool(reached)
+
+
+class FilterError(ConfigurationError):
+    """A filter that cannot be read, that asks for a field that no document has, or that chooses none."""
+
+
+class Where(NamedTuple):
+    """A filter that was read. meets: whether the fields of a document fulfil it. names: the fields that it asks for."""
+
+    text: str
+    meets: Callable[[Fields], bool]
+    names: frozenset[str]
+
+    def check(self, known: Iterable[str]) -> None:
+        """Raise FilterError for a field that no document has, with those that there are."""
+        known = sorted(known)
+        for name in sorted(self.names):
+            if set(known).isdisjoint(_spellings(name)):
+                near = did_you_mean(name, known, f"they have: {', '.join(known[:_MOST])}")
+                raise FilterError(f"the filter {self.text!r}: no document has a field {name!r}; {near}")
+
+
+_SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_WORD = re.compile(r"\A\s*+((?:AND|OR|NOT)\b|[()]|\Z)", re.IGNORECASE)
+_CONDITION = re.compile(r"""\A\s*+([\w.@/-]++)\s*+(:|[<>!]?=|[<>])\s*+("[^"]*+"|[^\s()"]++)""")
+_LONGEST_FILTER, _DEEPEST = 4000, 50
+"""Characters; parentheses and NOTs in each other."""
+_ALSO = {"folder": "path", "sender": "from"}
+_NUMBER = re.compile(r"\A[+-]?\d{1,300}(?:\.\d{1,300})?\Z", re.ASCII)
+_DATE = re.compile(r"\A\d{4}(?:-\d\d){0,2}(?:[T ][\d:.Z+-]{4,30})?\Z", re.ASCII)
+
+
+def where(text: str) -> Where:
+    """Read a filter. Raises FilterError that says what is wrong, and where."""
+    if len(text) > _LONGEST_FILTER:
+        raise FilterError(f"a filter has at most {_LONGEST_FILTER:,} characters, not {len(text):,}")
+    reader = _Reader(text)
+    meets = reader.joined()
+    if not reader.takes(""):
+        raise reader.wrong("nothing opens this )" if reader.takes(")") else "AND or OR is missing")
+    return Where(" ".join(text.split()), meets, frozenset(reader.names))
+
+
+class _Reader:
+    """Reads a filter from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = self._left = text
+        self.names: set[str] = set()
+
+    def wrong(self, what: str) -> FilterError:
+        """The error for what stands here."""
+        at = len(self._text) - len(self._left.lstrip()) + 1
+        place = f"before {self._left.strip()[:30]!r} (character {at})" if self._left.strip() else "at its end"
+        return FilterError(f"the filter {self._text[:200]!r}: {what}, {place}")
+
+    def takes(self, word: str) -> bool:
+        """Go behind a word, a parenthesis or the end, if that comes next."""
+        found = _WORD.match(self._left)
+        if found is None or found[1].upper() != word:
+            return False
+        self._left = self._left[found.end() :]
+        return True
+
+    def joined(self, depth: int = 0) -> Callable[[Fields], bool]:
+        """Conditions with AND and OR between them; AND binds more."""
+        either = [[self._one(depth)]]
+        while (is_and := self.takes("AND")) or self.takes("OR"):
+            either[-1:] = [[*either[-1], self._one(depth)]] if is_and else [either[-1], [self._one(depth)]]
+        return lambda fields: any(all(meets(fields) for meets in every) for every in either)
+
+    def _one(self, depth: int) -> Callable[[Fields], bool]:
+        if depth > _DEEPEST:
+            raise self.wrong(f"more than {_DEEPEST} parentheses and NOTs in each other")
+        if self.takes("NOT"):
+            denied = self._one(depth + 1)
+            return lambda fields: not denied(fields)
+        if not self.takes("("):
+            return self._condition()
+        inner = self.joined(depth + 1)
+        if not self.takes(")"):
+            raise self.wrong("a ) is missing")
+        return inner
+
+    def _condition(self) -> Callable[[Fields], bool]:
+        found = _CONDITION.match(self._left)
+        if found is None:
+            raise self.wrong("a condition such as path:guide/* or date>=2025-01-31 is missing")
+        name, sign, value = found[1].lower(), found[2], found[3].strip('"')
+        spellings = _spellings(name)
+        if sign != ":" and _number(value) is None and _moment(value) is None:
+            raise self.wrong(f"{sign} takes a number or a date such as 2025-01-31, and : takes words")
+        compares = partial(_compares, _SIGNS[sign]) if sign != ":" else fits if "path" in spellings else _like
+        meets = lru_cache(maxsize=4096)(partial(compares, value))  # many documents have the same values
+        self._left = self._left[found.end() :]
+        self.names.add(name)
+        return lambda fields: any(meets(said) for name in spellings for said in fields.get(name, ()))
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """What a field may be called: tag for tags, and the other way round."""
+    return tuple(dict.fromkeys((name, f"{name}s", name.removesuffix("s"), _ALSO.get(name, name))))
+
+
+def _like(glob: str, said: str) -> bool:
+    return fnmatchcase(said.casefold(), glob.casefold())
+
+
+def _compares(sign: Callable[[Any, Any], bool], value: str, said: str) -> bool:
+    numbers, moments = (_number(said), _number(value)), (_moment(said), _moment(value))
+    if None not in numbers:
+        return sign(*numbers)
+    begin, moment = moments
+    return begin is not None and moment is not None and sign(begin[: len(moment)], moment)
+
+
+def _number(text: str) -> float | None:
+    return float(text) if _NUMBER.match(text) else None
+
+
+def _moment(text: str) -> str | None:
+    """A date, perhaps with a time, as ISO 8601 has it, in UTC; None for anything else."""
+    if not _DATE.match(text) or len(text) <= len("2025-01-31"):
+        return text if _DATE.match(text) else None
+    with suppress(ValueError, OverflowError):
+        moment = datetime.fromisoformat(text)
+        return str(moment if moment.tzinfo is None else moment.astimezone(UTC))[: len("2025-01-31 10:00:00")]
+    return None
