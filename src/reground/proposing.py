@@ -34,7 +34,7 @@ from reground.retrieval.build import passages_of
 from reground.retrieval.chunking import document_ids, normal, normal_title
 from reground.retrieval.documents import read_documents, scan
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.filters import Globs
+from reground.retrieval.filters import ALL, Globs
 from reground.text.sentences import names_in, sentences
 
 _MOST_PASSAGES = 5_000  # that are compared; of more, this many are drawn
@@ -64,7 +64,7 @@ class Pair(Value):
         return fingerprint("pair", self.link, *parts)[:16]
 
 
-def corpus_passages(corpus: Path, size: int, overlap: int, globs: Globs) -> list[Passage]:
+def corpus_passages(corpus: Path, size: int, overlap: int, globs: Globs = ALL) -> list[Passage]:
     """The passages of a folder or file, cut as an index cuts them (tokens); files that cannot be read are left out."""
     passages: list[Passage] = []
     for file in scan(corpus, globs=globs).files:

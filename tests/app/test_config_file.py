@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import reground
 from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.app.cli.flags import check_found, config_keys
+from reground.app.runs import MARK
 from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
+from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.data import ROOT
 from tests.servers import model_of, serving
@@ -166,3 +171,45 @@ def test_fields_of_requests_are_a_table_of_the_file_or_the_json_of_an_option(hom
         assert run([*ask, "--extra-body", '{"top_k": 4}']) == 0, "which is another run"
         assert [body["top_k"] for body in server.received] == [3, 4]
         assert run([*ask, "--extra-body", "top_k=4"]) == 2
+
+
+def test_what_the_user_set_counts_everywhere_and_for_least(home: Path, docs: Path, capsys) -> None:
+    with serving(MockOpenAI(lambda body: body["model"], models=("user", "here", "own", "given"))) as server:
+        where = ["--base-url", server.url, "--json"]
+
+        def answering(*given: str) -> str:
+            assert run(["ask", "Why?", *where, *given]) == 0
+            return str(json.loads(capsys.readouterr().out)["answer"])
+
+        for key, value in (("model", "openai/user"), ("method", "direct"), ("seed", "7"), ("corpus", "docs")):
+            assert run(["config", "set", key, value]) == 0
+        assert answering() == "user"
+        (home / "reground.toml").write_text('model = "openai/here"\n')
+        assert answering() == "here"
+        (home / "own.toml").write_text('model = "openai/own"\n')
+        assert answering("--config", "own.toml") == "own"
+        assert answering("--config", "own.toml", "--model", "openai/given") == "given"
+        assert json.loads(next((home / "home").rglob("config.json")).read_text())["seed"] == 7
+        assert run(["retrieve", "Danube", "--web", "frozen:absent"]) == 2  # not "give one of them"
+        assert "reground freeze" in capsys.readouterr().err
+        assert run(["config", "unset", "model"]) == 0 and run(["config"]) == 0
+        assert json.dumps(str(docs)) in (kept := capsys.readouterr().out) and "model" not in kept
+        for wrong in (["set", "seed", "soon"], ["set", "modle", "x"], ["unset", "model"]):
+            assert run(["config", *wrong]) == 2
+        assert run(["config"]) == 0 and capsys.readouterr().out == kept
+
+
+def test_earlier_questions_are_listed_shown_and_gone_when_they_are_old(home: Path, docs: Path, capsys) -> None:
+    model = ScriptedModel(lambda messages, sampling: "The Seine flows through Paris [1].")
+    for question in ("What flows through Paris?", "Which river flows through Paris?"):
+        first = reground.ask(question, corpus=docs, model=model)
+        os.utime(first.trajectory_path, (time.time() - 7200,) * 2)
+    assert run(["log"]) == 0 and "1 call" in (out := capsys.readouterr().out) and "2.0 h ago" in out
+    assert out.index("Which river") < out.index("What flows") or "2 h" in out
+    assert run(["log", "1"]) == 0 and "seine.md" in capsys.readouterr().out
+    assert run(["log", "3"]) == 2 and run(["log", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+    for mark in (home / "home" / "runs").glob(f"*/{MARK}"):
+        os.utime(mark, (time.time() - 86400 * 91,) * 2)
+    third = reground.ask("Is it long?", corpus=docs, model=model)
+    assert [*(home / "home" / "runs").glob("ask-*")] == [third.trajectory_path.parent]

@@ -379,7 +379,18 @@ class Helped(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Helped, Fresh, Web, Supported, Instructed):
+class Kept:
+    """How long the runs of questions are kept."""
+
+    keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
+    """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
+    answered and paid for again. Runs of other commands stay."""
+    keep_mib: float = field(default=10_000.0, metadata={"min": 1, **_FILE})
+    """The most MiB that such runs may take; those that nobody asked for longest are removed first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(MethodName, Helped, Fresh, Web, Supported, Instructed, Kept):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
@@ -534,7 +545,7 @@ class Offering(Searching, Web, Instructed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve(Offering):
+class Serve(Offering, Kept):
     """The options of `serve`."""
 
     host: str = "127.0.0.1"
@@ -550,11 +561,6 @@ class Serve(Offering):
     """A web page's origin that may ask from a browser, such as https://chat.example.org; or *."""
     system_messages: bool = field(default=False, metadata=_FILE)
     """Whether the system messages of a request, and its instructions, say how its answer is to be written."""
-    keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
-    """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
-    answered and paid for again. Runs of other commands stay."""
-    keep_mib: float = field(default=10_000.0, metadata={"min": 1, **_FILE})
-    """The most MiB that such runs may take; those that nobody asked for longest are removed first."""
     max_question: int = field(default=20_000, metadata={"min": 1, **_FILE})
     """The most characters of a question."""
     max_body: int = field(default=4, metadata={"min": 1, **_FILE})

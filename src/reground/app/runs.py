@@ -11,18 +11,24 @@ import asyncio
 import dataclasses
 import fcntl
 import json
+import logging
+import math
 import os
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from reground.app.catalogue import PARTS
 from reground.app.options import field_names
-from reground.core.answers import Citation, Sentence, Thought, abstains
+from reground.core.answers import Answer, Citation, Sentence, Thought, abstains
+from reground.core.concurrency import in_daemon
 from reground.core.errors import EmptyAnswer
 from reground.core.evidence import only_markers
 from reground.core.files import files_fingerprint, function_fingerprint
@@ -49,6 +55,17 @@ GONE = ".gone-"
 _NOTHING = -1
 _PAUSE = 0.05
 """Seconds between two looks at a folder that another holds."""
+
+MARK = "served"
+"""A file in the folder of a run that goes when it is old. Its time is that of the last question. Each line has the name
+of the key that asked a server, empty where none is needed, a tab, and the name of what was asked. Runs without such a
+file belong to somebody else, such as an evaluation, and stay."""
+WITHIN = "within-"  # how the name of a folder begins that holds the runs within one budget
+AROUND = "around-"  # and of one that holds what a model made of a conversation's last message, or of an answer
+_DAY = 86400.0
+_OFTEN, _SELDOM = 1.0, 600.0
+"""The seconds between two looks: a tenth of the time that runs are kept, within these bounds."""
+_log = logging.getLogger("reground.serve")
 
 Hold = Callable[[Path], AbstractAsyncContextManager[object]]
 """Such as `held`: holds a run's folder for a block."""
@@ -208,6 +225,92 @@ def removed(folder: Path, *, wanted: Callable[[], bool]) -> bool:
     return True
 
 
+class Keeping:
+    """How long the runs of questions are kept. days: since they were last asked; 0 keeps all of any age.
+
+    most: the bytes that all of them may take; those that were not asked for longest go first.
+    """
+
+    def __init__(self, home: Path, days: float, most: float = math.inf) -> None:
+        self._home, self._most = home, most
+        self._seconds = days * _DAY or math.inf
+
+    @asynccontextmanager
+    async def asked(self, folder: Path, *, line: str = "") -> AsyncIterator[None]:
+        """Hold the folder of a question that is asked now, and note when that was. line: of the mark."""
+        async with held(folder) as is_new:
+            mark = folder / MARK
+            with suppress(OSError):
+                if is_new or mark.exists():
+                    mark.touch()
+                    if line not in mark.read_text().split("\n"):
+                        with mark.open("a") as file:
+                            file.write(f"{line}\n")
+            yield
+
+    def asked_by(self, name: str) -> Iterator[tuple[str, Path, str]]:
+        """The runs that the holder of a key asked for, the last first: their names, folders, and what was asked."""
+        for mark in sorted(self._marks("ask-*"), key=_time, reverse=True):
+            with suppress(OSError):
+                asked = (line.partition("\t") for line in mark.read_text(errors="replace").split("\n") if line)
+                what = next((what for who, _, what in asked if who == name), None)
+                if what is not None:
+                    yield mark.parent.relative_to(self._home).as_posix(), mark.parent, what
+
+    def _marks(self, runs: str) -> Iterator[Path]:
+        folders = (self._home, *self._home.glob(f"{WITHIN}*"))
+        return chain.from_iterable(folder.glob(f"{runs}/{MARK}") for folder in folders)
+
+    async def watch(self) -> None:
+        """Remove what is too old, now and from time to time, beside the questions. Ends when it is cancelled."""
+        while min(self._seconds, self._most) < math.inf:
+            try:
+                count = await in_daemon(self.sweep, name="sweep")
+                if count:
+                    runs = "1 run" if count == 1 else f"{count} runs"
+                    _log.info("removed %s that nobody asked for lately (keep, keep_mib)", runs)
+            except OSError as error:
+                _log.warning("old runs in %s cannot be removed: %s", self._home, error.strerror)
+            await asyncio.sleep(min(_SELDOM, max(_OFTEN, self._seconds / 10)))
+
+    def sweep(self) -> int:
+        """Remove what is too old or too much, and what an earlier removal left. Returns how many runs are gone."""
+        within = [*self._home.glob(f"{WITHIN}*")]
+        for left in (left for folder in (self._home, *within) for left in folder.glob(f"{GONE}*")):
+            shutil.rmtree(left, ignore_errors=True)
+        marks = sorted(self._marks("*"), key=_time)
+        sizes = [_size(mark.parent) for mark in marks]
+        size, gone = sum(sizes), 0
+        for mark, own in zip(marks, sizes, strict=True):
+            since = time.time() - self._seconds if size <= self._most else _time(mark) + _OFTEN
+            if removed(mark.parent, wanted=partial(_is_before, since, mark)):
+                size, gone = size - own, gone + 1
+        for folder in within:
+            with suppress(OSError):  # something is in it
+                folder.rmdir()
+        return gone
+
+
+def _is_before(since: float, mark: Path) -> bool:
+    return _time(mark) < since
+
+
+def _size(folder: Path) -> int:
+    """The bytes of the files of a run; none of one that has gone."""
+    try:
+        return sum(each.stat().st_size for each in folder.iterdir())
+    except OSError:
+        return 0
+
+
+def _time(mark: Path) -> float:
+    """When a run was asked for last; never, by this clock, where it has gone."""
+    try:
+        return mark.stat().st_mtime
+    except OSError:
+        return math.inf
+
+
 def _opened(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
@@ -244,6 +347,13 @@ class Result:
     notes: tuple[str, ...] = ()
     corpus: Path | None = None
     json: str | None = None
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, answer: Answer, path: Path, **about: Any) -> Self:
+        """The result of a run that gave an answer. about: its skipped files, notes and corpus."""
+        shared = {name: getattr(answer, name) for name in ("text", "citations", "shown", "sentences", "steps")}
+        took = {name: getattr(trajectory, name) for name in ("usage", "seconds", "stopped")}
+        return cls(trajectory=trajectory, trajectory_path=path, **shared, **took, **about)
 
     def __str__(self) -> str:
         return self.text

@@ -29,7 +29,7 @@ from reground.app import catalogue
 from reground.app.documents import BACKGROUND, Source, check_searching, close, contents, names_other, open_source
 from reground.app.options import Ask, Instructed, Searching, from_mapping, spread
 from reground.app.options import Check as CheckOptions
-from reground.app.runs import Hold, Result, empty_answer, held, identity
+from reground.app.runs import Hold, Keeping, Result, empty_answer, held, identity
 from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
@@ -37,6 +37,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded, regular, replace_lines, runs_dir
+from reground.core.http import MIB
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, storable, storable_text
 from reground.core.programs import Sandbox
@@ -511,17 +512,10 @@ class Session:
         if (answer := trajectory.answer) is None:
             raise RegroundError("the method returned no answer")
         reports = self.reports.get(offer.corpus or "", ())
-        return Result(
-            text=answer.text,
-            citations=answer.citations,
-            shown=answer.shown,
-            sentences=answer.sentences,
-            steps=answer.steps,
-            usage=trajectory.usage,
-            seconds=trajectory.seconds,
-            stopped=trajectory.stopped,
-            trajectory=trajectory,
-            trajectory_path=trace if trace is not None else path,
+        return Result.of(
+            trajectory,
+            answer,
+            trace if trace is not None else path,
             skipped=tuple(skipped for report in reports for skipped in report.skipped),
             notes=tuple(note for report in reports for note in report.notes),
             corpus=self._folder(offer),
@@ -556,9 +550,11 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
     """Open a session for one question, and answer it. opening: told instead of the callbacks in the options."""
     checked_question(options.question)
     setup = setup_of(options)
+    keeping = Keeping(setup.home or runs_dir(), options.keep, options.keep_mib * MIB)
     async with Session.open(
         setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)
     ) as session:
+        await in_daemon(keeping.sweep, name="sweep")
         return await session.ask(
             options.question,
             form=options.form,
@@ -566,6 +562,7 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
             seed=options.seed,
             fresh=options.fresh,
             observer=options.observer,
+            hold=keeping.asked,
         )
 
 

@@ -294,6 +294,11 @@ def keys_file() -> Path:
     return _place("XDG_CONFIG_HOME", ".config", "keys.jsonl")
 
 
+def config_file() -> Path:
+    """What the user set for all folders, by `reground config`."""
+    return _place("XDG_CONFIG_HOME", ".config", "config.toml")
+
+
 def expanded(path: str | Path) -> Path:
     """A path with `~` expanded. Raises ConfigurationError if there is no such user."""
     try:

@@ -5,8 +5,8 @@ import os
 import time
 
 from reground.app.options import Serve
-from reground.app.runs import GONE, held
-from reground.app.serving.engine import MARK, Keeping, open_engine
+from reground.app.runs import GONE, MARK, Keeping, held
+from reground.app.serving.engine import open_engine
 from reground.core.budget import Budget
 from reground.core.language import Message
 from tests.app.serving.served import Slow, engine_of

@@ -15,12 +15,14 @@ from reground.app.cli.flags import Command
 
 _PANELS = {
     "Ask": ("ask", "check", "chat", "demo", "serve", "mcp"),
-    "Look": ("index", "retrieve", "show", "view", "models", "methods"),
+    "Look": ("index", "retrieve", "log", "show", "view", "models", "methods", "config"),
     "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
 }
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-_FUNCTIONS = {"eval": "evaluate", "models": "models_app", "train": "train_app"}
+_FUNCTIONS = {"eval": "evaluate", "config": "config_app", "models": "models_app", "train": "train_app"}
 """What a file calls its command, where it is not the name."""
+_FILES = {"freeze": "show", "log": "show"}
+"""The files of commands that have none of their own."""
 
 
 class _Commands(Mapping[str, Any]):
@@ -38,7 +40,7 @@ class _Commands(Mapping[str, Any]):
 
 @cache
 def _loaded(name: str, panel: str) -> Any:
-    command = getattr(import_module(f"reground.app.cli.{name}"), _FUNCTIONS.get(name, name))
+    command = getattr(import_module(f"reground.app.cli.{_FILES.get(name, name)}"), _FUNCTIONS.get(name, name))
     if name == "train":
         for trainer in ("critics", "rewriter", "agent"):
             module = import_module(f"reground.app.cli.train_{trainer}")

@@ -74,7 +74,7 @@ def consoles() -> tuple[Console, Console]:
 def end_if_failed(failed: int, then: str = "the same command tries them again") -> None:
     """Where questions failed, say so and what is to be done, and end with the exit code for it. Raises typer.Exit."""
     if failed:
-        note(f"{failed} questions failed: {then}")
+        note(f"{counted(failed, 'question')} failed: {then}")
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
 
@@ -89,10 +89,16 @@ def human_usd(usd: float) -> str:
 
 
 def human_time(seconds: float) -> str:
-    """Seconds as text, in seconds, minutes or hours."""
+    """Seconds as text, in seconds, minutes, hours or days."""
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    hours = seconds / 3600
+    return f"{seconds / 60:.0f} min" if hours < 1.5 else f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.0f} days"
+
+
+def counted(count: int, thing: str) -> str:
+    """How many things there are: 1 call, 2 calls."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def listed(names: str) -> list[str]:

@@ -19,7 +19,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from reground.app.cli.console import harmless, human_tokens, human_usd
+from reground.app.cli.console import counted, harmless, human_tokens, human_usd
 from reground.app.runs import Result
 from reground.core.answers import Citation, abstains
 from reground.core.evidence import Skipped
@@ -239,7 +239,7 @@ def corrected(draft: str, final: str) -> Text:
 def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
     """Calls, tokens, money and time in one line."""
     parts = [
-        f"{usage.calls} calls",
+        counted(usage.calls, "call"),
         f"{human_tokens(usage.prompt)} prompt tokens ({human_tokens(usage.cached)} cached)",
         f"{human_tokens(usage.completion)} completion tokens",
     ]
@@ -247,7 +247,7 @@ def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
         parts.append(human_usd(usage.usd))
     parts.append(f"{seconds:.1f} s")
     if replayed_calls:
-        parts.append(f"{replayed_calls} calls replayed, not paid again")
+        parts.append(f"{counted(replayed_calls, 'call')} replayed, not paid again")
     return ", ".join(parts)
 
 
@@ -256,8 +256,11 @@ def replayed(trajectory: Trajectory) -> int:
     return sum(1 for step in trajectory.steps if isinstance(step, GenerateStep) and step.replayed)
 
 
-def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
-    """Print one trajectory in one line."""
+def show_line(console: Console, number: int, trajectory: Trajectory, about: str = "") -> None:
+    """Print one trajectory in one line. about: what stands behind its cost."""
+    usage = trajectory.usage
+    cost = f"{counted(usage.calls, 'call')}, {human_tokens(usage.tokens)} tokens"
+    cost += f", {human_usd(usage.usd)}" if usage.usd else ""
     end = trajectory.failure.message if trajectory.failure else trajectory.answer.text if trajectory.answer else ""
     style = "red" if trajectory.failure else ""
     console.print(
@@ -268,7 +271,7 @@ def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
             plain(_short(trajectory.question, 60)),
             "  ",
             plain(_short(end, 60), style or "green"),
-            (f"  {trajectory.usage.calls} calls, {human_tokens(trajectory.usage.tokens)} tokens", "dim"),
+            (f"  {cost}{about}", "dim"),
         ),
         soft_wrap=True,
     )

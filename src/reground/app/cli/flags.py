@@ -32,7 +32,7 @@ from reground.app.options import field_names, from_mapping, is_word, meanings
 from reground.core.answers import FORMS
 from reground.core.budget import MOST_COUNT
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
-from reground.core.files import expanded, regular
+from reground.core.files import config_file, expanded, regular
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress."), is_word]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON."), is_word]
@@ -224,6 +224,9 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
         for name, value in values.items():
             if isinstance(value, int | float) and not abs(value) <= MOST_COUNT:  # nor is nan
                 raise ConfigurationError(f"{name.replace(INNER, '.')} must be a finite number of at most {MOST_COUNT}")
+        sources = {name: str(getattr(context.get_parameter_source(name), "name", "")) for name in _SEARCHED}
+        if "COMMANDLINE" in sources.values():  # it says what is searched, instead of what a file says
+            values |= {name: None for name, source in sources.items() if source == "DEFAULT_MAP"}
         made = {name: _made(cls, values, context.meta.get(SETTINGS, {})) for name, cls in classes.items()}
         made |= {"context": context} if "context" in own else {}
         command(**made, **values)
@@ -319,29 +322,35 @@ SETTINGS = "settings"
 DEFAULT = "reground.toml"
 INNER = "__"
 """Separates, in a parameter's name, the name of a table from the name of a key in it."""
+_SEARCHED = ("corpus", "web", "retriever")
 _NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
 
 
 def _heed(context: typer.Context, path: Path | None) -> Path | None:
-    """Use the file's values for options that are not given. A top-level key overrides the key in a table."""
+    """Use the values of files for options that are not given: of that which is named or lies here, then of the user's.
+
+    A top-level key overrides the key in a table.
+    """
     if context.resilient_parsing:
         return path
-    config = read_config(path)
-    keys, commands = config_keys(context.command), [context.command]
-    if not config.keys() <= keys.keys():  # then they may be those of other commands, which are imported only for this
-        keys, commands = config_keys(context.find_root().command), [*commands, context.find_root().command]
-    check_config(config, keys)
-    if path is None:
-        check_found(config, *commands)
-    values: dict[str, Any] = {}
-    for key, parameter in _options(context.command):
-        table, _, inner = parameter.name.partition(INNER)
-        if key in config and key not in _NO_KEYS:
-            values[parameter.name] = _fit(context, config[key], parameter, f"{key} in {path or DEFAULT}")
-        elif inner in config.get(table, {}):
-            where = f"{table}.{inner} in {path or DEFAULT}"
-            values[parameter.name] = _fit(context, config[table][inner], parameter, where)
-    context.meta[SETTINGS] = config.get(SETTINGS, {})
+    own, here, settings, values = config_file(), Path(DEFAULT), dict[str, Any](), dict[str, Any]()
+    for file in (own, path or here):  # what stands in the second counts for more
+        config = read_config(file) if file == path or file.is_file() else {}
+        keys, commands = config_keys(context.command), [context.command]
+        if not config.keys() <= keys.keys():  # they may be those of other commands, which are imported only for this
+            keys, commands = config_keys(context.find_root().command), [*commands, context.find_root().command]
+        check_config(config, keys)
+        if file == here and path is None:
+            check_found(config, *commands)
+        for key, parameter in _options(context.command):
+            table, _, inner = parameter.name.partition(INNER)
+            if key in config and key not in _NO_KEYS:
+                values[parameter.name] = _fit(context, config[key], parameter, f"{key} in {file}")
+            elif inner in config.get(table, {}):
+                where = f"{table}.{inner} in {file}"
+                values[parameter.name] = _fit(context, config[table][inner], parameter, where)
+        settings |= config.get(SETTINGS, {})
+    context.meta[SETTINGS] = settings
     context.default_map = {**(context.default_map or {}), **values}
     return path
 
@@ -350,19 +359,16 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="A TOML file with the same names as the options; reground.toml here if there is one.",
+        help="A TOML file with the same names as the options; reground.toml here if there is one. "
+        "What it leaves out may stand in your own (`reground config`).",
         is_eager=True,
         callback=_heed,
     ),
 ]
 
 
-def read_config(path: Path | None) -> dict[str, Any]:
-    """The content of the configuration file; {} if none is named and the current folder has no reground.toml."""
-    if path is None:
-        path = Path(DEFAULT)
-        if not path.is_file():
-            return {}
+def read_config(path: Path) -> dict[str, Any]:
+    """The content of a configuration file. Raises DataError."""
     try:
         config = tomllib.loads(regular(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -474,6 +480,21 @@ def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
     return fitting
 
 
+def check_value(root: Any, key: str, value: Any) -> None:
+    """Refuse a value that fits no command's option of this name. Raises ConfigurationError."""
+    refused: list[ConfigurationError] = []
+    for command in _readers(root):
+        for parameter in (parameter for name, parameter in _options(command) if name == key):
+            try:
+                _fit(typer.Context(command), value, parameter, key)
+            except ConfigurationError as error:
+                refused.append(error)
+            else:
+                return
+    if refused:
+        raise refused[0]
+
+
 def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dict[str, object]:
     """A method's settings: [settings] of the configuration, overridden by --set KEY=VALUE."""
     settings = dict(config)
@@ -481,11 +502,11 @@ def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dic
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise ConfigurationError(f"--set takes KEY=VALUE, got {item!r}")
-        settings[key.strip()] = _read_value(value)
+        settings[key.strip()] = read_value(value)
     return settings
 
 
-def _read_value(value: str) -> object:
+def read_value(value: str) -> object:
     """Read a value as TOML (3, 0.5, true, [1, 2], {draft = "..."}); return the text itself if it is not TOML."""
     try:
         return tomllib.loads(f"value = {value}")["value"]
@@ -495,10 +516,6 @@ def _read_value(value: str) -> object:
 
 def setting_text(value: object) -> str:
     """Write a setting so that --set can read it: a plain word unchanged, None as none, anything else as TOML."""
-    if (
-        isinstance(value, str)
-        and value == value.strip() == _read_value(value)
-        and value.lower() not in {"none", "null"}
-    ):
+    if isinstance(value, str) and value == value.strip() == read_value(value) and value.lower() not in {"none", "null"}:
         return value
     return "none" if value is None else json.dumps(value)

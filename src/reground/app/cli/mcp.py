@@ -17,7 +17,7 @@ from reground.app.session import Session
 from reground.core.errors import MissingExtra
 
 
-@flattened("corpus", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
+@flattened("corpus", "where", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
 def mcp(options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Offer ask, check, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 

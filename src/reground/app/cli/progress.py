@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
-from reground.app.cli.console import consoles, harmless, human_time, human_tokens, human_usd
+from reground.app.cli.console import consoles, counted, harmless, human_time, human_tokens, human_usd
 from reground.app.documents import close
 from reground.app.session import Opening, bring_models, spare_the_collector
 from reground.core.concurrency import in_daemon
@@ -125,7 +125,7 @@ class Progress:
 
     def on_event(self, event: Event) -> None:
         """Show the step that a method begins, or has finished."""
-        counts = f"{event.usage.calls} calls, {human_tokens(event.usage.tokens)} tokens"
+        counts = f"{counted(event.usage.calls, 'call')}, {human_tokens(event.usage.tokens)} tokens"
         if event.type == "begin":
             self._text, self._counts = f"{event.span.rpartition('/')[2]} {event.name}".strip(), f"  {counts}"
         elif event.step is not None and self._plain:

@@ -1,11 +1,13 @@
-"""`reground show`: prints trajectories and trees for a person to read.
+"""What runs left: `reground show` prints trajectories and trees, `log` earlier questions, and `freeze` keeps searches.
 
 A tree is printed a node a line, and the branch that UCB1 would try next comes first.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,19 +19,24 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from reground.app.cli.console import consoles, note
-from reground.app.cli.display import plain, show_line, show_trajectory
+from reground.app.cli.console import consoles, human_time, note, print_json, say
+from reground.app.cli.display import plain, show_line, show_result, show_trajectory, tell
+from reground.app.cli.flags import Json
+from reground.app.runs import WITHIN, Result
 from reground.core.errors import EXIT_SURROUNDINGS, DataError, did_you_mean
+from reground.core.files import expanded, runs_dir
 from reground.core.trajectory import read_trajectories
 from reground.evaluation.trees import FORMAT, read_tree
 from reground.treesearch.mcts import Node, Tree, ucb1, walk
 from reground.view.contents import TRACES
+from reground.web.frozen import searches, write
 
 T = TypeVar("T")
 
 DEPTH = 6  # levels below the root that are shown: three sub-goals of a plan and their executions
 _DEEPEST = 20  # levels that are indented further than the one above
 _LEAST = 20  # columns of a text, however deep it stands
+_LOGGED = 20  # earlier questions that are listed
 _HEAD = 64  # bytes, in which a tree's file says what it is
 
 
@@ -85,6 +92,59 @@ def show(
         raise DataError(f"holds nothing {near}" if near else f"holds {len(names)} trajectories or trees", path=place)
     if unreadable:
         raise typer.Exit(EXIT_SURROUNDINGS)
+
+
+def freeze(
+    place: Annotated[Path, typer.Argument(help="A run's folder, or a file of trajectories.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of the snapshot.")] = Path("web.jsonl"),
+    full: Annotated[
+        bool, typer.Option("--full", help="Keep snippets also of engines whose terms forbid it, for yourself alone.")
+    ] = False,
+) -> None:
+    """Keep what a run found on the web, so that it can be repeated when the web has moved on.
+
+    The snapshot holds every search, its date, and a hash of each text. Snippets of engines whose terms forbid to keep
+    them are left out; --web frozen:FILE then fetches nothing and finds the same.
+
+    Example:  reground freeze runs/rat --out rat-web.jsonl
+    """
+    trajectories = (each for file in trajectory_files(expanded(place)) for each in read_trajectories(file))
+    frozen = list(searches(trajectories, all_texts=full))
+    if not frozen:
+        raise DataError("no search of the web is in it; run a method with --web first", path=place)
+    count = write(expanded(out), frozen, made=datetime.now(UTC).isoformat(timespec="seconds"))
+    texts = [bool(passage.text) for each in frozen for passage in each.passages]
+    say(f"{count} searches with {sum(texts)} of {len(texts)} texts in {out}: --web frozen:{out}")
+
+
+def log(
+    number: Annotated[int | None, typer.Argument(min=1, help="Show the answer with this number.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List your earlier questions, the last first, with their age and cost; or show one with its answer and evidence.
+
+    Example:  reground log   ·   reground log 3
+    """
+    console, home = consoles()[0], runs_dir()
+    files = [*home.glob("ask-*/trajectory.jsonl"), *home.glob(f"{WITHIN}*/ask-*/trajectory.jsonl")]
+    files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
+    if number is not None and number > len(files):
+        raise DataError(f"holds {len(files)} runs", path=home)
+    shown = files[:_LOGGED] if number is None else [files[number - 1]]
+    read = [(file, each) for file in shown for each in _readable(file, read_trajectories, [])]
+    if as_json:
+        return print_json(
+            [Result.of(each, each.answer, file).to_dict() for file, each in read if each.answer], indent=2
+        )
+    for count, (file, each) in enumerate(read, start=1):
+        if number is None:
+            show_line(console, count, each, f", {human_time(time.time() - file.stat().st_mtime)} ago")
+        elif each.answer is None:
+            show_trajectory(console, each)
+        else:
+            tell(console, plain(each.question, "bold"))
+            show_result(console, Result.of(each, each.answer, file))
+    return None
 
 
 def _readable(file: Path, read: Callable[[Path], Iterable[T]], unreadable: list[Path]) -> Iterator[T]:

@@ -14,8 +14,7 @@ from urllib.parse import quote, urlsplit
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from reground.app.runs import Result
-from reground.app.serving.engine import WITHIN
+from reground.app.runs import WITHIN, Result
 from reground.app.serving.requests import ChatRequest, ResponsesRequest, TextOptions
 from reground.core.answers import Citation, Sentence
 from reground.core.evidence import marker_runs

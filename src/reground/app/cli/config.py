@@ -1,0 +1,70 @@
+"""`reground config`: what the user set for all folders."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Annotated, Any
+
+import typer
+
+from reground.app.cli.console import note, say
+from reground.app.cli.flags import check_config, check_value, config_keys, read_value
+from reground.core.errors import ConfigurationError
+from reground.core.files import config_file, expanded, replace_lines
+
+config_app = typer.Typer(add_completion=False, help="Show what you set for all folders, and where it is kept.")
+Key = Annotated[str, typer.Argument(help="The name of an option, such as model, corpus or budget_tokens.")]
+
+
+@config_app.callback(invoke_without_command=True)
+def config(context: typer.Context) -> None:
+    """Show what you set for all folders, and where it is kept.
+
+    The command line counts for more than --config or the reground.toml of a folder, and these for more than this file.
+
+    Example:  reground config   ·   reground config set model ollama/llama3.2   ·   reground config unset model
+    """
+    if context.invoked_subcommand is None:
+        file = config_file()
+        note(f"{file}{'' if file.is_file() else ': nothing is set'}")
+        if file.is_file():
+            say(file.read_text(encoding="utf-8").rstrip())
+
+
+@config_app.command("set")
+def set_value(context: typer.Context, key: Key, value: Annotated[str, typer.Argument(help="Its value.")]) -> None:
+    """Set an option for all folders.
+
+    Example:  reground config set model ollama/llama3.2   ·   reground config set corpus ~/notes
+    """
+    known = read_value(value)
+    check_value(context.find_root().command, key, known)
+    is_path = isinstance(known, str) and key in ("corpus", "data", "home") and expanded(known).exists()
+    _write(context, key, json.dumps(str(expanded(value).resolve()) if is_path else known, ensure_ascii=False))
+
+
+@config_app.command("unset")
+def unset(context: typer.Context, key: Key) -> None:
+    """Take back what was set.
+
+    Example:  reground config unset model
+    """
+    _write(context, key, None)
+
+
+def _write(context: typer.Context, key: str, value: str | None) -> None:
+    """Put a line into the file in place of that of the key. Raises ConfigurationError, and then changes nothing."""
+    file = config_file()
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    kept = [line for line in lines if line.partition("=")[0].strip() != key]
+    if value is None and kept == lines:
+        raise ConfigurationError(f"{key} is not set in {file}")
+    text = "".join(f"{line}\n" for line in ([] if value is None else [f"{key} = {value}"]) + kept)
+    try:
+        config: dict[str, Any] = tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"{file} cannot be changed by a command, so change it by hand: {error}") from None
+    check_config(config, config_keys(context.find_root().command))
+    replace_lines(file, [text.encode()])
+    note(f"written: {file}")
