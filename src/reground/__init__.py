@@ -2,7 +2,7 @@
 
     import reground
     result = reground.ask("Which river flows past ...?", corpus="docs/")
-    print(result.text, result.citations, result.shown, result.usage)
+    print(result.text, result.quotes, result.shown, result.usage)
 
     checked = reground.check("The Seine is 775 km long.", corpus="docs/")  # anyone's answer, sentence by sentence
 
@@ -24,6 +24,10 @@ __version__ = "0.1.0"
 __all__ = ["Budget", "__version__", "aask", "acheck", "ask", "check"]
 _PLACES = {"Budget": "core.budget", "aask": "app.session", "ask": "app.session"}
 """The modules of the public names; the others are in `app.checking`."""
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

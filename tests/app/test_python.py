@@ -8,9 +8,12 @@ import gc
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -187,3 +190,23 @@ def test_an_embedders_connections_are_closed(home: Path, monkeypatch) -> None:
         reground.ask("Where?", method="rag", model=ScriptedModel(["Paris [1]."]), corpus=home / "x.idx")
         gc.collect()
     assert [str(each.message) for each in caught if "nclosed" in str(each.message)] == []
+
+
+def test_a_notebook_shows_the_evidence_the_progress_and_short_errors(docs: Path, monkeypatch, capsys) -> None:
+    assert {"ask", "check"} <= {*dir(reground)}
+    with serving(MockOpenAI(lambda body: "The Seine is <b>775 km</b> long [1]. It is green [1].")) as server:
+        asked = partial(reground.ask, "How long is the Seine?", corpus=docs, model="openai/mock", base_url=server.url)
+        result = asked(attempts=2, model_options={"timeout": 9})
+        assert capsys.readouterr().err == ""
+        monkeypatch.setitem(sys.modules, "ipykernel", sys)
+        asked(where="path:seine.md", fresh=True)
+        assert "answer" in capsys.readouterr().err
+    html, text = result._repr_html_(), result._repr_markdown_()
+    for shown in (html, text):
+        assert "<b>" not in shown and "not supported" in shown and "seine.md" in shown
+        assert shown.index("775 km") < shown.index("“The Seine flows") < shown.index("green")
+    with pytest.raises(ConfigurationError) as caught:
+        asked(method="no_such")
+    assert len(traceback.extract_tb(caught.tb)) <= 2
+    with pytest.raises(TypeError, match="base_url"):
+        reground.ask("Why?", base_urll="x")

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
 import sys
 import textwrap
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, did_you_mean
+from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.files import expanded
 from reground.core.language import LanguageModel
@@ -54,6 +55,8 @@ _FILE = {"file": True}
 _SET = {"name": "--set", "metavar": "KEY=VALUE", **_FOUND}
 _PYTHON = {"python_only": True}
 
+_PLAIN = () if os.environ.get("REGROUND_DEBUG") else (RegroundError,)
+"""Errors whose message says it all: the frames of calls inside are left out."""
 _WORDS = re.compile(r"\A[\w+-]{1,60}+(?:\.\d[\w+-]{0,30}+)?+(?:, ?[\w+-]{1,60}+){0,20}+")
 _MODEL_NAME = re.compile(r"\A\w[\w.:@+-]{0,99}+(?:/\w[\w.:@+-]{0,99}+){0,3}+")
 
@@ -151,17 +154,27 @@ def spread(options: Callable[P, Options]) -> Callable[[Callable[[Options], T]], 
     meaning = "\n".join(textwrap.fill(text, 116, subsequent_indent="    ") for text in texts)
 
     def decorated(function: Callable[[Options], T]) -> Callable[P, T]:
-        def filled(*args: P.args, **named: P.kwargs) -> Options:
+        def filled(*args: Any, **named: Any) -> Options:
+            others = fields if "model_options" not in fields else {*fields, *field_names(ModelOptions)}
             for name in named:
-                if name not in fields:
-                    raise TypeError(f"{function.__name__}() takes no {name!r}; {did_you_mean(name, fields)}")
+                if name not in others:
+                    raise TypeError(f"{function.__name__}() takes no {name!r}; {did_you_mean(name, others)}")
+            if inner := {name: named.pop(name) for name in list(named) if name not in fields}:
+                given = named.get("model_options") or {}
+                named["model_options"] = {**given, **inner} if isinstance(given, Mapping) else replace(given, **inner)
             return options(*args, **named)
 
         def called(*args: P.args, **named: P.kwargs) -> T:
-            return function(filled(*args, **named))
+            try:
+                return function(filled(*args, **named))
+            except _PLAIN as error:
+                raise error.with_traceback(None) from None
 
         async def awaited(*args: P.args, **named: P.kwargs) -> Any:
-            return await function(filled(*args, **named))  # type: ignore[misc]
+            try:
+                return await function(filled(*args, **named))  # type: ignore[misc]
+            except _PLAIN as error:
+                raise error.with_traceback(None) from None
 
         result: Any = awaited if inspect.iscoroutinefunction(function) else called
         result.__name__ = result.__qualname__ = function.__name__
@@ -357,7 +370,7 @@ class Work(ModelName, Searched):
     """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A value set here is never
     changed."""
     model_options: ModelOptions | Mapping[str, Any] | None = field(default=None, metadata=_MODEL)
-    """Where and how to reach the model."""
+    """Where and how to reach the model. In Python each of them may also be given by itself: base_url=..."""
     budget: Budget | int | Mapping[str, Any] | None = field(default=None, metadata=_BUDGET)
     """The most that one question may cost; a plain number means tokens."""
 

@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -319,6 +320,13 @@ NEAR = 0.25
 """The score of support below which a sentence is about something else than what was read."""
 
 
+def place_of(citation: Citation) -> str:
+    """Where in its file a citation stands, to be written behind the name of the file."""
+    place = f", page {citation.page}" if citation.page else f", {citation.place}" if citation.place else ""
+    place = f":{citation.line}" if citation.line else place
+    return f"#{citation.fragment}" if citation.fragment else place
+
+
 @dataclass(frozen=True)
 class Result:
     """An answer with its evidence, its steps and its cost.
@@ -357,6 +365,29 @@ class Result:
 
     def __str__(self) -> str:
         return self.text
+
+    def _repr_markdown_(self) -> str:
+        """The answer, with its evidence below each sentence."""
+        said = self._evidence(lambda text: text.replace("&", "&amp;").replace("<", "&lt;"))
+        return "\n\n".join(
+            "> " * is_quote + text.replace("\n", "\n> " if is_quote else "\n") for text, is_quote in said
+        )
+
+    def _repr_html_(self) -> str:
+        """The answer, with its evidence below each sentence, as notebooks show it."""
+        kinds = ("p", "blockquote")
+        return "".join(f"<{kinds[is_quote]}>{text}</{kinds[is_quote]}>" for text, is_quote in self._evidence(escape))
+
+    def _evidence(self, escaped: Callable[[str], str]) -> Iterator[tuple[str, bool]]:
+        """The texts that a notebook shows, and whether each is a quote."""
+        if self.ungrounded is not None:
+            yield f"Your documents do not say: {escaped(self.ungrounded)}.", False
+        sentences = [(each.text, each.supports, each.supported is False) for each in self.sentences]
+        for text, quotes, is_lacking in sentences or [(self.text, tuple(self.quotes), False)]:
+            yield escaped(text.strip()) + " (not supported by what was read)" * (is_lacking and self.answered), False
+            for quote in quotes:
+                title = f"{quote.title}, " if quote.title else ""
+                yield escaped(f"“{quote.quote}” {title}{quote.url or quote.passage_id}{place_of(quote)}"), True
 
     @property
     def ungrounded(self) -> str | None:

@@ -14,6 +14,7 @@ import importlib.util
 import json
 import logging
 import math
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +42,7 @@ from reground.core.http import MIB
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, storable, storable_text
 from reground.core.programs import Sandbox
-from reground.core.run import Method, Observer, Run, Solved, solve
+from reground.core.run import Event, Method, Observer, Run, Solved, solve
 from reground.core.trajectory import Failure, append_trajectory, write_trajectories
 from reground.critics import Critics, load, of_files, own_models
 from reground.downloads import Progress as Pulled
@@ -550,6 +551,13 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
     """Open a session for one question, and answer it. opening: told instead of the callbacks in the options."""
     checked_question(options.question)
     setup = setup_of(options)
+    if opening is None and "ipykernel" in sys.modules:  # a cell of a notebook would show nothing for minutes
+        opening = Opening(
+            lambda what, done, total: _show(f"{what}: {done / 1e6:.0f} MB"),
+            options.on_index or (lambda index: _show(f"indexing: {index.files} of {index.total} files")),
+            options.on_report,
+        )
+        options = replace(options, observer=options.observer or _show_step)
     keeping = Keeping(setup.home or runs_dir(), options.keep, options.keep_mib * MIB)
     async with Session.open(
         setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)
@@ -564,6 +572,15 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
             observer=options.observer,
             hold=keeping.asked,
         )
+
+
+def _show(line: str) -> None:
+    """Print a line on standard error in place of the one before."""
+    print(f"\r{line:<100.100}", end="", file=sys.stderr, flush=True)
+
+
+def _show_step(event: Event) -> None:
+    _show(f"{event.name}: {event.usage.calls} calls, {event.usage.tokens} tokens")
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

@@ -20,7 +20,7 @@ from rich.style import Style
 from rich.text import Text
 
 from reground.app.cli.console import counted, harmless, human_tokens, human_usd
-from reground.app.runs import Result
+from reground.app.runs import Result, place_of
 from reground.core.answers import Citation, abstains
 from reground.core.evidence import Skipped
 from reground.core.language import Usage
@@ -206,12 +206,9 @@ def show_source(
     console: Console, citation: Citation, corpus: Path | None, markers: Sequence[int], indent: int = 0
 ) -> None:
     """Print the markers of a file's passages, its title and its place, which opens where the terminal knows links."""
-    place = f", page {citation.page}" if citation.page else f", {citation.place}" if citation.place else ""
-    place = f":{citation.line}" if citation.line else place
-    place = f"#{citation.fragment}" if citation.fragment else place
     first, _, deeper = citation.heading.partition(" > ")
     heading = deeper if first == citation.title else citation.heading  # most files begin with their title
-    where = plain(f"{citation.url or citation.passage_id}{place}", "dim")
+    where = plain(f"{citation.url or citation.passage_id}{place_of(citation)}", "dim")
     if has_links(console) and (target := address(citation, corpus)) is not None:
         where.stylize(Style(link=target))
     line = Text.assemble(
