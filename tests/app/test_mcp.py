@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -301,6 +302,19 @@ async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path):
     err = await process.stderr.read()
     assert b"absent" in err
     assert err.count(b"\n") == 1
+
+
+def test_the_lines_for_a_client_have_whole_paths(tmp_path, docs, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for given in (["--corpus", "notes=docs"], ["-c", "docs"], ["--corpus=docs", "--method", "rag"]):
+        assert run(["mcp", *given, "--config", "--model", "openai/x"]) == 0
+        ((name, made),) = json.loads(capsys.readouterr().out)["mcpServers"].items()
+        assert name == ("notes" if "=" in given[-1] else "docs") and Path(made["command"]).is_absolute()
+        assert made["args"][made["args"].index("mcp") + 1 :] == [
+            *(each.replace("docs", str(docs)) for each in given),
+            "--model",
+            "openai/x",
+        ]
 
 
 def test_wrong_options_are_refused(tmp_path, capsys):

@@ -56,7 +56,7 @@ def _loaded(name: str, panel: str) -> Any:
 
 app = typer.Typer(
     name="reground",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -70,8 +70,19 @@ def _version(wanted: bool) -> None:
         raise typer.Exit()
 
 
+_BEGIN = """\
+Answer hard questions from your documents. To begin with:
+
+  reground demo                        a question to articles that come with it
+  reground ask "..." --corpus FOLDER   a question to your own documents
+  reground models                      the models that you can use
+
+reground --help lists all commands."""
+
+
 @app.callback()
 def root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -80,6 +91,8 @@ def root(
 
     First steps:  reground demo   ·   reground ask "..." --corpus DIR   ·   reground models
     """
+    if context.invoked_subcommand is None:
+        say(_BEGIN)
 
 
 cli: Any = typer.main.get_command(app)

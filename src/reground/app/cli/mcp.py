@@ -4,31 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import sys
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from reground.app.cli.console import note
-from reground.app.cli.flags import ConfigFile, Quiet, flattened
+import typer
+
+from reground.app.cli.console import note, print_json
+from reground.app.cli.flags import GIVEN, ConfigFile, Quiet, flattened
 from reground.app.cli.progress import opened
+from reground.app.documents import is_page
 from reground.app.options import Mcp
 from reground.app.serving.engine import open_engine, setup_of
 from reground.app.serving.tools import Tools
 from reground.app.session import Session
 from reground.core.errors import MissingExtra
+from reground.core.files import expanded
 
 
 @flattened("corpus", "where", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
-def mcp(options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
+def mcp(context: typer.Context, options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Offer ask, check, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 
     The client starts the command and speaks with it over standard input and output; logs go to standard error. --http
-    serves streamable HTTP to this machine alone.
+    serves streamable HTTP to this machine alone. --config without a file prints the lines for a client's settings.
 
     Example:  reground mcp --corpus docs/ --method rag --model openai/gpt-4o-mini
     """
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtra("reground mcp", "mcp")
-    asyncio.run(_serve(options, quiet=quiet))
+    if (given := context.meta.get(GIVEN)) is not None:
+        return print_json(_client(options, given), indent=2)
+    return asyncio.run(_serve(options, quiet=quiet))
+
+
+def _client(options: Mcp, given: Sequence[str]) -> dict[str, Any]:
+    """What a client has to start, with whole paths, since it starts it somewhere else."""
+    program = Path(sys.argv[0]).absolute()
+    command = [str(program)] if program.name == "reground" else [sys.executable, "-m", "reground"]
+    whole = {}
+    for corpus in options.corpus or ():
+        name, equals, place = corpus.rpartition("=")
+        whole[corpus] = corpus if is_page(place) else f"{name}{equals}{expanded(place).absolute()}"
+    args = [next((each.replace(old, whole[old]) for old in whole if each.endswith(old)), each) for each in given]
+    name = next(iter(setup_of(options).sources), "reground")
+    return {"mcpServers": {name: {"command": command[0], "args": [*command[1:], "mcp", *args]}}}
 
 
 async def _serve(options: Mcp, *, quiet: bool) -> None:
