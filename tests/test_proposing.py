@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reground.core.answers import ABSTENTION
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError, ParseError
 from reground.core.evidence import Passage
@@ -25,6 +26,7 @@ from reground.proposing import (
     Pair,
     Proposal,
     ProposalFile,
+    candidates,
     corpus_passages,
     flaw,
     linked_pairs,
@@ -33,6 +35,7 @@ from reground.proposing import (
     read_proposal,
 )
 from reground.retrieval.chunking import document_ids
+from reground.retrieval.scripted import ScriptedRetriever
 
 RIVER = Passage(id="vistula.md", title="Vistula", text="It is long. It flows into the Baltic Sea.")
 PERSON = Passage(id="curie.md", title="Marie Curie", text="Marie Curie was born by the Vistula.")
@@ -146,10 +149,33 @@ async def test_what_both_passages_give_and_neither_alone_is_kept() -> None:
         "passages": ("curie-7.md", "vistula.md"),
         "link": "Vistula",
         "evidence": ("Nr 7: Marie Curie was born by the Vistula.", "It flows into the Baltic Sea."),
+        "metadata": {"kind": "two"},
     }
     assert [step.name for step in run.steps] == ["write", "both", "alone", "alone"]
     assert "Baltic" in model.prompts[2], "the passage with the answer is asked about first"
     assert "Marie Curie" not in model.prompts[2]
+
+
+async def test_questions_of_one_passage_and_of_none_are_kept_when_the_model_answers_so() -> None:
+    some = [passage(f"{name}.md", f"{name} is 9 km long.", name) for name in ("Como", "Garda", "Iseo", "Lugano")]
+    pairs = candidates(some, ["one", "two", "none"], most=8)
+    assert [each.kind for each in pairs] == ["one", "none"] * 4 and all(len(each.passages) == 1 for each in pairs)
+
+    def script(messages: Sequence[Message], sampling: Sampling) -> str:
+        prompt = messages[-1].content
+        name = re.findall(r"(\w+) is 9 km", prompt)[0]
+        if "Write one question" in prompt:
+            what, answer = ("deep", "unknown") if "does not answer" in prompt else ("long", "9 km")
+            return f"Question: How {what} is {name}?\nAnswer: {answer}"
+        is_told = "deep" not in prompt or ("40 m" in prompt and "deep is Como" in prompt)
+        return "Answer: 9 km" if is_told else f"Answer: {ABSTENTION}"
+
+    everything = ScriptedRetriever([*some, passage("more.md", "Como is 9 km long and 40 m from top to bottom.")])
+    proposed = await propose(pairs, ScriptedModel(script), Run(), count=8, retriever=everything, concurrency=1)
+    kinds = Counter(each.metadata["kind"] for each in proposed.kept)
+    assert kinds["one"] == 4 and kinds["none"] == 4 - proposed.dropped.total() < 4
+    assert {each.answer for each in proposed.kept} == {"9 km", ABSTENTION}
+    assert all((each.answer == ABSTENTION) == (each.passages == ()) for each in proposed.kept)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,14 @@ def test_of_methods_that_cannot_be_told_apart_the_cheapest_is_taken() -> None:
     assert (found.choice, found.sure) == ("cheap", False)
     by_label = {each.label: each for each in found.standings}
     assert (by_label["bad"].told_apart, by_label["cheap"].told_apart) == (True, False)
-    assert found.text.startswith("Take cheap: em ") and "Which is best cannot be told from 50 questions" in found.text
+    assert found.text.startswith("Which is best cannot be told from 50 questions") and "Take" not in found.text
+    many = [candidate(each.label, [*each.scores.values()] * 20, each.cost.tokens) for each in some]
+    assert "Take" not in verdict([many[0], candidate("rare", [1.0, 0.0, 1.0], 10)], "em").text
+    like = [
+        candidate(name, [1.0] * 400 + [0.0] * 100 + last, cost)
+        for name, last, cost in (("dear", [1.0, 0.0], 900), ("cheap", [0.0, 0.0], 500))
+    ]
+    assert verdict(like, "em").text.startswith("Take cheap: em ")
 
 
 def test_usd_decides_what_is_cheap_only_where_all_prices_are_known() -> None:

@@ -741,6 +741,9 @@ class Propose(Reading, Fresh):
     """The file for the questions, one a line. A file that was edited is never replaced."""
     count: int = field(default=50, metadata={"short": "-n", "min": 1, **_FOUND})
     """How many questions to propose."""
+    kinds: str = field(default="two", metadata=_FOUND)
+    """How many passages a question needs: one, two or none, separated by commas, which take turns. No passage answers
+    those of the kind none, so that the right answer is that the documents do not say."""
     tries: int | None = field(default=None, metadata={"min": 1, **_FILE, **_FOUND})
     """The most pairs of passages to try; ten for each question by default."""
     seed: int = field(default=0, metadata=_FOUND)

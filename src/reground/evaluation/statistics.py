@@ -168,8 +168,9 @@ class Standing(Value):
 class Verdict(Value):
     """The comparison's result. text: one or two sentences.
 
-    best: the candidate with the highest mean. choice: the one to take. sure: whether the best is told apart from all
-    others. by: what the cost of the choice was counted in. standings: by mean, the best first.
+    best: the candidate with the highest mean. choice: the cheapest that is as good, as far as the scores tell. sure:
+    whether the best is told apart from all others. by: what the cost of the choice was counted in. standings: by mean,
+    the best first.
     """
 
     text: str
@@ -221,6 +222,10 @@ def verdict(candidates: Sequence[Candidate], metric: str, *, resamples: int = RE
     )
 
 
+_LOST = 0.1
+"""What may be lost at most, by the 95 % interval, where a method is recommended that is not told apart from others."""
+
+
 def _text(standings: Sequence[Standing], choice: Standing, metric: str, questions: int) -> str:
     """The verdict in words. standings: the best first."""
     best, *others = standings
@@ -237,11 +242,14 @@ def _text(standings: Sequence[Standing], choice: Standing, metric: str, question
         rest = f"all {len(others)} others have p (Holm) of at most" if len(others) > 1 else "p (Holm) is at most"
         next_best = f"The next, {rival.label}, {distance}; {rest} {most:.3f}, on {on}."
         return f"{best.label} is best: {scored[best.label]}. {next_best}"
+    doubt = f"Which is best cannot be told from {on} ({rival.label} {distance}; p (Holm) = {rival.adjusted:.3f})."
+    lost = [0.0 if each.behind is None else -(each.behind.low or 0.0) for each in doubtful]
+    if (max(lost) if choice is best else behind.high) > _LOST:
+        return f"{doubt} {best.label} scored highest ({scored[best.label]}); only more questions would tell."
     equal = sum(each.equal for each in standings)
     cheapest = f"is the cheapest of {equal} that cannot be told apart"
     if choice is best:
         taken = f"it scored highest ({scored[best.label]}){f' and {cheapest}' if equal > 1 else ''}"
     else:
         taken = f"{scored[choice.label]}, {cheapest}; {best.label} scored highest ({scored[best.label]})"
-    doubt = f"Which is best cannot be told from {on} ({rival.label} {distance}; p (Holm) = {rival.adjusted:.3f})."
     return f"Take {choice.label}: {taken}. {doubt}"

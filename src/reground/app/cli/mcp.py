@@ -69,7 +69,7 @@ async def _serve(options: Mcp, *, quiet: bool) -> None:
         serving = server(lambda: asyncio.shield(opening), [*setup.offers], [*setup.sources])
 
         def on_ready(address: str) -> None:
-            note(f"serving {', '.join(setup.offers)} at {address}; Ctrl-C ends it")
+            note(f"serving {', '.join(setup.offers)}; Ctrl-C ends it\n{address}")
 
         work = over_http(serving, options.port, on_ready) if options.http else over_stdio(serving)
         working = asyncio.create_task(work)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import math
+from typing import Annotated, Any
 
 import typer
 from rich.padding import Padding
@@ -10,16 +11,22 @@ from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
-from reground.app.cli.console import consoles, print_json, say
+from reground.app.cli.console import consoles, counted, print_json, say
 from reground.app.cli.display import plain
 from reground.app.cli.flags import Json, flattened, setting_text
+from reground.app.options import DEFAULT_METHOD
+from reground.evaluation.scaling import usual
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 
 
 @flattened()
 def methods(
     as_json: Json = False, name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None
 ) -> None:
-    """List the methods, or the settings of one method with their defaults and meanings.
+    """List the methods, the default and then the cheapest first; or the settings of one method.
+
+    The calls of a model are those that a question usually takes.
 
     Example:  reground methods rar
     """
@@ -37,10 +44,23 @@ def methods(
     else:
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(style="bold", no_wrap=True)
+        table.add_column(justify="right", no_wrap=True)
         table.add_column()
-        for entry in entries.values():
-            table.add_row(Text(entry.name), Text(entry.summary))
+        calls = {name: _calls(name) for name in entries}
+        for name in sorted(entries, key=lambda name: (name != DEFAULT_METHOD, calls[name] or math.inf)):
+            about = " (the default)" if name == DEFAULT_METHOD else ""
+            count = counted(calls[name] or 0, "call") if calls[name] else ""
+            table.add_row(Text(name), Text(count), Text(f"{entries[name].summary}{about}"))
         consoles()[0].print(table)
+
+
+def _calls(name: str) -> int | None:
+    """How many calls of the model a question usually takes; None where that is not known."""
+    parts: Any = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([]), "sandbox": object()}
+    try:
+        return usual(catalogue.build_method(name, **parts)).calls
+    except Exception:  # a method of a plug-in may need more than stand-ins
+        return None
 
 
 def _show(listed: catalogue.Listed, summary: str) -> None:

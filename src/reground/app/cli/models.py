@@ -13,7 +13,7 @@ from reground.app import catalogue
 from reground.app.cli.console import consoles, print_json, say
 from reground.app.cli.flags import Json, Quiet, flattened
 from reground.app.cli.progress import Progress
-from reground.app.options import Served
+from reground.app.options import DEFAULT_MODEL, Served
 from reground.models.options import Listing
 from reground.models.pull import pull
 
@@ -50,13 +50,14 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
             ]
         )
     console, _ = consoles()
-    for provider, entries in listings.items():
+    for provider, entries in sorted(listings.items(), key=lambda each: not any(one.usable for one in each[1])):
+        entries.sort(key=lambda entry: not entry.usable)
         console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
         for entry in entries[:_MOST_LINES]:
             mark = ("yes ", "green") if entry.usable else ("no  ", "red")
-            console.print(
-                Text.assemble("  ", mark, _words(entry) or entry.name, "  ", (entry.why, "dim")), soft_wrap=True
-            )
+            default = " (the default)" if entry.name == DEFAULT_MODEL else ""
+            words = f"{_words(entry) or entry.name}{default}"
+            console.print(Text.assemble("  ", mark, words, "  ", (entry.why, "dim")), soft_wrap=True)
         if len(entries) > _MOST_LINES:
             console.print(f"      ... and {len(entries) - _MOST_LINES} more; --json lists them all")
     return None

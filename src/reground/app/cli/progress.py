@@ -154,8 +154,8 @@ class Progress:
         return self.show(f"{text}, {index.file} {_megabytes(index.done, index.size)}" if index.size >= _LARGE else text)
 
     def on_report(self, report: IndexReport) -> None:
-        """Print what was not read and the notes of an indexing."""
-        for text in filter(None, (line(report), *report.notes)):
+        """Print what was not read and the notes of an indexing that changed the index."""
+        for text in filter(None, (line(report), *report.notes)) if report.read or report.removed else ():
             self._print(text, "yellow")
 
     def on_step(self, step: Step, of: str = "") -> None:

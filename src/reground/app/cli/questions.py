@@ -6,11 +6,12 @@ import asyncio
 import shlex
 from collections.abc import Iterator
 from functools import partial
+from typing import Any, get_args
 
 import typer
 
 from reground.app import catalogue
-from reground.app.cli.console import human_tokens, human_usd, note, print_json, say
+from reground.app.cli.console import human_tokens, human_usd, listed, note, print_json, say
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.documents import close, corpus_retriever
@@ -20,20 +21,32 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.files import expanded
 from reground.core.journal import SqliteJournal
 from reground.core.run import Run
-from reground.proposing import ProposalFile, Proposed, corpus_passages, linked_pairs, open_proposals, propose
+from reground.proposing import Kind, ProposalFile, Proposed, candidates, corpus_passages, open_proposals, propose
 from reground.retrieval.settings import preset
 from reground.retrieval.storage import holds_index
 
 
 @flattened(
-    "corpus", "count", "model", "out", "language", "tries", "seed", "budget__tokens", "as_json", "quiet", "fresh"
+    "corpus",
+    "count",
+    "kinds",
+    "model",
+    "out",
+    "language",
+    "tries",
+    "seed",
+    "budget__tokens",
+    "as_json",
+    "quiet",
+    "fresh",
 )
 def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
-    """Propose questions that need two of your passages, with answers, for a person to read and keep.
+    """Propose questions about your documents, with answers, for a person to read and keep.
 
     A model writes a question from two passages that share a name or a title. It is kept if the model answers it from
-    both passages but from neither alone. Read the file, delete what is no good, and give it to compare --questions. The
-    same command resumes an interrupted run and pays for no call twice.
+    both passages but from neither alone. --kinds one,two,none also gives questions that one passage answers, and that
+    none does. Read the file, delete what is no good, and give it to compare --questions. The same command resumes an
+    interrupted run and pays for no call twice.
 
     Exit code 1: no question passed the checks.
 
@@ -56,15 +69,18 @@ def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, con
 
 async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Proposed:
     corpus, settings = expanded(options.corpus), preset("bm25").settings
+    kinds: Any = list(dict.fromkeys(listed(options.kinds)))
+    if not kinds or not set(kinds) <= {*get_args(Kind)}:
+        raise ConfigurationError(f"--kinds are {', '.join(get_args(Kind))}, not {options.kinds!r}")
     if holds_index(corpus):
         raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
     with Progress(shown=not quiet) as progress:  # the index of `compare --corpus`: it names the files that are skipped
         language, on_report, globs = options.language, progress.on_report, options.globs
-        await close(await corpus_retriever(corpus, progress.on_index, language, None, on_report, globs=globs))
+        retriever = await corpus_retriever(corpus, progress.on_index, language, None, on_report, globs=globs)
         cut = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap, globs)
         passages = await in_daemon(cut, name="documents")
-    pairing = partial(linked_pairs, passages, most=options.tries or 10 * options.count, seed=options.seed)
-    pairs = await in_daemon(pairing, name="pairs")
+    most = options.tries or 10 * options.count
+    pairs = await in_daemon(partial(candidates, passages, kinds, most=most, seed=options.seed), name="pairs")
     if not pairs:
         what = f"no two of its {len(passages)} passages share a rare name or title: give more documents"
         raise DataError(what, path=options.corpus)
@@ -81,9 +97,10 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
                     counts = f"{kept}/{options.count} questions, {proposed.tried}/{len(pairs)} pairs tried"
                     progress.show(f"{counts}, {_cost(proposed)}", now=kept == options.count)
 
-                concurrency = options.concurrency
-                return await propose(pairs, model, run, count=options.count, concurrency=concurrency, on_pair=on_pair)
+                asked = partial(propose, pairs, model, run, count=options.count, retriever=retriever)
+                return await asked(concurrency=options.concurrency, on_pair=on_pair)
     finally:
+        await close(retriever)
         for notice in journal.notices:
             note(f"note: {notice}")
         journal.close()

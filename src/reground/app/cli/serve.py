@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from reground.app.cli.console import note, say
+from reground.app.cli.console import counted, note, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.options import Serve
@@ -60,8 +60,8 @@ async def _serve(options: Serve, keys: Keys | None, *, quiet: bool) -> None:
     ):
 
         def on_ready(address: str) -> None:
-            asked = f"{len(keys)} keys" if keys is not None else "no keys"
-            what = f"{len(engine.offers)} models at {address}/v1" if engine.offers else f"{address}/retrieve"
-            note(f"serving {what}, {asked}; Ctrl-C ends it")
+            asked = counted(len(keys), "key") if keys is not None else "no keys"
+            what = counted(len(engine.offers), "model") if engine.offers else "searches"
+            note(f"serving {what}, {asked}; Ctrl-C ends it\n{address}/{'v1' if engine.offers else 'retrieve'}")
 
         await serve_engine(engine, options, keys, on_ready)

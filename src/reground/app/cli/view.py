@@ -51,7 +51,7 @@ async def _serve(app: web.Application, options: View) -> None:
     await runner.setup()
     server = await bounded(runner, opened)
     try:
-        note(f"{options.place} is at {address}/; Ctrl-C ends it")
+        note(f"{options.place}; Ctrl-C ends it\n{address}/")
         if options.open:
             await in_daemon(partial(webbrowser.open, f"{address}/"), name="browser")
         await asyncio.Event().wait()
