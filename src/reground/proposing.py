@@ -14,14 +14,15 @@ import json
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import zip_longest
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal
+
+from pydantic import Field
 
 from reground.core.answers import ABSTENTION, PHRASE, abstains
 from reground.core.concurrency import gather
@@ -222,7 +223,7 @@ class Proposal(Value):
     passages: tuple[Text, ...]
     link: Text
     evidence: tuple[Text, ...]
-    metadata: Mapping[str, Text] = MappingProxyType({})
+    metadata: dict[str, Text] = Field(default_factory=dict)
 
 
 @dataclass
