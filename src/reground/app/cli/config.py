@@ -13,7 +13,11 @@ from reground.app.cli.flags import check_config, check_value, config_keys, read_
 from reground.core.errors import ConfigurationError
 from reground.core.files import config_file, expanded, replace_lines
 
-config_app = typer.Typer(add_completion=False, help="Show what you set for all folders, and where it is kept.")
+config_app = typer.Typer(
+    add_completion=False,
+    help="Show what you set for all folders, and where it is kept."
+    "\n\nExample:  reground config set model ollama/llama3.2",
+)
 Key = Annotated[str, typer.Argument(help="The name of an option, such as model, corpus or budget_tokens.")]
 
 
