@@ -144,8 +144,7 @@ def test_a_run_in_which_nothing_was_answered_or_paid_may_become_another(tmp_path
             check_run(path, other)
             with open_run(path, other) as folder:
                 assert not folder.records(), "what failed is tried again"
-    (tmp_path / "0" / "trees").mkdir()
-    (tmp_path / "0" / "trees" / "q.json").touch()
+    (tmp_path / "0" / "trees" / "q.json").mkdir(parents=True)
     with pytest.raises(ConfigurationError):
         check_run(tmp_path / "0", CONFIG)
 

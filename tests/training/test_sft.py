@@ -140,8 +140,7 @@ def test_rows_that_differ_in_roles_or_borders_and_another_base_are_others(tmp_pa
     asked, said, *more = (*shown("a", "b").messages, *shown("c", "d").messages)
     one = Demonstration(question="q", messages=(asked, said, *more))
     turned = Demonstration(question="q", messages=(asked.model_copy(update={"role": "system"}), said, *more))
-    for _ in range(2):
-        fit_named(tmp_path, "m", [one], str(base), settings)
+    fit_named(tmp_path, "m", [one], str(base), settings)
     for others in ([turned], [shown("a", "b"), shown("c", "d")]):
         with pytest.raises(ConfigurationError, match=r"other settings: mixture \(was"):
             fit_named(tmp_path, "m", others, str(base), settings)

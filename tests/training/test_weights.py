@@ -15,7 +15,7 @@ import torch
 from reground.core.errors import ConfigurationError
 from reground.critics.scorers import exact_head
 from reground.models import hf
-from reground.training.export import export_adapter, export_folder, export_gguf
+from reground.training.export import export_adapter, export_folder
 from reground.training.weights import adapted, load_base, merged, save, train_upper
 from tests.training.tiny import tiny_gguf, tiny_llama, tiny_t5
 
@@ -90,12 +90,6 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     (folder / "adapter_config.json").write_text(json.dumps({**config, "peft_type": "IA3"}))
     with pytest.raises(ConfigurationError, match="more than a plain LoRA adapter"):
         export_adapter(folder, tmp_path / "out.gguf", like=file)
-
-
-def test_a_gguf_file_of_another_model_is_no_template(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="not of the same model"):
-        export_gguf(str(folder), tmp_path / "out.gguf", like=tiny_gguf(tmp_path / "like.gguf"))
-    assert not (tmp_path / "out.gguf").exists()
 
 
 def test_the_weights_of_a_gguf_file_are_trained_and_saved_like_any_others(tmp_path: Path) -> None:
