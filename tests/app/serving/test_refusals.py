@@ -73,7 +73,7 @@ PICTURE = {"type": "image_url", "image_url": {"url": "x"}}
         ({"n": 2}, "n"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"max_tokens": "many"}, "max_tokens"),
-        ({"response_format": {"type": "xml"}}, "response_format.type"),
+        ({"response_format": {"type": "xml"}}, "response_format"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
         ({"modalities": ["audio"]}, "modalities.0"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
+    PlainValidator,
     ValidationError,
     WithJsonSchema,
     model_validator,
@@ -137,11 +138,12 @@ none, write null if the schema lets you.
 class JsonSchema:
     """JSON that an answer is put into, by a schema of which a part of JSON Schema is understood.
 
-    It is checked here whatever kept the reply to it. What refers to itself is refused, for some readers of schemas
-    follow it for ever. Raises ValueError for what is not understood.
+    form: as responses repeat it. JSON is checked here, whatever kept the reply to it. What refers to itself is refused,
+    for some readers of schemas follow it for ever. Raises ValueError for what is not understood.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
+        self.form = {"type": "json_schema", "name": "answer", "schema": schema}
         self._schema = to_json(schema).decode()
         self._parts = 0
         try:
@@ -225,36 +227,32 @@ def _limits(given: dict[str, Any]) -> dict[str, Any]:
     return {_LIMITS[name]: value for name, value in given.items()}
 
 
-class Format(_Body):
-    """The form of the answer: text, an object of JSON, or JSON of a schema, which chat completions have in json_schema.
+def _form(given: object) -> JsonSchema | None:
+    """What an answer is put into; None for text. The method answers as ever, and one more call puts it there."""
+    match given:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return JsonSchema({"type": "object"})
+        case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:  # of chat completions
+            return JsonSchema(schema)
+        case {"type": "json_schema", "schema": dict(schema)}:
+            return JsonSchema(schema)
+    raise ValueError("the form of an answer is text, json_object, or json_schema with its schema")
 
-    The method answers as ever, and one more call puts its answer into JSON.
-    """
 
-    type: Literal["text", "json_object", "json_schema"] = "text"
-    name: str | None = None
-    schema_: dict[str, JsonValue] | None = Field(default=None, alias="schema")
-    json_schema: dict[str, JsonValue] | None = None
-
-    def json_form(self) -> JsonSchema | None:
-        """What an answer is put into; None for text. Raises ValueError for a schema that is not understood."""
-        schema: Any = {"type": "object"}
-        if self.type == "json_schema":
-            schema = self.schema_ if self.json_schema is None else self.json_schema.get("schema")
-        if not isinstance(schema, dict):
-            raise ValueError("a form of type json_schema has a schema, which is an object")
-        return None if self.type == "text" else JsonSchema(schema)
-
-    @model_validator(mode="after")
-    def _is_understood(self) -> Self:
-        self.json_form()
-        return self
+_KINDS = {
+    "type": "object",
+    "required": ["type"],
+    "properties": {"type": {"enum": ["text", "json_object", "json_schema"]}},
+}
+Form = Annotated[JsonSchema | None, PlainValidator(_form), WithJsonSchema({"anyOf": [_KINDS, {"type": "null"}]})]
 
 
 class TextOptions(_Body):
     """The form of the answer, in the Responses API."""
 
-    format: Format | None = Format()
+    format: Form = None
 
 
 class _Asked(_Body):
@@ -286,8 +284,7 @@ class _Asked(_Body):
     @property
     def json_form(self) -> JsonSchema | None:
         """The JSON that the answer is to be put into."""
-        form = getattr(self, "response_format", None) or getattr(getattr(self, "text", None), "format", None)
-        return None if form is None else form.json_form()
+        return getattr(self, "response_format", None) or getattr(getattr(self, "text", None), "format", None)
 
 
 class ChatRequest(_Asked):
@@ -301,7 +298,7 @@ class ChatRequest(_Asked):
     n: Literal[1] | None = None
     max_completion_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
     max_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
-    response_format: Format | None = None
+    response_format: Form = None
     modalities: list[Literal["text"]] | None = None
 
     @property

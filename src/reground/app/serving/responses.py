@@ -15,7 +15,7 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from reground.app.runs import WITHIN, Result
-from reground.app.serving.requests import ChatRequest, ResponsesRequest, TextOptions
+from reground.app.serving.requests import ChatRequest, ResponsesRequest
 from reground.core.answers import Citation, Sentence
 from reground.core.evidence import marker_runs
 from reground.support.verdicts import Verdict
@@ -270,7 +270,7 @@ class ResponsesReply:
             "previous_response_id": None,
             "store": False,
             "temperature": None,
-            "text": (request.text or TextOptions()).model_dump(by_alias=True, exclude_none=True),
+            "text": {"format": {"type": "text"} if request.json_form is None else request.json_form.form},
             "tool_choice": "none",
             "tools": [],
             "top_p": None,
