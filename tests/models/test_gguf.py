@@ -272,6 +272,6 @@ def test_a_thought_that_llama_cpp_tells_apart_is_kept_apart():
     stream = _Stream(1, ("END",), lambda: False)
     for delta in chunks:
         stream({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    reply = stream.choices[0].reply(False)
+    (reply,) = stream.replies(logprobs=False)
     assert (reply.reasoning, reply.text, reply.finish_reason) == ("2+2", "Four ", "stop")
-    assert stream.completion == 5
+    assert stream.seen == 5

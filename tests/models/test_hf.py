@@ -18,7 +18,7 @@ import torch
 
 from reground.core.concurrency import Job
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
-from reground.core.language import Grammar, Message, Sampling
+from reground.core.language import Grammar, Message, Sampling, hearing
 from reground.models import gguf
 from reground.models.hf import Call, create, load_weights, prompt_ids, prompt_text
 from reground.models.options import ModelOptions
@@ -67,6 +67,16 @@ async def test_calls_at_once_are_answered_as_if_alone(model):
             [t.logprob for t in other.token_logprobs], abs=1e-4
         )
     assert len({reply.text for reply in alone}) > 1
+
+
+async def test_who_listens_hears_each_reply_as_it_is_written(decoder):
+    async def heard(prompt):
+        hearing.set((texts := []).append)  # of this task alone
+        return texts, await decoder.generate(says(prompt), sampling())
+
+    for told, (reply,) in await asyncio.gather(*map(heard, ("a b", "c d e f"))):
+        assert told[-1].text == reply.text
+        assert len({each.text for each in told if reply.text.startswith(each.text)}) > 2
 
 
 async def test_a_grammar_is_refused(decoder):

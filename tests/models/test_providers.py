@@ -8,7 +8,8 @@ from aiohttp import web
 
 from reground.app.runs import model_settings
 from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError, TransientModelError
-from reground.core.language import Message, Sampling
+from reground.core.language import Message, Reply, Sampling, hearing
+from reground.models._openai_protocol import STREAMED, Joining
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
@@ -172,6 +173,32 @@ async def test_a_server_that_wants_streams_gets_requests_for_them(said):
     assert [reply.text for reply in (*first, *second)] == ["two"] * 6
     assert [bool(body.get("stream")) for body in requests] == [False, True, True]
     assert (first[0].usage.prompt, first[0].usage.completion) == (4, 3)
+
+
+@pytest.mark.parametrize("refused", [(), ("stream",), ("stream_options",), ("stream", "stream_options")])
+async def test_who_listens_gets_the_same_reply_and_hears_it_from_a_server_that_streams(refused):
+    heard: list[Reply] = []
+    judge = lambda body: next((f"{name} is not supported" for name in refused if name in body), None)  # noqa: E731
+    whole, _, (plain, _) = await asked(lambda body: None, Sampling())
+    hearing.set(heard.append)  # in this test alone
+    first, second, requests = await asked(judge, Sampling())
+    assert first == second == whole
+    assert requests[-1] == plain | {name: value for name, value in STREAMED.items() if name not in refused}
+    assert {reply.text for reply in heard} == ({"", "tw", "two"} if "stream" not in refused else set())
+
+
+def test_a_stream_is_heard_however_its_bytes_arrive():
+    deltas = [{"content": "Zürich "}, {"reasoning_content": "Hm."}, {"content": "liegt."}]
+    events = [{"prompt_progress": {"total": 9, "cache": 4, "processed": 6}, "choices": []}]
+    events += [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    body = b"".join(b": ping\r\n\r\ndata: %s\r\n\r\n" % json.dumps(event).encode() for event in events)
+    for size in (1, 7, len(body)):
+        heard = []
+        joining = Joining(heard.append)
+        for at in range(0, len(body), size):
+            joining.follow(body[at : at + size])
+        joining.follow(b"data: {]\n")  # the whole reply will show that it is none
+        assert (heard[0], heard[-1].text, heard[-1].reasoning) == ((6, 9), "Zürich liegt.", "Hm.")
 
 
 async def test_stream_options_that_are_refused_are_left_out():

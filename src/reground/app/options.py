@@ -421,7 +421,7 @@ class Ask(MethodName, Helped, Fresh, Web, Supported, Instructed, Kept):
     home: Path | None = field(default=None, metadata=_PYTHON)
     """The folder for runs; the user's state folder by default."""
     observer: Observer | None = field(default=None, metadata=_PYTHON)
-    """Called with every event while the method works."""
+    """Called with every event while the method works; a `reground.core.run.Listener` hears models write, too."""
 
 
 @dataclass(frozen=True, kw_only=True)

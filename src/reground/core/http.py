@@ -177,13 +177,16 @@ class BadBody(Exception):
         self.passing = passing
 
 
-async def read_body(response: Any, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+async def read_body(
+    response: Any, most: int, *, idle: float = IDLE_SECONDS, told: Callable[[bytes], None] | None = None
+) -> bytes:
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
     What follows the end of a packed body is passed over, as in browsers: padding, or a second member, legal but rare.
 
     response: one of aiohttp's, whose body has not been read. idle: the most seconds without data.
+    told: called with each unpacked piece.
     """
     packed = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
     if packed not in ("identity", *_GZIP):
@@ -203,6 +206,8 @@ async def read_body(response: Any, most: int, *, idle: float = IDLE_SECONDS) -> 
             response.close()
             raise BadBody(f"sent more than the {most / MIB:.0f} MiB that a reply to this call may take", passing=False)
         parts.append(piece)
+        if told is not None:
+            told(piece)
     if unpack is not None and not unpack.eof:
         raise BadBody("cut its packed reply short", passing=True)
     return b"".join(parts)

@@ -8,7 +8,8 @@ can be written and a replay sees the same values.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from operator import not_
 from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -221,13 +222,19 @@ def tokens_within(tokens: Sequence[TokenLogprob], ranges: Sequence[tuple[int, in
     return tuple(inside)
 
 
+Hearing = Callable[[Reply | tuple[int, int]], None]
+hearing: ContextVar[Hearing | None] = ContextVar("hearing", default=None)
+"""Who listens to the call in hand, from any thread; None where nobody does. A model may tell its reply as far as it is
+written, from the beginning; before that, how many tokens of the prompt it has read, and of how many."""
+
+
 @runtime_checkable
 class LanguageModel(Protocol):
     """Anything that continues a conversation.
 
     Raises `ModelError`; `TransientModelError` only where the same call may succeed later. It may have a `price`, whose
     `usd` gives the US dollars of prompt, cached and written tokens, and `samples`: the most replies that one request
-    gives.
+    gives. It may tell `hearing` what it does meanwhile.
     """
 
     @property

@@ -43,6 +43,7 @@ _FORMS = tuple(
         ("Here is my thought process:", r"\nHere is my response:", False),
     )
 )
+_MAY_OPEN = re.compile(r"(?:[<◁]|\[(?!\d)).{0,63}|analysis|Here is my [a-z :]{0,17}", re.DOTALL)
 _LONE_CLOSING = re.compile(
     rf"{_CLOSING.format(name=f'(?P<name>{_NAME})')}"
     rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE}",
@@ -78,6 +79,16 @@ def separate(reply: Reply) -> Reply:
         tokens = tokens_within(tokens, [(begin, begin + len(text))]) if is_found else None
     reasoning = "\n\n".join(filter(None, (thought.strip() for thought in thoughts)))
     return reply.model_copy(update={"text": text, "reasoning": reasoning, "token_logprobs": tokens})
+
+
+def so_far(reply: Reply, *, thinks: bool) -> Reply:
+    """A reply that is being written, as `separate` gives it; without text while that may still be a thought.
+
+    thinks: whether the model is known to begin with a thought, whose opening may stand in the prompt.
+    """
+    apart = separate(reply.model_copy(update={"finish_reason": "length"}))
+    is_open = apart.reasoning is None and (thinks or _MAY_OPEN.fullmatch(apart.text.lstrip()))
+    return apart.model_copy(update={"text": "", "reasoning": apart.text}) if is_open else apart
 
 
 def _split(text: str, *, is_cut: bool, alone: bool) -> tuple[list[str], int, int]:

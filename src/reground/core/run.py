@@ -10,11 +10,14 @@ recorded too, and be asked once more with room for a thought.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Protocol, TypeVar, cast, runtime_checkable
 
@@ -36,6 +39,7 @@ from reground.core.evidence import Passage, Retriever, Skipped
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import (
     LEAST_REPLY,
+    Hearing,
     LanguageModel,
     Message,
     Prompt,
@@ -44,6 +48,7 @@ from reground.core.language import (
     Usage,
     as_messages,
     estimate_tokens,
+    hearing,
     storable_text,
     tokens_of,
 )
@@ -105,16 +110,28 @@ _PLAIN: dict[str, object] = {"logprobs": False, "grammar": None}
 
 @dataclass(frozen=True)
 class Event:
-    """The begin of an effect, or the end of a step."""
+    """The begin of an effect, the end of a step, or in between what a model does, for listeners.
 
-    type: Literal["begin", "end"]
+    read: tokens of the prompt that it has read, and of how many. text, thought: of its reply, all that is written.
+    sources: the passages that the text may cite by their numbers, if it is the answer; None if it is a step.
+    """
+
+    type: Literal["begin", "reading", "writing", "end"]
     span: str
     name: str
     usage: Usage
     step: Step | None = None
+    read: tuple[int, int] = (0, 0)
+    text: str = ""
+    thought: str = ""
+    sources: Sequence[Passage] | None = None
 
 
 Observer = Callable[[Event], None]
+
+
+class Listener(partial[None]):
+    """An observer that is told, too, what models read and write while they do. For others no reply is streamed."""
 
 
 @dataclass
@@ -145,7 +162,7 @@ class _Call:
     """A call of a model, as a method makes it.
 
     least: the fewest useful tokens of a reply. welcome: what of the sampling the model may refuse. room: tokens beyond
-    the sampling's limit, for a thought.
+    the sampling's limit, for a thought. sources: as in `Event`.
     """
 
     model: LanguageModel
@@ -155,6 +172,7 @@ class _Call:
     least: int
     welcome: frozenset[str]
     room: int
+    sources: Sequence[Passage] | None
 
 
 def _cost(model: LanguageModel, usage: Usage) -> Usage:
@@ -178,6 +196,9 @@ class Run:
     seed: base seed. Each sampled call without its own seed derives one from this and its position, so a resumed run
     draws the same samples. None leaves seeds to the model.
     """
+
+    answer_from: Sequence[Passage] | None = None
+    """What a method sets before the call whose text is the answer: the passages that it may cite by their numbers."""
 
     def __init__(
         self,
@@ -327,7 +348,8 @@ class Run:
             place = fingerprint("seed", str(seed), self._question.id, self._path, str(ordinal))
             seeded = wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
         welcome = frozenset(wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome")
-        call = _Call(model, messages, seeded, name, least, welcome, reasoning.room_of(model))
+        call = _Call(model, messages, seeded, name, least, welcome, reasoning.room_of(model), self.answer_from)
+        self.answer_from = None
         replies = await self._replies(call, ordinal, mark)
         if replies and all(reasoning.lacks_room(reply, wanted) for reply in replies):
             replies = await self._with_room(call, mark, replies)
@@ -405,6 +427,7 @@ class Run:
             wanted = wanted.model_copy(update={"max_tokens": limit + call.room})
         sampling, reserved = meter.admit(call.messages, wanted, least=call.least, model=model)
         self._begin(call.name)
+        heard = hearing.set(self._hearing(call))
         usage: Usage | None = None
         try:
             replies = tuple(map(reasoning.separate, await meter.within(model.generate(call.messages, sampling))))
@@ -417,12 +440,41 @@ class Run:
             usage = _usage_of(error.paid) if error.paid else None
             raise
         finally:
+            hearing.reset(heard)
             meter.settle(reserved, usage)
         room = max(0, sampling.max_tokens - limit)
         if room:
             replies = tuple(reply.model_copy(update={"room": room}) for reply in replies)
         is_shorter = sampling.max_tokens < wanted.max_tokens and any(r.finish_reason == "length" for r in replies)
         return replies, sampling.n < wanted.n or is_shorter
+
+    def _hearing(self, call: _Call) -> Hearing | None:
+        """Tells the listener what the model does in a call; None without one, and where several replies are written."""
+        listener, size = self._question.observer, 0
+        if not isinstance(listener, Listener) or call.sampling.n > 1:
+            return None
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def tell(news: Reply | tuple[int, int]) -> None:
+            nonlocal size
+            event = Event("reading", self._path, call.name, self.usage)
+            if not isinstance(news, Reply):
+                return listener(replace(event, read=news))
+            now = len(news.text) + len(news.reasoning or "")
+            if size <= now <= size + size // 256:  # so that long replies take linear time; a shorter one begins again
+                return
+            size = now
+            (reply,) = unfence([reasoning.so_far(news, thinks=call.room > 0)], call.messages)
+            thought = reply.reasoning or ""
+            listener(replace(event, type="writing", text=reply.text, thought=thought, sources=call.sources))
+
+        def hear(news: Reply | tuple[int, int]) -> None:
+            if threading.get_ident() == thread:
+                return tell(news)
+            with suppress(RuntimeError):  # the loop has ended, and the call with it
+                loop.call_soon_threadsafe(tell, news)
+
+        return hear
 
     async def _with_room(self, call: _Call, mark: str, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """Ask once more for what a thought has left no room for. Where that is impossible, the first replies stand."""

@@ -56,6 +56,7 @@ class Direct(Settings):
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         prompt = self._prompt(question, run)
+        run.answer_from = ()
         response = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         return run.propose(reasoned(response, self.form) if self.reasons else Answer(text=response))
 
@@ -228,11 +229,12 @@ class RAG(Reading):
         evidence = Evidence()
         evidence.add(await find(run, self.retriever, question, k=self.k))  # z, the top k of p(z|x)
         values = {"question": question, "form": ending(self.form, quote=self.quote)}
+        run.answer_from = None if self.quote else evidence.passages
         text = await self._read(self.prompts.answer, values, evidence, run)  # y, by p(y|x,z)
         if only_markers(text, most=len(evidence.passages)):
             # Asked to cite, a small model may answer "which of the two" with the number of a passage.
             with run.optional():
-                values["form"] = self.form.short
+                values["form"], run.answer_from = self.form.short, evidence.passages
                 text = await self._read(self.prompts.answer, values, evidence, run)
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote))
 
@@ -269,5 +271,6 @@ class ChainOfThoughtRAG(Reading):
         thoughts = run.propose(reasoned(reasoning, self.form)).steps
         evidence.add(await find(run, self.retriever, reasoning.strip() or question, k=self.k))
         values = {"question": question, "reasoning": reasoning, "form": self.form.instruction, "cite": cite(self.form)}
+        run.answer_from = evidence.passages
         text = await self._read(self.prompts.answer, values, evidence, run)
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))

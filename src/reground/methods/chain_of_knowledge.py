@@ -120,6 +120,7 @@ class _Adapting(Solving[ChainOfKnowledge]):
                         **values,
                     )
                     thoughts[i] = thought if text is None else thought.model_copy(update={"text": text})
+        self.run.answer_from = self.evidence.passages
         text = (await self.write(concluding(), self.run, name="answer")).text
         self.read = [marker for thought in thoughts for marker in thought.citations]
         return self.answer(text, thoughts)

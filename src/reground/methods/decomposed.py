@@ -86,6 +86,7 @@ class Decomposed(Retrieving):
         with run.keeping(lambda: self._concluding(question, notes), reply=self._usual):
             await self._look_up(parts, notes, evidence, run)
         prompt = self._concluding(question, notes)
+        run.answer_from = evidence.passages
         text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         steps = [notes[n] for n in sorted(notes)]
         shown = [marker for step in steps for marker in step.citations]

@@ -132,6 +132,7 @@ class Grounded(Retrieving):
         async def answer(form: str, markers: Sequence[int]) -> Reply:
             values = {"question": question, "form": form}
             prompt = evidence.fill(self.prompts.answer, values, markers, run, tokens=tokens, uses=uses)
+            run.answer_from = None if self.max_rounds or self.quote else evidence.passages
             (reply,) = await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")
             return reply
 

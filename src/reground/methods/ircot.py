@@ -106,6 +106,7 @@ class IRCoT(Retrieving):
                     break
                 query = sentence
         prompt = filled(self.prompts.answer, run)
+        run.answer_from = evidence.passages
         return answer(await run.ask(self.model, prompt, name="answer", sampling=self.sampling()))
 
 

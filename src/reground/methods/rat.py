@@ -193,6 +193,7 @@ class _Solving(SolvingDraft[RAT]):
         if not self._writes_last:
             return answer
         least = tokens_of(answer.text) if form.draft_is_query or form.outlined else LEAST_REPLY
+        self.run.answer_from = self.evidence.passages
         response = (await self.write(self._final_prompt(), self.run, name="answer", least=least)).text
         if not response.strip():
             self.run.note("answer empty", kept="the thoughts")

@@ -136,6 +136,7 @@ class RewriteRetrieveRead(Settings):
             prompt = evidence.fill(template, parts, markers, run, tokens=2 * self.word_budget)
         stop = self._stop()
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
+        run.answer_from = None if stop else evidence.passages
         reply = await self._asked(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()
         if self._lacks(text) and stop:  # "She sold **42** apples."

@@ -22,7 +22,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.http import LEAST_LIMIT, MOST_LIMIT, read_json, redacted, retry_after, spelled
-from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
+from reground.core.language import Grammar, Hearing, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.models.options import Price, alternating, priced, without_system
 
@@ -80,7 +80,7 @@ class Dialect:
         if sampling.grammar is not None:
             wanted |= grammar_parameter(grammar, sampling.grammar)
         if self.streams:
-            wanted |= {"stream": True, "stream_options": {"include_usage": True}}
+            wanted |= STREAMED
         wanted |= extra
         for name, (least, most) in self.bounds:
             if name in wanted:
@@ -198,6 +198,9 @@ def _naming(parameter: str) -> re.Pattern[str]:
     words = _PATTERNS.get(parameter) or r"[\s_-]?".join(map(re.escape, parameter.split("_")))
     # Not \b: in Chinese no space stands beside the name.
     return re.compile(rf"(?<![A-Za-z0-9_])(?:{words})(?![A-Za-z0-9_])", re.IGNORECASE)
+
+
+STREAMED: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 def most_bytes(sampling: Sampling, *, streams: bool) -> int:
@@ -366,20 +369,47 @@ def joined(body: bytes) -> bytes:
     """A reply that came as a stream of events, as the one that it would have been; any other reply as it is."""
     if not body.lstrip().startswith(_EVENTS):
         return body
-    whole: dict[str, Any] = {}
-    choices: dict[int, dict[str, Any]] = {}
-    try:
-        for line in body.splitlines():  # of bytes: as text, a line would end at any of Unicode's separators
-            if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
-                chunk = read_json(data)
-                whole |= {name: value for name, value in chunk.items() if value is not None and name != "choices"}
-                for part in chunk.get("choices") or ():
-                    _extend(choices.setdefault(part.get("index") or 0, {"message": {}}), part)
-    except (ValueError, AttributeError, TypeError):
-        return body  # which is no reply then
+    joining = Joining()
+    joining.follow(body + b"\n")
+    choices = joining.choices
     if choices and all(choice.get("finish_reason") for choice in choices.values()):
-        whole["choices"] = [choices[index] for index in sorted(choices)]
-    return to_json(whole)
+        joining.whole["choices"] = [choices[index] for index in sorted(choices)]
+    return body if joining.broken else to_json(joining.whole)
+
+
+class Joining:
+    """Puts the chunks of a stream together, and tells who listens what there is of the reply after each."""
+
+    def __init__(self, hear: Hearing | None = None) -> None:
+        self.whole: dict[str, Any] = {}
+        self.choices: dict[int, dict[str, Any]] = {}
+        self.broken = False
+        self._hear = hear
+        self._line: list[bytes] = []  # what has come of it
+
+    def add(self, chunk: Mapping[str, Any]) -> None:
+        """Add a chunk. Raises ValueError, AttributeError, TypeError or KeyError for what is none."""
+        self.whole |= {name: value for name, value in chunk.items() if value is not None and name != "choices"}
+        for part in chunk.get("choices") or ():
+            choice = self.choices.setdefault(part.get("index") or 0, {"message": {}})
+            _extend(choice, part)
+            if self._hear is not None:
+                self._hear(reply_of(choice | {"finish_reason": "length", "logprobs": None}))
+        if self._hear is not None and (progress := chunk.get("prompt_progress")):
+            self._hear((max(progress["processed"], progress["cache"]), progress["total"]))
+
+    def follow(self, piece: bytes) -> None:
+        """Add the lines of server-sent events that end in a piece of the body, unless they are broken."""
+        *lines, rest = re.split(rb"[\r\n]", piece)  # of bytes: as text, a line would end at any of Unicode's separators
+        if lines:
+            lines[0], self._line = b"".join([*self._line, lines[0]]), []
+        self._line.append(rest)
+        try:
+            for line in lines:
+                if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
+                    self.add(read_json(data))
+        except (ValueError, AttributeError, TypeError, KeyError):
+            self.broken = True
 
 
 def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
@@ -410,7 +440,7 @@ def read_replies(
     thinks_apart: as in `Dialect`.
     """
     try:
-        replies = [_reply(choice) for choice in data["choices"]]
+        replies = [reply_of(choice) for choice in data["choices"]]
         if not replies:
             raise ValueError("no choices")
         usage = _usage(data, replies, messages, thinks_apart)
@@ -420,7 +450,7 @@ def read_replies(
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
-def _reply(choice: Mapping[str, Any]) -> Reply:
+def reply_of(choice: Mapping[str, Any]) -> Reply:
     """One reply. A thought that the server separates has one name at DeepSeek and llama.cpp and another at vLLM."""
     end = choice.get("finish_reason") or "stop"
     if isinstance(end, str):

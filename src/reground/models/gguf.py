@@ -18,7 +18,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextvars import copy_context
+from dataclasses import dataclass, replace
 from functools import partial
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -34,11 +35,12 @@ from reground.core.errors import (
     MissingExtra,
     ModelError,
 )
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Message, Reply, Sampling, Usage, hearing
+from reground.core.reasoning import ended_at
 from reground.core.untrusted import neutralise
 from reground.downloads import is_pulled
 from reground.models import pull
-from reground.models._openai_protocol import grammar_parameter
+from reground.models._openai_protocol import Joining, grammar_parameter, reply_of
 from reground.models.options import Listing, ModelOptions, local_identity, priced
 
 THREADS = "llama"
@@ -112,7 +114,8 @@ class GgufModel:
         # Control tokens are broken, which llama.cpp would otherwise read as such.
         turns = [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
         try:
-            replies = await asyncio.wrap_future(engine.threads.submit(self._decode, engine, turns, sampling, cancelled))
+            work = partial(copy_context().run, self._decode, engine, turns, sampling, cancelled)
+            replies = await asyncio.wrap_future(engine.threads.submit(work))
         except asyncio.CancelledError:
             cancelled.set()
             raise
@@ -177,84 +180,50 @@ class GgufModel:
                 raise ModelError(f"{self.name}: llama.cpp stopped before the reply was complete")
             if not replies:
                 usage += Usage(prompt=stream.prompt, cached=stream.cached)
-            usage += Usage(completion=stream.completion)
-            replies += [choice.reply(sampling.logprobs) for choice in stream.choices]
+            usage += Usage(completion=max(stream.counted, stream.seen))
+            replies += stream.replies(logprobs=sampling.logprobs)
         return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
-
-
-@dataclass
-class _Choice:
-    """One reply while it is being written."""
-
-    text: str = ""
-    reasoning: str = ""
-    tokens: list[TokenLogprob] = field(default_factory=list)
-    finish: str | None = None
-    end: int | None = None
-    """Where a stop string begins."""
-
-    def take(self, choice: Mapping[str, Any], stop: tuple[str, ...]) -> None:
-        """Add a chunk."""
-        if self.finish is not None:
-            return
-        content, before = choice["delta"].get("content") or "", len(self.text)
-        self.text += content
-        self.reasoning += choice["delta"].get("reasoning_content") or ""
-        if content:
-            for entry in (choice.get("logprobs") or {}).get("content") or ():
-                self.tokens.append(TokenLogprob(token=entry["token"], logprob=min(0.0, entry["logprob"])))
-        self.finish = choice.get("finish_reason")
-        cuts = [at for at in (self.text.find(each, max(0, before - len(each) + 1)) for each in stop) if at >= 0]
-        if cuts:
-            self.end, self.finish = min(cuts), "stop"
-
-    def reply(self, logprobs: bool) -> Reply:
-        """The reply, without what came behind a stop string."""
-        whole = Reply(
-            text=self.text,
-            reasoning=self.reasoning or None,
-            finish_reason=self.finish or "stop",
-            token_logprobs=tuple(self.tokens) if logprobs else None,
-        )
-        return whole if self.end is None else whole.upto(self.end)
 
 
 class _Stream:
     """Gathers a stream's chunks into replies. Called with a chunk, it returns whether to stop reading."""
 
     def __init__(self, number: int, stop: tuple[str, ...], cancelled: Callable[[], bool]) -> None:
-        self.choices = [_Choice() for _ in range(number)]
-        self._stop = stop
-        self._cancelled = cancelled
-        self._counted = self._seen = 0
+        self._number, self._stop, self._cancelled = number, stop, cancelled
+        self._joining = Joining(hearing.get())
+        self.counted = self.seen = 0  # tokens, and pieces: the stream may be cut before llama.cpp counts all replies
         self.prompt = self.cached = 0
         self.error: Mapping[str, Any] | None = None
 
     def __call__(self, chunk: Mapping[str, Any]) -> bool:
-        if "error" in chunk:
-            self.error = chunk["error"]
-        progress = chunk.get("prompt_progress")
-        if progress:
+        self._joining.add(chunk)
+        self.error = self._joining.whole.get("error")
+        if progress := chunk.get("prompt_progress"):
             self.prompt, self.cached = progress["total"], progress["cache"]
-        usage = chunk.get("usage")
-        if usage:
-            self.prompt = usage["prompt_tokens"]
-            self.cached = usage["prompt_tokens_details"]["cached_tokens"]
-            self._counted += usage["completion_tokens"]
-        for choice in chunk.get("choices", ()):
-            self._seen += bool(choice["delta"].get("content") or choice["delta"].get("reasoning_content"))
-            self.choices[choice["index"]].take(choice, self._stop)
+        if usage := chunk.get("usage"):
+            self.prompt, self.cached = usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
+            self.counted += usage["completion_tokens"]
+        for part in chunk.get("choices", ()):
+            content = part["delta"].get("content") or ""
+            self.seen += bool(content or part["delta"].get("reasoning_content"))
+            choice = self._joining.choices[part["index"]]
+            end = choice["message"].get("content") or ""
+            if any(stop in end[-len(stop) - len(content) :] for stop in self._stop):
+                choice["finish_reason"] = "stop"
         return self._cancelled() or (bool(self._stop) and self.finished)
-
-    @property
-    def completion(self) -> int:
-        """Generated tokens; the number of pieces if the stream was cut before llama.cpp counted those of each reply."""
-        return max(self._counted, self._seen)
 
     @property
     def finished(self) -> bool:
         """Whether every reply has ended."""
-        return all(choice.finish is not None for choice in self.choices)
+        ended = (bool(choice.get("finish_reason")) for choice in self._joining.choices.values())
+        return sum(ended) == self._number
+
+    def replies(self, *, logprobs: bool) -> list[Reply]:
+        """The replies, without what came behind a stop string."""
+        replies = [ended_at(reply_of(choice), self._stop) for _, choice in sorted(self._joining.choices.items())]
+        if logprobs:
+            replies = [each.model_copy(update={"token_logprobs": each.token_logprobs or ()}) for each in replies]
+        return replies
 
 
 def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int) -> dict[str, Any]:

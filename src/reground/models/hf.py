@@ -34,7 +34,7 @@ from reground.core.errors import (
     RegroundError,
 )
 from reground.core.files import expanded, model_place, quietly, trouble
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Hearing, Message, Reply, Sampling, TokenLogprob, Usage, hearing
 from reground.core.untrusted import neutralise
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions, alternating, local_identity, priced, without_system
@@ -144,6 +144,7 @@ class Call:
 
     messages: Sequence[Message]
     sampling: Sampling
+    hear: Hearing | None = None
 
     @property
     def rows(self) -> int:
@@ -179,7 +180,7 @@ class HfModel:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError for a grammar, and ModelError."""
         if sampling.grammar is not None:
             raise CapabilityError(f"{self.name} cannot keep a reply to a grammar: gguf/ can", lacks="grammar")
-        return priced(await self._thread.ask(Call(messages, sampling)), self.price)
+        return priced(await self._thread.ask(Call(messages, sampling, hearing.get())), self.price)
 
     async def aclose(self) -> None:
         """Free the weights after the current batch. A later call loads them again.
@@ -320,6 +321,8 @@ class Decoder:
             for row, token, score in zip(going, tokens.tolist(), scores.tolist(), strict=True):
                 row.ids.append(token)
                 row.scores.append(score)
+                if (hear := row.job.call.hear) is not None:
+                    hear(Reply(text=self._text(row.ids)))
             left = [place for place, row in enumerate(going) if len(row.ids) < most and not self._has_ended(row)]
             if not left:
                 return

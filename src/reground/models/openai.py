@@ -33,7 +33,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.http import BadBody, read_json
-from reground.core.language import Message, Reply, Sampling
+from reground.core.language import Message, Reply, Sampling, hearing
 from reground.core.reasoning import ended_at
 from reground.core.untrusted import neutralise
 from reground.models import _openai_protocol as protocol
@@ -246,14 +246,12 @@ class OpenAIModel:
 
     async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
         known = dialect = self._dialect
-        first = request = dialect.request(self._model, messages, sampling, grammar, self._extra)
+        extra = self._extra if hearing.get() is None else {**protocol.STREAMED, **self._extra}
+        first = request = dialect.request(self._model, messages, sampling, grammar, extra)
         for _ in range(_MOST_LEARNT):
-            most = protocol.most_bytes(sampling, streams=dialect.streams)
+            most = protocol.most_bytes(sampling, streams="stream" in request)
             status, headers, body = await self._post(to_json(request), most)
             if status == 200:
-                body = (
-                    await asyncio.to_thread(protocol.joined, body) if len(body) > http.LARGE else protocol.joined(body)
-                )
                 read = partial(self._read, body, messages, sampling, dialect)
                 # A large one is read in a thread, so that other calls continue meanwhile.
                 outcome = await asyncio.to_thread(read) if len(body) > http.LARGE else read()
@@ -271,7 +269,7 @@ class OpenAIModel:
             if better is None or better == dialect:
                 break
             dialect = better
-            request = dialect.request(self._model, messages, sampling, grammar, self._extra)
+            request = dialect.request(self._model, messages, sampling, grammar, extra)
         if status == 404:
             raise await self._unknown_model(complaint)
         raise self._refusal(complaint, sampling)
@@ -305,7 +303,8 @@ class OpenAIModel:
                 self._chat, data=body, headers=self._headers(), proxy=self._proxy, allow_redirects=False
             ) as response:
                 self._met = True
-                return response.status, response.headers, await http.read_body(response, most)
+                told = None if (hear := hearing.get()) is None else protocol.Joining(hear).follow
+                return response.status, response.headers, await http.read_body(response, most, told=told)
         except http.BadBody as error:
             kind = TransientModelError if error.passing else ModelError
             raise kind(f"{self.served_at} {error}") from None

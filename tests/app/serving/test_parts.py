@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from reground.app.runs import Result
-from reground.app.serving.engine import words_of
+from reground.app.serving.engine import Telling, words_of
 from reground.app.serving.responses import cited
 from reground.app.serving.telemetry import Trace
 from reground.app.session import Offer
@@ -118,6 +118,22 @@ def test_steps_are_told_in_a_paragraph_each():
     )
     note = NoteStep(span="", ordinal=1, name="span", data={"index": 1})
     assert words_of(Event("end", "", "span", Usage(), note)) == ""
+
+
+def test_a_step_is_told_as_it_is_written_until_another_is_told():
+    def told(type, name, text="", step=None):
+        return telling.more(Event(type, "", name, Usage(), step, text=text))
+
+    telling = Telling()
+    assert [told("begin", "draft"), told("writing", "draft", "So "), told("writing", "query", "secret")] == [
+        *("draft ...\n\n", "draft: So", "")
+    ]
+    assert told("writing", "draft", "So.") + told("end", "draft", step=generated("So. ")) == ".\n\n"
+    assert [told("begin", "query"), told("writing", "query", "A quer"), told("writing", "query", "Another")] == [
+        *("query ...\n\n", "query: A quer", "")
+    ]
+    assert told("end", "retrieve", step=searched()).startswith("\n\nretrieve: secret query\nfound: T0;")
+    assert told("writing", "query", "Another one") + told("end", "query", step=generated("One.")) == "query: One.\n\n"
 
 
 def test_spans_have_the_names_of_the_conventions_and_no_text():

@@ -49,7 +49,7 @@ def ask(
     if options.form == PHRASE.name and not named:
         options = replace(options, model=DEFAULT_READER)
     with other_models_offered(named=named), Progress(shown=not quiet and not as_json) as progress:
-        result = asyncio.run(answer(replace(options, observer=progress.on_event), progress.opening))
+        result = asyncio.run(answer(replace(options, observer=progress.observer(progress.on_event)), progress.opening))
     if as_json:
         print_json(result.to_dict(), indent=2)
     else:

@@ -181,14 +181,15 @@ class _Talk:
                 for words in steps if consoles()[1].is_terminal else ():
                     self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
                 steps.clear()
-            elif words := words_of(event).strip():
+            elif event.type == "end" and (words := words_of(event).strip()):
                 steps.append(words)
             progress.on_event(event)
 
         try:
             with Progress(shown=not self.quiet) as progress:
                 seed, form = self.options.seed, self.options.form
-                result = self.runner.run(self.engine.ask("", turns, observer=on_event, seed=seed, form=form))
+                observer = progress.observer(on_event)
+                result = self.runner.run(self.engine.ask("", turns, observer=observer, seed=seed, form=form))
         except RegroundError as error:
             why = " ".join(str(error).split())
             self._write(Line(kind="stopped", text=why))

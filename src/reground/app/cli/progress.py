@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
@@ -28,7 +28,7 @@ from reground.app.documents import close
 from reground.app.session import Opening, bring_models, spare_the_collector
 from reground.core.concurrency import in_daemon
 from reground.core.language import LanguageModel, Usage
-from reground.core.run import Event
+from reground.core.run import Event, Listener, Observer
 from reground.models.options import ModelOptions
 from reground.retrieval.documents import line
 
@@ -72,7 +72,9 @@ class Progress:
         self._console = console if console is not None else consoles()[1]
         self._title = f"{title}: " if title else ""
         self._text = "starting"
-        self._counts = ""
+        self._counts = self._doing = ""
+        self._step = ("", "")
+        self._words: list[Text] = []
         self._began = time.monotonic()
         self._next_line = self._began + _FIRST_SECONDS
         self._reading: float | None = None  # since when files are read
@@ -83,6 +85,7 @@ class Progress:
         self._live: AbstractContextManager[object] = nullcontext()
         if shown and self._console.is_terminal:
             self._live = Live(self, console=self._console, transient=True, refresh_per_second=8)
+        self.observer: Callable[[Observer], Observer] = Listener if isinstance(self._live, Live) else partial
 
     @property
     def opening(self) -> Opening:
@@ -99,9 +102,9 @@ class Progress:
     @property
     def text(self) -> str:
         """The line."""
-        return harmless(f"{self._title}{self._text}{self._counts}")
+        return harmless(f"{self._title}{self._text}{self._doing}{self._counts}")
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
         parts: list[Any] = [self._spinner]
         if self._works and self._console.width >= _WIDE:
             total = sum(work.runs for work in self._works.values())
@@ -109,7 +112,7 @@ class Progress:
         seconds = f"  {time.monotonic() - self._began:.0f} s"
         grid = Table.grid(padding=(0, 1))
         grid.add_row(*parts, Text(f"{self.text}{seconds}", no_wrap=True, overflow="ellipsis"))
-        return grid
+        return Group(grid, *self._words)
 
     def show(self, text: str, *, now: bool = False) -> None:
         """Replace the line. now: print it also where a plain line has only just been printed."""
@@ -124,12 +127,27 @@ class Progress:
         self.show(f"{done} of {total} {unit}, {human_time(left)} left", now=done == total)
 
     def on_event(self, event: Event) -> None:
-        """Show the step that a method begins, or has finished."""
+        """Show the step that a method begins or has finished, and what a model reads and writes meanwhile."""
         counts = f"{counted(event.usage.calls, 'call')}, {human_tokens(event.usage.tokens)} tokens"
+        step = (event.span, event.name)
+        if event.type in ("reading", "writing"):
+            return self._on_words(event) if step == self._step else None  # of calls at once, the one that began last
+        self._step, self._doing, self._words = step, "", []
         if event.type == "begin":
             self._text, self._counts = f"{event.span.rpartition('/')[2]} {event.name}".strip(), f"  {counts}"
         elif event.step is not None and self._plain:
             self._print(f"{event.span or '/'} {event.name}: {counts}", "dim")
+
+    def _on_words(self, event: Event) -> None:
+        """Show how much is read, or the last lines of what is written: of an answer as many as there is room for."""
+        if event.type == "reading":
+            self._doing = f": {event.read[0]} of {event.read[1]} tokens read"
+            return
+        is_answer, width = event.sources is not None and event.text != "", self._console.width
+        most = max(3, self._console.height - 4) if is_answer else 3
+        end = Text(harmless((event.text or event.thought)[-most * width :]), style="" if is_answer else "dim")
+        self._words = end.wrap(self._console, width)[-most:]
+        self._doing = ": writing" if event.text else ": thinking"
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:
         """Show the progress of a download."""

@@ -298,10 +298,30 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     return f"{question[:_TURN]} {last}".strip()
 
 
+class Telling:
+    """Tells steps in words; the one that began last as it is written, until another is told."""
+
+    _step: tuple[str, str] | None = None
+    _told = ""
+
+    def more(self, event: Event) -> str:
+        """What an event adds to what was told; empty where it adds nothing."""
+        step, words = (event.span, event.name), words_of(event)
+        goes_on = step == self._step and words.startswith(self._told)
+        if not words or (event.type == "writing" and not goes_on):
+            return ""
+        new = words[len(self._told) :] if goes_on else "\n\n" * bool(self._told) + words
+        self._step = None if event.type == "end" else step
+        self._told = words if event.type == "writing" else ""
+        return new
+
+
 def words_of(event: Event) -> str:
     """What a begin or an end tells, as a paragraph; empty where it tells nothing that a reader needs."""
     if event.type == "begin":
         return f"{event.name} ...\n\n"
+    if event.text:
+        return f"{event.name}: {event.text.strip()}"
     match event.step:
         case GenerateStep(replies=replies):
             words = replies[0].text.strip()

@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -17,13 +17,16 @@ from starlette.responses import Response
 from reground.app.runs import WITHIN, Result
 from reground.app.serving.requests import ChatRequest, ResponsesRequest
 from reground.core.answers import Citation, Sentence
-from reground.core.evidence import marker_runs
+from reground.core.evidence import marker_runs, without_unknown
+from reground.core.run import Event
 from reground.support.verdicts import Verdict
 from reground.text.sentences import sentences
 
 Item = dict[str, Any]
-News = str | Result | None
-"""Of a question in work: a step in words; nothing, after some seconds without one; and at the end the result."""
+Runs = Sequence[tuple[int, int, list[int]]]
+"""Where markers stand side by side, as `marker_runs` gives them."""
+News = str | Event | Result | None
+"""Of a question in work: steps in words, the answer as far as it is written, nothing for some seconds, the result."""
 
 
 def json_response(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -52,58 +55,60 @@ class Cited:
     sentences: list[Item]
 
 
-def cited(result: Result) -> Cited:
+def cited(result: Result, told: Sequence[str] = ()) -> Cited:
     """The answer with its markers numbered as its sources are: [2] is the second source that the annotations name.
 
     Clients that show a marker as a source count them so. A source that supports no claim is numbered behind the others.
     Where the sentences were checked, a sentence has the sources that support it; otherwise those whose markers it has.
+    told: the addresses that have their numbers already, in order. One that supports no claim is named at its markers.
     """
     known = {citation.marker: citation for citation in result.citations}
     runs = list(marker_runs(result.text, most=max(known, default=0)))
     is_checked = "".join(each.text for each in result.sentences) == result.text
     parts = result.sentences if is_checked else list(_marked(result.text, runs, known))
-    named = [*(source for each in parts for source in each.supports), *known.values()]
-    addresses = list(dict.fromkeys(map(_address, named)))
-    numbers = {marker: addresses.index(_address(source)) + 1 for marker, source in known.items()}
-    text, done = "", 0
-    ends, shifts = [], [0]  # a place moves by what the runs before it gain or lose
-    for start, end, markers in runs:
-        text += result.text[done:start] + _renumbered(result.text[start:end], markers, numbers)
-        done = end
-        ends.append(end)
-        shifts.append(len(text) - end)
-    text += result.text[done:]
+    named = [_address(source) for each in parts for source in each.supports]
+    addresses = list(dict.fromkeys([*told, *named, *map(_address, known.values())]))
+    text, moved = _numbered(result.text, runs, known, addresses)
     content, at = Cited(text, [], []), 0
+    bare = {marker for marker, source in known.items() if _address(source) in {*told} - {*named}}
+    claims = [(start, end, [known[each] for each in markers if each in bare]) for start, end, markers in runs]
     for each in parts:
         begin, at = at, at + len(each.text)
         words = len(each.text.strip())
         first = begin + (len(each.text) - len(each.text.lstrip()) if words else len(each.text))
-        start, end, first, last = (
-            place + shifts[bisect_right(ends, place)] for place in (begin, at, first, first + words)
-        )
-        content.annotations.extend(
-            {"start_index": first, "end_index": last, "url": url, "title": title or url}
-            for url, title in dict.fromkeys((_address(source), source.title) for source in each.supports)
-        )
+        claims.append((first, first + words, [*each.supports]))
         if is_checked:
-            content.sentences.append(
-                {
-                    "text": text[start:end],
-                    "verdict": _VERDICTS[each.supported],
-                    "score": each.score,
-                    "evidence": [
-                        quote.model_dump(mode="json") | {"marker": addresses.index(_address(quote)) + 1}
-                        for quote in each.supports
-                    ],
-                }
-            )
+            quotes = ((quote, addresses.index(_address(quote)) + 1) for quote in each.supports)
+            evidence = [quote.model_dump(mode="json") | {"marker": number} for quote, number in quotes]
+            found = {"verdict": _VERDICTS[each.supported], "score": each.score, "evidence": evidence}
+            content.sentences.append({"text": text[moved(begin) : moved(at)], **found})
+    for start, end, sources in claims:
+        place = {"start_index": moved(start), "end_index": moved(end)}
+        titles = dict.fromkeys((_address(source), source.title) for source in sources)
+        content.annotations.extend({**place, "url": url, "title": title or url} for url, title in titles)
+    content.annotations.sort(key=lambda each: [*told, each["url"]].index(each["url"]))
     return content
+
+
+def _numbered(
+    text: str, runs: Runs, known: Mapping[int, Citation], addresses: Sequence[str]
+) -> tuple[str, Callable[[int], int]]:
+    """The text with the places of its sources among the addresses as markers, and where a place in it is then."""
+    numbers = {marker: addresses.index(_address(source)) + 1 for marker, source in known.items()}
+    parts, done = list[str](), 0
+    ends, shifts = [], [0]  # a place moves by what the runs before it gain or lose
+    for start, end, markers in runs:
+        parts += text[done:start], _renumbered(text[start:end], markers, numbers)
+        done = end
+        ends.append(end)
+        shifts.append(shifts[-1] + len(parts[-1]) - (end - start))
+    return "".join([*parts, text[done:]]), lambda place: place + shifts[bisect_right(ends, place)]
 
 
 _VERDICTS = {True: Verdict.SUPPORTED, False: Verdict.NOT_FOUND, None: Verdict.NO_CLAIM}
 
 
-def _marked(text: str, runs: Sequence[tuple[int, int, list[int]]], known: Mapping[int, Citation]) -> Iterator[Sentence]:
+def _marked(text: str, runs: Runs, known: Mapping[int, Citation]) -> Iterator[Sentence]:
     """The sentences of an answer that was not checked, with the sources whose markers they have."""
     begins = [begin for begin, _, _ in runs]
     at = 0
@@ -134,17 +139,46 @@ def _address(citation: Citation) -> str:
     return quote(address, safe="/#")
 
 
-def _content(result: Result) -> Cited:
-    """The answer, and behind it a line that says so where the documents do not give it.
+_CHANGES = re.compile(r"(?:[\s(]{0,9}\[[\d\s,;&\[\]()and]{0,80}|<[^<>\s]{0,30}|[\s(]{1,9})\Z")
+"""What may still become something else at the end of a text that is being written: markers, a tag, a space."""
+_REPLACED = "\n\n---\n\n*This was changed after it was written. The answer is now:*\n\n"
 
-    Most clients show the text alone, and a text that rests on nothing looks like any other.
-    """
-    content = cited(result)
-    if result.json is not None:
-        return replace(content, text=result.json, annotations=[])
-    if result.ungrounded is None:
-        return content
-    return replace(content, text=f"{content.text}\n\n*Your documents do not say this: {result.ungrounded}.*")
+
+class Sent:
+    """What a stream has sent of an answer while it was written. sources: the addresses that its numbers name."""
+
+    text = ""
+    sources: Sequence[str] = ()
+
+    def more(self, event: Event) -> str:
+        """What can be sent now, because nothing that follows will change it."""
+        text, passages = event.text, event.sources or ()
+        if text.count("`", text.rfind("\n") + 1) % 2:  # brackets are no markers in code
+            text = text[: text.rfind("`")]
+        while changes := _CHANGES.search(text, max(0, len(text) - 100)):
+            text = text[: changes.start()]
+        text = without_unknown(text, range(1, len(passages) + 1))[0].lstrip() if passages else text.lstrip()
+        runs, most = list(marker_runs(text, most=len(passages))), len(passages)
+        named = {n: Citation.of(n, passages[n - 1], "") for _, _, run in runs for n in run if n <= most}
+        self.sources = list(dict.fromkeys([*self.sources, *map(_address, named.values())]))
+        text, _ = _numbered(text, runs, named, self.sources)
+        if not any(map(str.isalnum, re.sub(r"\[[^]]{0,80}\]", "", text))) or not text.startswith(self.text):
+            return ""
+        self.text, before = text, self.text
+        return text[len(before) :]
+
+    def whole(self, result: Result) -> Cited:
+        """The answer behind what was sent of it, and a line that says so where the documents do not give it."""
+        content = cited(result, self.sources)
+        if result.json is not None:
+            return replace(content, text=result.json, annotations=[])
+        text, lead = content.text, len(content.text) - len(content.text.lstrip()) if self.text else 0
+        if result.ungrounded is not None:
+            text += f"\n\n*Your documents do not say this: {result.ungrounded}.*"
+        head = "" if text.startswith(self.text, lead) else f"{self.text}{_REPLACED}"
+        by, places = len(head) - lead, ("start_index", "end_index")
+        moved = [each | {place: each[place] + by for place in places} for each in content.annotations]
+        return replace(content, text=head + text[lead:], annotations=moved)
 
 
 def _report(result: Result, content: Cited) -> Item:
@@ -181,12 +215,13 @@ class ChatReply:
     last = b"data: [DONE]\n\n"
 
     def __init__(self, request: ChatRequest, model: str) -> None:
+        self._sent = Sent()
         self._with_usage = bool(request.stream_options and request.stream_options.include_usage)
         self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
 
     def whole(self, result: Result, reasoning: str) -> Item:
         """The reply of a request without `stream`."""
-        content = _content(result)
+        content = self._sent.whole(result)
         message = {
             "role": "assistant",
             "content": content.text,
@@ -208,14 +243,17 @@ class ChatReply:
         yield self._chunk({"role": "assistant", "content": ""})
         async for news in progress:
             if isinstance(news, Result):
-                content = _content(news)
-                yield self._chunk({"content": content.text})
+                content = self._sent.whole(news)
+                yield self._chunk({"content": content.text[len(self._sent.text) :]})
                 if content.annotations:
                     yield self._chunk(self._annotations(content))
                 yield self._chunk({}, self._reason(news)) | {"reground": _report(news, content)}
                 if self._with_usage:
                     yield self._chunk({}) | {"choices": [], "usage": self._usage(news)}
-            else:
+            elif isinstance(news, Event):
+                if piece := self._sent.more(news):
+                    yield self._chunk({"content": piece})
+            elif news is None or not self._sent.text:  # steps come before the answer
                 yield news if news is None else self._chunk(self._reasoning(news))
 
     def failed(self, error: Item) -> list[Item]:
@@ -253,49 +291,37 @@ class ResponsesReply:
     last = b""
 
     def __init__(self, request: ResponsesRequest, model: str) -> None:
-        self._token, self._number = secrets.token_hex(12), -1
+        self._token, self._number, self._sent = secrets.token_hex(12), -1, Sent()
         self._head: Item = {
             "id": f"resp_{self._token}",
             "object": "response",
             "created_at": int(time.time()),
             "status": "in_progress",
-            "error": None,
-            "incomplete_details": None,
             "instructions": request.instructions,
             "max_output_tokens": request.max_output_tokens,
             "metadata": request.metadata or {},
             "model": model,
             "output": [],
             "parallel_tool_calls": False,
-            "previous_response_id": None,
             "store": False,
-            "temperature": None,
             "text": {"format": {"type": "text"} if request.json_form is None else request.json_form.form},
             "tool_choice": "none",
             "tools": [],
-            "top_p": None,
             "truncation": "disabled",
-            "usage": None,
             "user": request.user,
+            **dict.fromkeys(("error", "incomplete_details", "previous_response_id", "temperature", "top_p", "usage")),
         }
 
     def whole(self, result: Result, reasoning: str) -> Item:
         """The reply of a request without `stream`."""
-        content, usage = _content(result), result.usage
-        part = {
-            "type": "output_text",
-            "text": content.text,
-            "annotations": [{"type": "url_citation", **each} for each in content.annotations],
-            "logprobs": [],
-        }
-        message = {"id": f"msg_{self._token}", "type": "message", "role": "assistant", "status": "completed"}
+        content, usage = self._sent.whole(result), result.usage
         more: Item = {"status": "completed"}
         if _was_cut(result):
             more = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
         return {
             **self._head,
             **more,
-            "output": [self._thought(reasoning), message | {"content": [part]}],
+            "output": [self._thought(reasoning), self._message(content)],
             "usage": {
                 "input_tokens": usage.prompt,
                 "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
@@ -311,33 +337,41 @@ class ResponsesReply:
         yield self._event("response.created", response=self._head)
         yield self._event("response.in_progress", response=self._head)
         thought = self._thought("")
-        place = {"item_id": thought["id"], "output_index": 0, "summary_index": 0}
         begun = thought | {"status": "in_progress", "summary": []}
         yield self._event("response.output_item.added", output_index=0, item=begun)
-        yield self._event("response.reasoning_summary_part.added", **place, part=thought["summary"][0])
+        yield self._step("part.added", part=thought["summary"][0])
         reasoning = ""
         async for news in progress:
-            if isinstance(news, Result):
-                response = self.whole(news, reasoning)
-                thought, message = response["output"]
-                yield self._event("response.reasoning_summary_text.done", **place, text=reasoning)
-                yield self._event("response.reasoning_summary_part.done", **place, part=thought["summary"][0])
-                yield self._event("response.output_item.done", output_index=0, item=thought)
-                for event in self._answer(message):
-                    yield event
-                yield self._event(f"response.{response['status']}", response=response)
-            elif news is None:
+            if news is None:
                 yield None
-            else:
+            elif not isinstance(news, str):
+                for event in self._answer(news, reasoning):
+                    yield event
+            elif not self._sent.text:  # steps come before the answer
                 reasoning += news
-                yield self._event("response.reasoning_summary_text.delta", **place, delta=news)
+                yield self._step("text.delta", delta=news)
 
-    def _answer(self, message: Item) -> Iterator[Item]:
-        place = {"item_id": message["id"], "output_index": 1, "content_index": 0}
-        begun, (part,) = message | {"status": "in_progress", "content": []}, message["content"]
-        yield self._event("response.output_item.added", output_index=1, item=begun)
-        yield self._event("response.content_part.added", **place, part=part | {"text": "", "annotations": []})
-        yield self._event("response.output_text.delta", **place, delta=part["text"], logprobs=[])
+    def _step(self, type: str, **more: Any) -> Item:
+        place = {"item_id": f"rs_{self._token}", "output_index": 0, "summary_index": 0}
+        return self._event(f"response.reasoning_summary_{type}", **place, **more)
+
+    def _answer(self, news: Event | Result, reasoning: str) -> Iterator[Item]:
+        """More of the answer, or the rest of it; before its begin the end of the steps."""
+        sent, response = self._sent.text, self.whole(news, reasoning) if isinstance(news, Result) else None
+        message = self._message(Cited("", [], [])) if response is None else response["output"][1]
+        place, (part,) = {"item_id": message["id"], "output_index": 1, "content_index": 0}, message["content"]
+        piece = self._sent.more(news) if isinstance(news, Event) else part["text"][len(sent) :]
+        if piece and not sent:
+            thought, begun = self._thought(reasoning), message | {"status": "in_progress", "content": []}
+            yield self._step("text.done", text=reasoning)
+            yield self._step("part.done", part=thought["summary"][0])
+            yield self._event("response.output_item.done", output_index=0, item=thought)
+            yield self._event("response.output_item.added", output_index=1, item=begun)
+            yield self._event("response.content_part.added", **place, part=part | {"text": "", "annotations": []})
+        if piece:
+            yield self._event("response.output_text.delta", **place, delta=piece, logprobs=[])
+        if response is None:
+            return
         for number, each in enumerate(part["annotations"]):
             yield self._event(
                 "response.output_text.annotation.added", **place, annotation_index=number, annotation=each
@@ -345,6 +379,13 @@ class ResponsesReply:
         yield self._event("response.output_text.done", **place, text=part["text"], logprobs=[])
         yield self._event("response.content_part.done", **place, part=part)
         yield self._event("response.output_item.done", output_index=1, item=message)
+        yield self._event(f"response.{response['status']}", response=response)
+
+    def _message(self, content: Cited) -> Item:
+        annotations = [{"type": "url_citation", **each} for each in content.annotations]
+        part = {"type": "output_text", "text": content.text, "annotations": annotations, "logprobs": []}
+        head = {"id": f"msg_{self._token}", "type": "message", "role": "assistant", "status": "completed"}
+        return head | {"content": [part]}
 
     def failed(self, error: Item) -> list[Item]:
         """What ends a stream in an error."""

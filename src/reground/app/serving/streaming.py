@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from reground.app import catalogue
 from reground.app.runs import Result
-from reground.app.serving.engine import question_of, words_of
+from reground.app.serving.engine import Telling, question_of
 from reground.app.serving.errors import Gone, Refusal
 from reground.app.serving.middleware import SEEN, Seen
 from reground.app.serving.requests import A, ChatRequest, ResponsesRequest, parsed
@@ -23,6 +23,7 @@ from reground.core.answers import MOST_INSTRUCTIONS
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.http import MIB
+from reground.core.run import Listener
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -54,9 +55,14 @@ async def progress_of(ask: Callable[[Observer], Awaitable[Result]], heartbeat: f
     Raises what kept the method from an answer. The end of the iterator, wherever it is, ends the work.
     """
     news: asyncio.Queue[Any] = asyncio.Queue()  # of events, and of the task when it is done
-    task = asyncio.ensure_future(ask(news.put_nowait))
+
+    def tell(event: Event) -> None:
+        if event.text or event.type in ("begin", "end"):
+            news.put_nowait(event)
+
+    task = asyncio.ensure_future(ask(tell))
     task.add_done_callback(news.put_nowait)
-    seconds = min(_SOON, heartbeat)
+    seconds, telling = min(_SOON, heartbeat), Telling()
     try:
         while True:
             try:
@@ -67,7 +73,7 @@ async def progress_of(ask: Callable[[Observer], Awaitable[Result]], heartbeat: f
             if event is task:
                 yield task.result()
                 return
-            words = None if event is None else words_of(event)
+            words = event if event is None or event.sources is not None else telling.more(event)
             if words != "":
                 yield words
                 seconds = heartbeat
@@ -138,12 +144,13 @@ class Questions:
         with traced(offer, request.headers) as trace:
 
             async def ask(news: Observer) -> Result:
-                def observer(event: Event) -> None:
+                def told(event: Event) -> None:
                     self.metrics.see(offer.name, event)
                     if trace is not None:
                         trace.see(event)
                     news(event)
 
+                observer = Listener(told) if asked.stream and asked.json_form is None else told
                 result = await self.engine.ask(
                     offer.name,
                     turns,
@@ -176,7 +183,7 @@ async def _whole(reply: Reply, progress: AsyncIterator[News]) -> dict[str, Any]:
     async for news in progress:
         if isinstance(news, Result):
             return reply.whole(news, reasoning)
-        reasoning += news or ""
+        reasoning += news if isinstance(news, str) else ""
     raise AssertionError("a question ends with a result or an error")
 
 
