@@ -308,7 +308,7 @@ def data(options: ReaderData, config: ConfigFile = None) -> None:
     asked = [example for _, examples in drawn for example in examples]
     record_questions(options.out, ",".join(task.name for task, _ in drawn), asked)
     write_demonstrations(options.out / "data" / "reader.jsonl", rows)
-    made = f"Made with --methods {options.methods}, --repeats {options.repeats}, --seed {options.seed}."
+    made = f"{options.questions or options.tasks}: {options.methods}, --repeats {options.repeats} --seed {options.seed}"
     write_section(options.out, "data", "\n".join([made, "", *(f"- {line}" for line in lines)]))
 
 
@@ -341,7 +341,7 @@ def fit(options: ReaderFit, config: ConfigFile = None) -> None:
     if options.dry_run:
         return
     how = ", ".join(f"{name} {value}" for name, value in asdict(part_of(options, Fitting)).items())
-    write_section(options.out, "fit", f"Base: {options.base}, whose licence holds for the result. Settings: {how}.")
+    write_section(options.out, "fit", f"Base: {options.base}. Its licence and that of the data hold. Settings: {how}.")
     write_text(place / "README.md", (options.out / "report.md").read_text("utf-8").replace("](fit/", "](../fit/"))
     if like is not None:
         exports.export_adapter(place, place.with_suffix(".gguf"), like=like)
