@@ -116,7 +116,7 @@ def test_a_failed_trajectory_shows_its_failure_in_one_line() -> None:
 def test_the_cost_line_names_every_part() -> None:
     line = cost_line(Usage(calls=2, prompt=1500, cached=500, completion=20, usd=0.25), 3.0, 1)
     assert line == (
-        "2 calls, 1.5k prompt tokens (500 cached), 20 completion tokens, 0.2500 USD, 3.0 s, 1 calls replayed, not "
+        "2 calls, 1.5k prompt tokens (500 cached), 20 completion tokens, 0.2500 USD, 3.0 s, 1 call replayed, not "
         "paid again"
     )
     assert "0.000040 USD" in cost_line(Usage(calls=1, prompt=200, usd=0.00004), 1.0)

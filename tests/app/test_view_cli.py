@@ -28,7 +28,7 @@ def viewing(*arguments, browser=""):
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c, env=surroundings)
     try:
         assert child.stderr is not None
-        line = child.stderr.readline()
+        line = child.stderr.readline() + child.stderr.readline()
         found = re.search(r"http://\S+/", line)
         assert found is not None, line
         yield child, found.group()

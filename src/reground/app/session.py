@@ -260,6 +260,7 @@ class Opening:
     on_report: Callable[[IndexReport], None] | None = None
 
 
+_LINE_SECONDS = 3.0  # between two lines in a notebook
 logger = logging.getLogger("reground")
 
 
@@ -552,12 +553,14 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
     checked_question(options.question)
     setup = setup_of(options)
     if opening is None and "ipykernel" in sys.modules:  # a cell of a notebook would show nothing for minutes
+        tell = _teller()
         opening = Opening(
-            lambda what, done, total: _show(f"{what}: {done / 1e6:.0f} MB"),
-            options.on_index or (lambda index: _show(f"indexing: {index.files} of {index.total} files")),
+            lambda what, done, total: tell(f"{what}: {done / 1e6:.0f} MB"),
+            options.on_index
+            or (lambda index: tell(f"indexing: {index.files} of {index.total} files" * bool(index.total))),
             options.on_report,
         )
-        options = replace(options, observer=options.observer or _show_step)
+        options = replace(options, observer=options.observer or (lambda event: tell(_step(event))))
     keeping = Keeping(setup.home or runs_dir(), options.keep, options.keep_mib * MIB)
     async with Session.open(
         setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)
@@ -574,13 +577,23 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
         )
 
 
-def _show(line: str) -> None:
-    """Print a line on standard error in place of the one before."""
-    print(f"\r{line:<100.100}", end="", file=sys.stderr, flush=True)
+def _teller() -> Callable[[str], None]:
+    """Prints lines on standard error, one in a few seconds at most."""
+    from reground.app.cli.console import note
+
+    told = -math.inf
+
+    def tell(line: str) -> None:
+        nonlocal told
+        if line and time.monotonic() - told >= _LINE_SECONDS:
+            told = time.monotonic()
+            note(line)
+
+    return tell
 
 
-def _show_step(event: Event) -> None:
-    _show(f"{event.name}: {event.usage.calls} calls, {event.usage.tokens} tokens")
+def _step(event: Event) -> str:
+    return f"{event.name}: {event.usage.calls} calls, {event.usage.tokens} tokens"
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:

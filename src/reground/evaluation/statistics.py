@@ -223,7 +223,8 @@ def verdict(candidates: Sequence[Candidate], metric: str, *, resamples: int = RE
 
 
 _LOST = 0.1
-"""What may be lost at most, by the 95 % interval, where a method is recommended that is not told apart from others."""
+"""What may be lost at most, by the 95 % interval, where a method is recommended that is not told apart. Of n
+questions that all agree, one in n / 3 may still differ."""
 
 
 def _text(standings: Sequence[Standing], choice: Standing, metric: str, questions: int) -> str:
@@ -244,7 +245,7 @@ def _text(standings: Sequence[Standing], choice: Standing, metric: str, question
         return f"{best.label} is best: {scored[best.label]}. {next_best}"
     doubt = f"Which is best cannot be told from {on} ({rival.label} {distance}; p (Holm) = {rival.adjusted:.3f})."
     lost = [0.0 if each.behind is None else -(each.behind.low or 0.0) for each in doubtful]
-    if (max(lost) if choice is best else behind.high) > _LOST:
+    if max(max(lost) if choice is best else behind.high, 3 / questions) > _LOST:
         return f"{doubt} {best.label} scored highest ({scored[best.label]}); only more questions would tell."
     equal = sum(each.equal for each in standings)
     cheapest = f"is the cheapest of {equal} that cannot be told apart"
