@@ -61,6 +61,7 @@ def files(home: Path, docs: Path) -> None:
         (["eval", "--questions", "q.jsonl", "--corpus", "docs", "--model", "opnai/x"], "did you mean openai"),
         (["eval", "--questions", "q.jsonl", "--corpus", "nowhere"], "nowhere: there is no such corpus"),
         (["eval", "--task", "x", "--repeats", "0"], "--repeats"),
+        (["serve", "--corpus"], "--corpus"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_with_exit_code_2(arguments: list[str], says: str, capsys) -> None:

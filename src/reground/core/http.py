@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import re
-import resource
 import socket
 import time
 import urllib.request
@@ -350,6 +349,8 @@ class Places:
     """
 
     def __init__(self, most: int | None = None, seconds: float = HEAD_SECONDS) -> None:
+        import resource  # Windows has none
+
         room = max(_LEAST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _OWN_FILES)
         self.all: set[Connection] = set()
         self.seconds, self._most = seconds, room if most is None else most

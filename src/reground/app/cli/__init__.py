@@ -122,7 +122,7 @@ def _interrupted() -> int:
 
 def _show_usage(error: Any) -> int:
     name = getattr(error, "option_name", None)
-    if name is not None and name in getattr(error.ctx.command, "in_file", ()):
+    if name is not None and name in getattr(getattr(error.ctx, "command", None), "in_file", ()):
         key = name[2:].replace("-", "_")
         return _report(
             f"error: {name} is no option of the command line: write {key} = ... in a TOML file and pass --config FILE"
