@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
-from reground.core.errors import ConfigurationError, ModelError
+from reground.core.errors import ConfigurationError, RegroundError
 from reground.evaluation.task import Example
 from reground.training.ppo.optimise import Judged
 from reground.training.rewriter.train import optimise_rewriter
@@ -55,7 +55,7 @@ def test_other_questions_another_pipeline_or_base_are_refused_by_name(tmp_path: 
         with pytest.raises(ConfigurationError, match=rf"other settings: {name.strip()} \(was "):
             train(tmp_path, **changed)
     shutil.rmtree(tmp_path / "warmup")
-    with pytest.raises(ModelError):
+    with pytest.raises(RegroundError):
         train(tmp_path, fresh=True)
     assert any((tmp_path / "fit" / "ppo").glob("checkpoint-*")), "a base that cannot be loaded costs nothing"
     tiny_llama(tmp_path / "warmup", seed=8)
