@@ -553,14 +553,7 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
     checked_question(options.question)
     setup = setup_of(options)
     if opening is None and "ipykernel" in sys.modules:  # a cell of a notebook would show nothing for minutes
-        tell = _teller()
-        opening = Opening(
-            lambda what, done, total: tell(f"{what}: {done / 1e6:.0f} MB"),
-            options.on_index
-            or (lambda index: tell(f"indexing: {index.files} of {index.total} files" * bool(index.total))),
-            options.on_report,
-        )
-        options = replace(options, observer=options.observer or (lambda event: tell(_step(event))))
+        opening, options = _told_in_lines(options)
     keeping = Keeping(setup.home or runs_dir(), options.keep, options.keep_mib * MIB)
     async with Session.open(
         setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)
@@ -577,23 +570,31 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
         )
 
 
-def _teller() -> Callable[[str], None]:
-    """Prints lines on standard error, one in a few seconds at most."""
+def _told_in_lines(options: Ask) -> tuple[Opening, Ask]:
+    """An opening, and options, that tell on standard error how far the work is, where the options name nobody to tell.
+
+    Of a download and of the indexing one line in a few seconds is printed.
+    """
     from reground.app.cli.console import note
 
     told = -math.inf
 
     def tell(line: str) -> None:
         nonlocal told
-        if line and time.monotonic() - told >= _LINE_SECONDS:
+        if time.monotonic() - told >= _LINE_SECONDS:
             told = time.monotonic()
             note(line)
 
-    return tell
+    def on_event(event: Event) -> None:
+        if event.type == "begin":
+            note(f"{event.name}: {event.usage.calls} calls, {event.usage.tokens} tokens so far")
 
-
-def _step(event: Event) -> str:
-    return f"{event.name}: {event.usage.calls} calls, {event.usage.tokens} tokens"
+    opening = Opening(
+        lambda what, done, total: tell(f"{what}: {done / 1e6:.0f} MB"),
+        options.on_index or (lambda index: tell(f"indexing: {index.files} of {index.total} files")),
+        options.on_report,
+    )
+    return opening, replace(options, observer=options.observer or on_event)
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
