@@ -86,6 +86,13 @@ async def test_the_head_of_a_request_has_a_time(server, before: bytes) -> None:
                 await asyncio.wait_for(reader.readexactly(1), 10)
 
 
+async def test_behind_two_lengths_no_other_request_is_answered(server) -> None:
+    async with server(Places(most=8, seconds=60)) as port:
+        lengths = b"Transfer-Encoding: chunked\r\nContent-Length: 300\r\n\r\n0\r\n\r\n"
+        reader, _ = await connected(port, ASKED[:-2] + lengths + ASKED)
+        assert (await asyncio.wait_for(reader.read(), 10)).count(b"HTTP/1.") <= 1
+
+
 async def test_a_body_may_take_longer_than_a_head() -> None:
     async with serving(Places(most=8, seconds=0.2)) as port:
         reader, writer = await connected(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\na")

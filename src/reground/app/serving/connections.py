@@ -45,6 +45,8 @@ class _Bounded(Connection, H11Protocol):
         super().data_received(data)
         if self._is_answering:
             self.places.wait(self, None)
+            # RFC 9112, section 6.1: a proxy may take the rest for another client's request
+            self.cycle.keep_alive &= not {b"content-length", b"transfer-encoding"} <= dict(self.headers).keys()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
