@@ -21,7 +21,7 @@ _PANELS = {
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _FUNCTIONS = {"eval": "evaluate", "config": "config_app", "models": "models_app", "train": "train_app"}
 """What a file calls its command, where it is not the name."""
-_FILES = {"freeze": "show", "log": "show"}
+_FILES = {"freeze": "show", "log": "show", "report": "eval"}
 """The files of commands that have none of their own."""
 
 

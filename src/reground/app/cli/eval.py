@@ -1,4 +1,4 @@
-"""`reground eval`: one method on a benchmark; and how `compare` runs its own: costs and progress."""
+"""`reground eval`: one method on a benchmark; how `compare` runs its own: costs and progress; and `report`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from rich.table import Table
 
 from reground.app.benchmark import Bench, open_bench, setup_of
 from reground.app.catalogue import method
-from reground.app.cli.console import consoles, human_time, human_tokens, note
+from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
-from reground.app.cli.report import print_report
 from reground.app.cluster.pool import opened_pool, placed
-from reground.app.options import Compare, Evaluate, Measuring, field_names
+from reground.app.options import Compare, Evaluate, Measuring, Report, field_names
 from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
 from reground.core.evidence import Retriever
@@ -28,6 +27,7 @@ from reground.core.language import Usage
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, CompareResult, cells_of, compare
 from reground.evaluation.questions import Questions
+from reground.evaluation.report import as_data, as_markdown, build_reports, write_report
 from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, choose
 from reground.evaluation.scaling import Estimate, estimate, total, usual
@@ -216,3 +216,36 @@ def confirm(costs: Sequence[Estimate], *, sure: bool) -> None:
         raise ConfigurationError(f"this may cost {usd:.2f} USD: give --yes to continue, or --dry-run to see why")
     if not typer.confirm(f"This may cost {usd:.2f} USD. Go on?", err=True):
         raise typer.Exit(0)
+
+
+@flattened()
+def report(options: Report) -> None:
+    """Write the report on finished or unfinished runs again, even of several models. This calls no model.
+
+    Example:  reground report runs/small-model runs/large-model --out runs/both
+    """
+    out = options.out or options.folders[0]
+    print_report(options.folders, out, options.format, baseline=options.baseline, by=options.by)
+
+
+def print_report(
+    folders: Sequence[Path], out: Path, form: str, *, baseline: str | None = None, by: str | None = None
+) -> None:
+    """Write the report of run folders, and print it as text, md or json."""
+    reports = build_reports(folders, baseline=baseline, by=by)
+    files = write_report(reports, out)
+    if form == "json":
+        return print_json(as_data(reports), indent=2)
+    if form == "md":
+        return say("\n\n".join(as_markdown(each) for each in reports))
+    console, _ = consoles()
+    for each in reports:
+        for table in each.tables:
+            console.print(table.terminal())
+        for text in each.notes:
+            console.print(f"- {text}", style="dim", soft_wrap=True, markup=False)
+    say(f"written: {', '.join(map(str, files))}")
+    for each in reports:
+        if each.verdict is not None:
+            console.print(f"\n{each.verdict.text}", style="bold", markup=False, soft_wrap=not console.is_terminal)
+    return None
