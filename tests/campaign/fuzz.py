@@ -168,6 +168,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "OPENAI_BASE_URL": _url(),
         "HF_ENDPOINT": "http://127.0.0.1:9",
         "OLLAMA_HOST": "http://127.0.0.1:9",
+        **{"PIP_INDEX_URL": "http://127.0.0.1:9", "PIP_RETRIES": "0"},  # no model is brought
         "COLUMNS": "120",
     }
 

@@ -440,18 +440,15 @@ def check_found(config: Mapping[str, Any], *commands: Any) -> None:
 
     A key that several of the commands have is judged by the first. Raises ConfigurationError.
     """
-    marks: dict[str, Any] = {}
-    for command in commands:
-        marks = _marks(command) | marks
+    marks = {name: fits for command in reversed(commands) for name, fits in _marks(command).items()}
     for key, value in config.items():
         is_table = isinstance(value, Mapping) and key != SETTINGS
         for name, each in [(key + INNER + inner, value[inner]) for inner in value] if is_table else [(key, value)]:
-            if (fits := marks.get(name)) is None or not all(map(fits, _leaves(each))):
-                what = f"cannot be {each!r:.80} in a" if fits is not None else "cannot stand in a"
-                raise ConfigurationError(
-                    f"{name.replace(INNER, '.')} {what} {DEFAULT} that only lies here: if the file is yours, pass "
-                    f"--config {DEFAULT}"
-                )
+            fits = marks.get(name)
+            for place, text in _leaves(each, name.replace(INNER, ".")):
+                if fits is None or not fits(text):
+                    told = f"{place} = {text!r:.80} is not taken from a {DEFAULT} that only lies here"
+                    raise ConfigurationError(f"{told}: if the file is yours, pass --config {DEFAULT}")
 
 
 def _marks(root: Any) -> dict[str, Any]:
@@ -465,13 +462,16 @@ def _marks(root: Any) -> dict[str, Any]:
     return marks
 
 
-def _leaves(value: Any) -> Iterator[str]:
-    """Every value at any depth, as text."""
-    if isinstance(value, Mapping | list):
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _leaves(inner)
+def _leaves(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """Every value at any depth, as text, with the keys that lead to it."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{place}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner, place)
     else:
-        yield str(value)
+        yield place, str(value)
 
 
 def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
