@@ -82,10 +82,7 @@ def separate(reply: Reply) -> Reply:
 
 
 def so_far(reply: Reply, *, thinks: bool) -> Reply:
-    """A reply that is being written, as `separate` gives it; without text while that may still be a thought.
-
-    thinks: whether the model is known to begin with a thought, whose opening may stand in the prompt.
-    """
+    """A reply while it is written, without text while that may be a thought. thinks: whether the model usually does."""
     apart = separate(reply.model_copy(update={"finish_reason": "length"}))
     is_open = apart.reasoning is None and (thinks or _MAY_OPEN.fullmatch(apart.text.lstrip()))
     return apart.model_copy(update={"text": "", "reasoning": apart.text}) if is_open else apart

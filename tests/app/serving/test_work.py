@@ -110,6 +110,6 @@ def test_a_stream_is_kept_awake_while_a_call_takes_long(tmp_path):
         while b"[DONE]" not in said:
             said += connection.recv(65536)
         connection.close()
-    before, _, after = said.partition(b'"content":"The Vltava')
+    before, _, after = said.partition(b'"content":"The')
     assert before.count(b": still working\n\n") >= 3
     assert b": still working" not in after

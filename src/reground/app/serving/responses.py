@@ -23,8 +23,7 @@ from reground.support.verdicts import Verdict
 from reground.text.sentences import sentences
 
 Item = dict[str, Any]
-Runs = Sequence[tuple[int, int, list[int]]]
-"""Where markers stand side by side, as `marker_runs` gives them."""
+Runs = Sequence[tuple[int, int, list[int]]]  # as `marker_runs` gives them
 News = str | Event | Result | None
 """Of a question in work: steps in words, the answer as far as it is written, nothing for some seconds, the result."""
 
@@ -373,9 +372,8 @@ class ResponsesReply:
         if response is None:
             return
         for number, each in enumerate(part["annotations"]):
-            yield self._event(
-                "response.output_text.annotation.added", **place, annotation_index=number, annotation=each
-            )
+            added = {"annotation_index": number, "annotation": each}
+            yield self._event("response.output_text.annotation.added", **place, **added)
         yield self._event("response.output_text.done", **place, text=part["text"], logprobs=[])
         yield self._event("response.content_part.done", **place, part=part)
         yield self._event("response.output_item.done", output_index=1, item=message)
