@@ -84,7 +84,7 @@ async def test_what_is_wrong_with_a_filter_is_said_with_its_place(cogs: IndexRet
         ("date>=soon", "a number or a date"),
         ('path:"a', "a condition such as"),
         ("(" * 4000, "more than 50 parentheses"),
-        ("autor:x", r"no document has a field 'autor'; did you mean author"),
+        ("autor:x", "no document has a field 'autor'; they have author, date"),
         ("price>3", "author, date, from, modified, path"),
         ("tag:api AND stars<2", "no document fulfils"),
     ):

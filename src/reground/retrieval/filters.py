@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from reground.core.errors import ConfigurationError, did_you_mean
+from reground.core.errors import ConfigurationError
 
 Fields = Mapping[str, Sequence[str]]
 """What is known of a document, beside its text: one or several values for each name, which is in small letters."""
@@ -83,8 +83,8 @@ class Where(NamedTuple):
         known = sorted(known)
         for name in sorted(self.names):
             if set(known).isdisjoint(_spellings(name)):
-                near = did_you_mean(name, known, f"they have: {', '.join(known[:_MOST])}")
-                raise FilterError(f"the filter {self.text!r}: no document has a field {name!r}; {near}")
+                there = ", ".join(known[:_MOST])
+                raise FilterError(f"the filter {self.text!r}: no document has a field {name!r}; they have {there}")
 
 
 _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {

@@ -50,7 +50,12 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
             ]
         )
     console, _ = consoles()
-    for provider, entries in sorted(listings.items(), key=lambda each: not any(one.usable for one in each[1])):
+
+    def rank(listed: tuple[str, list[Listing]]) -> tuple[bool, bool]:
+        """The usable ones first, and among them the default."""
+        return not any(entry.usable for entry in listed[1]), DEFAULT_MODEL not in [entry.name for entry in listed[1]]
+
+    for provider, entries in sorted(listings.items(), key=rank):
         entries.sort(key=lambda entry: not entry.usable)
         console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
         for entry in entries[:_MOST_LINES]:
