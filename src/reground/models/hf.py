@@ -240,7 +240,7 @@ class Decoder:
         self._spare: int = 4 * torch.cuda.mem_get_info(weights.device)[0] // 5 if is_card else _SPARE  # bytes
 
     def rows_of(self, width: int) -> int:
-        """How many replies can be decoded together if each has at most so many tokens with its prompt."""
+        """How many replies can be decoded together of at most this many tokens each, prompt included."""
         return max(1, min(_MOST_ROWS, self._spare // self._size(width)))
 
     def _size(self, width: int) -> int:

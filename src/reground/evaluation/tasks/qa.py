@@ -272,7 +272,10 @@ DATASETS = {
     "bamtwoogle": _multi_hop("bamtwoogle/questions.jsonl", primary="cover-EM", corpus=None, repair=split_alternatives),
     "hotpotqa": _hotpotqa(split="dev", hub="hotpotqa/dev.jsonl"),
     "hotpotqa_train": _hotpotqa(split="train", hub="hotpotqa/train.jsonl"),
+    "hotpotqa_short_train": _multi_hop("hotpotqa_short/train.jsonl"),
+    "ircot_chains_train": _multi_hop("ircot_chains/train.jsonl"),
     "musique": _multi_hop("musique/questions.jsonl", hub="musique/dev.jsonl"),
+    "musique_train": _multi_hop("musique/train.jsonl", hub="musique/train.jsonl"),
     "nq_open": _single_hop("nq_open/oracle_questions.jsonl", corpus="oracle_corpus.jsonl", hub="nq/test.jsonl"),
     "nq_open_dev": _single_hop("nq_open/dev.jsonl", hub="nq/dev.jsonl"),
     "nq_open_test": _single_hop("nq_open/test.jsonl", hub="nq/test.jsonl"),
@@ -280,10 +283,21 @@ DATASETS = {
     "popqa": _popqa("popqa/questions_with_passages.jsonl", corpus="corpus.jsonl", repair=of_the_subject),
     "popqa_all": _popqa("popqa/questions_all.jsonl", hub="popqa/test.jsonl", repair=merge_wordings),
     "strategyqa": _strategyqa("strategyqa/dev.jsonl"),
+    "strategyqa_facts_train": _strategyqa("strategyqa_facts/train.jsonl", corpus="corpus.jsonl"),
     "strategyqa_train": _strategyqa("strategyqa/train.jsonl"),
     "triviaqa": _single_hop("triviaqa/test.jsonl", hub="triviaqa/test.jsonl"),
     "triviaqa_dev": _single_hop("triviaqa/dev.jsonl", hub="triviaqa/dev.jsonl"),
     "triviaqa_train": _single_hop("triviaqa/train.jsonl", hub="triviaqa/train.jsonl"),
+}
+# Parts of questions, and questions made of what a set knows, to train readers on.
+DATASETS |= {
+    f"{name}_{kind}_train": _multi_hop(f"{name}/{file}.jsonl")
+    for name, kind, file in (
+        ("musique", "single", "single_hop"),
+        ("2wikimultihopqa", "single", "single_hop"),
+        ("2wikimultihopqa", "derived", "derived"),
+        ("2wikimultihopqa", "mined", "mined"),
+    )
 }
 DATASETS |= {f"{name}_train": replace(DATASETS[name], training=True) for name in ("popqa", "popqa_all")}
 # The hub's files do not name the gold passages.
