@@ -244,7 +244,7 @@ class Decoder:
         return max(1, min(_MOST_ROWS, self._spare // self._size(width)))
 
     def _size(self, width: int) -> int:
-        """About how many bytes a row of so many tokens takes."""
+        """About how many bytes a row of this many tokens takes."""
         config = self._weights.config.get_text_config(decoder=True)
         heads = getattr(config, "num_attention_heads", None) or 1
         shared = (getattr(config, "num_key_value_heads", None) or heads) / heads
