@@ -73,7 +73,7 @@ FORMATS = (
     Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=3, has_lines=True),
     Format((".org",), "text.read_org", version=2, has_lines=True),
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
-    Format((".md", ".markdown"), "text.read_markdown", version=4, has_lines=True),
+    Format((".md", ".markdown"), "text.read_markdown", version=5, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
     Format((".pdf",), "pdf.read_pdf", version=4, most=256),
     JSONL,

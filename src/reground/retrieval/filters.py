@@ -16,6 +16,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from reground.core.errors import ConfigurationError
 
@@ -23,6 +24,8 @@ Fields = Mapping[str, Sequence[str]]
 """What is known of a document, beside its text: one or several values for each name, which is in small letters."""
 _MOST, _LONGEST = 50, 300
 """Fields of a document, and values of a field; characters of a value."""
+_UNNAMED = re.compile(r"""[\s()":<>!=]++""")
+"""What the name of a field in a filter does not have: "Last Modified" is asked for as last_modified."""
 
 
 def fields_of(known: Mapping[str, object]) -> dict[str, list[str]]:
@@ -32,7 +35,7 @@ def fields_of(known: Mapping[str, object]) -> dict[str, list[str]]:
         several = value[:_MOST] if isinstance(value, list) else [value]
         plain = (str(each)[:_LONGEST] for each in several if isinstance(each, str | int | float | date))
         if values := [" ".join(each.split()) for each in plain if each.strip()]:
-            fields[name[:_LONGEST].lower()] = values
+            fields[_UNNAMED.sub("_", normalize("NFC", name[:_LONGEST]).lower())] = values
     return fields
 
 
@@ -57,7 +60,7 @@ def fits(glob: str, path: str) -> bool:
     Without a slash it fits the name of a file or a folder anywhere, else the path from the corpus folder on; ** stands
     for any folders. Takes time in proportion to both.
     """
-    parts, names = glob.casefold().strip("/").split("/"), path.casefold().split("/")
+    parts, names = _folded(glob).removeprefix("./").strip("/").split("/"), _folded(path).split("/")
     reached = set(range(len(names)) if "/" not in glob.rstrip("/") else [0])  # how many names the parts so far have met
     for part in parts:
         if part == "**" and reached:
@@ -96,7 +99,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _WORD = re.compile(r"\A\s*+((?:AND|OR|NOT)\b|[()]|\Z)", re.IGNORECASE)
-_CONDITION = re.compile(r"""\A\s*+([\w.@/-]++)\s*+(:|[<>!]?=|[<>])\s*+("[^"]*+"|[^\s()"]++)""")
+_CONDITION = re.compile(r"""\A\s*+([^\s()":<>!=]++)\s*+(:|[<>!]?=|[<>])\s*+("[^"]*+"|[^\s()"]++)""")
 _LONGEST_FILTER, _DEEPEST = 4000, 50
 """Characters; parentheses and NOTs in each other."""
 _ALSO = {"folder": "path", "sender": "from"}
@@ -108,7 +111,7 @@ def where(text: str) -> Where:
     """Read a filter. Raises FilterError that says what is wrong, and where."""
     if len(text) > _LONGEST_FILTER:
         raise FilterError(f"a filter has at most {_LONGEST_FILTER:,} characters, not {len(text):,}")
-    reader = _Reader(text)
+    reader = _Reader(normalize("NFC", text))
     meets = reader.joined()
     if not reader.takes(""):
         raise reader.wrong("nothing opens this )" if reader.takes(")") else "AND or OR is missing")
@@ -177,7 +180,12 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 
 def _like(glob: str, said: str) -> bool:
-    return fnmatchcase(said.casefold(), glob.casefold())
+    return fnmatchcase(_folded(said), _folded(glob))
+
+
+def _folded(text: str) -> str:
+    """The text in small letters, each accent in one character with its letter: macOS writes them apart."""
+    return normalize("NFC", text).casefold()
 
 
 def _compares(sign: Callable[[Any, Any], bool], value: str, said: str) -> bool:
@@ -194,9 +202,11 @@ def _number(text: str) -> float | None:
 
 def _moment(text: str) -> str | None:
     """A date, perhaps with a time, as ISO 8601 has it, in UTC; None for anything else."""
-    if not _DATE.match(text) or len(text) <= len("2025-01-31"):
-        return text if _DATE.match(text) else None
+    if not _DATE.match(text):
+        return None
     with suppress(ValueError, OverflowError):
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(f"{text}-01-01"[:10] if len(text) < len("2025-01-31") else text)
+        if len(text) <= len("2025-01-31"):
+            return text
         return str(moment if moment.tzinfo is None else moment.astimezone(UTC))[: len("2025-01-31 10:00:00")]
     return None

@@ -136,7 +136,7 @@ class Progress:
         if event.type == "begin":
             self._text, self._counts = f"{event.span.rpartition('/')[2]} {event.name}".strip(), f"  {counts}"
         elif event.step is not None and self._plain:
-            self._print(f"{event.span or '/'} {event.name}: {counts}", "dim")
+            self._print(f"{event.span} {event.name}: {counts}".lstrip(), "dim")
 
     def _on_words(self, event: Event) -> None:
         """Show how much is read, or the last lines of what is written: of an answer as many as there is room for."""
@@ -164,11 +164,11 @@ class Progress:
             self._reading = time.monotonic()
         text = f"indexing: {index.files}/{index.total} files, {_megabytes(index.all_done, index.all_size)}"
         if index.writing:
-            return self.show(f"{text}, writing the index of {index.passages} passages")
+            return self.show(f"{text}, writing the index of {counted(index.passages, 'passage')}")
         elapsed = time.monotonic() - self._reading
         if index.share > 0 and elapsed >= _FIRST_SECONDS:
             text += f", about {human_time(elapsed * (1 / index.share - 1))} left"
-        text += f", {index.documents} documents, {index.passages} passages"
+        text += f", {counted(index.documents, 'document')}, {counted(index.passages, 'passage')}"
         return self.show(f"{text}, {index.file} {_megabytes(index.done, index.size)}" if index.size >= _LARGE else text)
 
     def on_report(self, report: IndexReport) -> None:
