@@ -101,6 +101,7 @@ HARMLESS: tuple[dict[str, object], ...] = (
     },
     {"model": ["ollama/llama3.2:1b", "gguf/smollm2", "none"], "corpus": ["docs", "more=docs"], "rewriter": "ollama/t5"},
     {"model": "openai/gpt-4o-mini", "corpus": "docs.python", "methods": "direct, rag", "budgets": "1k,2k"},
+    {"include": ["*.md", "guide v2/**"], "exclude": ["drafts"], "where": "path:guide/* AND NOT tag:'a b'"},
     {"model": "anthropic/claude-sonnet-4-5", "model_options": {"timeout": 30.5, "lookup": True}, "seed": -1},
 )
 """What a file may say wherever it lies."""
@@ -152,6 +153,21 @@ def test_a_file_that_only_lies_here_reaches_nothing(line: str, command: list[str
     assert len(said.splitlines()) == 1
     after = {path for path in planted.rglob("*") if "home" not in path.parts[-3:]}
     assert after - before == {planted / "reground.toml"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'corpus = "loop/x"',
+        "k = 0x" + "f" * 5000,
+        *(f"{table}.{'a.' * 3000}a = 1" for table in ("settings", "extra_body")),
+    ],
+)
+def test_what_cannot_be_read_is_told_in_a_line(line: str, home: Path, capsys) -> None:
+    (home / "loop").symlink_to("loop")
+    (home / "reground.toml").write_text(f"{line}\n")
+    assert run(["retrieve", "bridge"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_a_file_that_was_named_may_run_code(home: Path) -> None:

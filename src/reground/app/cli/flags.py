@@ -15,6 +15,7 @@ import re
 import tomllib
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import MISSING
 from functools import cache, partial
 from pathlib import Path
@@ -248,7 +249,7 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.everyday = everyday
     infos = [(each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ())]
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
-    result.found = {name: info for name, info in infos if inspect.isfunction(info)}
+    result.found = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
 
 
@@ -381,6 +382,7 @@ def read_config(path: Path) -> dict[str, Any]:
     """The content of a configuration file. Raises DataError."""
     try:
         config = tomllib.loads(regular(path).read_text(encoding="utf-8-sig"))
+        json.dumps(deepcopy(config), default=str)  # fails where tables lie too deep, or a number has too many digits
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
     except (ValueError, RecursionError) as error:
