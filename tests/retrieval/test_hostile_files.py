@@ -175,6 +175,15 @@ def of_merged_cells() -> bytes:
     return files.xlsx({"S": f"{rows}</sheetData><mergeCells>{cells}</mergeCells><sheetData>"})
 
 
+def of_one_sheet() -> bytes:
+    """A sheet that many names stand for."""
+    parts = members(files.xlsx({"S": '<row r="1"><c><v>1</v></c></row>' * 1000}))
+    named = b'<sheet name="S" r:id="r0"/>' * COUNT
+    return files.zipped(
+        {**parts, "xl/workbook.xml": parts["xl/workbook.xml"].replace(b"</sheets>", named + b"</sheets>")}
+    )
+
+
 def of_runs() -> bytes:
     """A run of many properties and many texts in a font of signs."""
     run = f"<w:rPr>{'<w:x/>' * COUNT}</w:rPr>" + "<w:t>\uf041</w:t>" * COUNT
@@ -201,6 +210,7 @@ ASKED_AGAIN = {
     "links.docx": of_links,
     "fonts.docx": of_runs,
     "merged.xlsx": of_merged_cells,
+    "named.xlsx": of_one_sheet,
 }
 
 

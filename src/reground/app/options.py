@@ -82,7 +82,7 @@ def is_inside(text: str) -> bool:
     here = Path.cwd().resolve()
     # unlike `resolve`, it raises nothing where links lead to each other
     places = (Path(os.path.realpath(here / expanded(path))) for path in (text, text.partition("=")[2] or text))
-    fits = (place.is_relative_to(here) and not holds_index(place) for place in places)
+    fits = (place.is_relative_to(here) and not (place.is_dir() and holds_index(place)) for place in places)
     return text.isprintable() and "://" not in text and text != "-" and all(fits)
 
 

@@ -270,11 +270,11 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
     archive = Archive(content, around.tick)
     main = related(archive, "", "officeDocument", "xl/workbook.xml")
     parts, book = _listed(archive, main, ("worksheet", "chartsheet"), "worksheets/sheet{}.xml"), archive.tree(main)
-    sheets = [
-        (attribute(each, "name"), parts.get(attribute(each, "id")) or parts.get(str(number), ""))
+    sheets = {  # a part once, however many sheets name it
+        parts.get(attribute(each, "id")) or parts.get(str(number), ""): attribute(each, "name")
         for number, each in enumerate(named(book, "sheet"), start=1)
-    ]
-    if not any(part for _, part in sheets):
+    }
+    if not any(sheets):
         raise Unreadable("is damaged: it holds no sheets")
     strings: list[str] = []
     shared = related(archive, main, "sharedStrings", "sharedStrings.xml")
@@ -286,7 +286,7 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
     is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
     text = Text()
     values = _Values(text, strings, _formats(styles), datetime(1904, 1, 1) if is_1904 else None)
-    for name, part in sheets:
+    for part, name in sheets.items():
         rows = values.rows(archive.elements(part, "row"), _merged(archive, part))
         Table(text, f"# {name}\n\n", name).extend(rows)
         for line in drawings(archive, part, text):
