@@ -78,9 +78,7 @@ async def opened(home: Path) -> AsyncIterator[Engine]:
         support="words",
         home=home,
     )
-    engine = Engine(Session(setup, {"openai/m": model}, {"docs": retriever}), concurrency=64)
-    yield engine
-    engine.close()
+    yield Engine(Session(setup, {"openai/m": model}, {"docs": retriever}), concurrency=64)
 
 
 async def bare(request: Request) -> JSONResponse:
