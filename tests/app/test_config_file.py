@@ -113,20 +113,7 @@ def planted(home: Path) -> Path:
 
 
 def test_what_is_not_marked_is_refused_whatever_its_value(planted: Path) -> None:
-    for key in (
-        "host",
-        "port",
-        "no_keys",
-        "fresh",
-        "yes",
-        "price",
-        "keep",
-        "conversation",
-        "out",
-        "data",
-        "cache",
-        "ray",
-    ):
+    for key in ("host", "port", "no_keys", "fresh", "yes", "price", "keep", "conversation", "out", "cache", "ray"):
         for value in (0, True, "x", ["x"]):
             with pytest.raises(ConfigurationError, match=rf"{key} .*--config reground\.toml"):
                 check_found({key: value}, cli)

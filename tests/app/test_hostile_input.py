@@ -94,7 +94,6 @@ def test_a_file_that_never_ends_or_never_begins_is_refused(command: list[str], d
         ("[budget]\ntokens = -5", "tokens"),
         ("[settings]\nkk = 5", "no setting 'kk'"),
         ("price = 5", "PROMPT,COMPLETION"),
-        ("timeout = inf", "timeout"),
         ("timeout = " + "9" * 400, "timeout"),
         ("base_url = 5", "base URL"),
         ("x = " + "[" * 3_000, "TOML"),
