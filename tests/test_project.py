@@ -59,6 +59,7 @@ def _commands(group: Any, path: str = "reground") -> list[tuple[str, Any]]:
 def test_every_command_has_help_with_an_example(path: str, command: Any) -> None:
     assert command.help is not None
     assert "Example" in command.help, path
+    assert not {*getattr(command.callback, "everyday", ())} & {*getattr(command.callback, "in_file", ())}
     for parameter in command.params:
         if parameter.param_type_name == "option":
             assert parameter.help, f"{path} {parameter.name}"

@@ -200,9 +200,11 @@ def test_a_notebook_shows_the_evidence_the_progress_and_short_errors(docs: Path,
         assert capsys.readouterr().err == ""
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
         asked(where="path:seine.md", fresh=True)
-        assert "answer" in capsys.readouterr().err
-    html, text = result._repr_html_(), result._repr_markdown_()
-    for shown in (html, text):
+        told = capsys.readouterr().err
+        assert "answer" in told and "0 of 0" not in told
+    checked = reground.check("The Seine is 775 km long. It is green.", corpus=docs)
+    assert "not found: It is green." in checked._repr_html_() and "“The Seine flows" in checked._repr_markdown_()
+    for shown in (result._repr_html_(), result._repr_markdown_()):
         assert "<b>" not in shown and "not supported" in shown and "seine.md" in shown
         assert shown.index("775 km") < shown.index("“The Seine flows") < shown.index("green")
     with pytest.raises(ConfigurationError) as caught:

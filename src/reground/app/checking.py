@@ -6,7 +6,7 @@ The command, Python, the server and the tools of other programs' models all ask 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,10 @@ from pydantic import TypeAdapter
 from reground.app.catalogue import method
 from reground.app.mending import Mending, mended
 from reground.app.options import Ask, Check, field_names, spread
+from reground.app.runs import Shown
 from reground.app.session import Opening, Session, Setup, check_revises, finished, sources_of
 from reground.app.session import setup_of as setup_to_ask
-from reground.core.answers import Answer, Sentence
+from reground.core.answers import Answer, Citation, Sentence
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.language import storable_text
@@ -33,7 +34,7 @@ _PLAIN = TypeAdapter(tuple[Checked, ...])
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Shown):
     """An answer, and what documents say of each of its sentences.
 
     sentences: all of them; their texts, joined, are the answer. question: the one that it answers, if it was told.
@@ -98,8 +99,13 @@ class CheckResult:
             "mended": None if self.mended is None else self.mended.to_dict(),
         }
 
+    def said(self) -> Iterator[tuple[str, Sequence[Citation]]]:
+        """The claims after their verdicts, with the quotes that decide these; then the verdicts in one line."""
+        yield from ((f"{each.verdict}: {' '.join(each.text.split())}", each.evidence) for each in self.claims)
+        yield self.summary, ()
+
     def __str__(self) -> str:
-        return "\n".join([*(f"{each.verdict}: {' '.join(each.text.split())}" for each in self.claims), self.summary])
+        return "\n".join(text for text, _ in self.said())
 
 
 def setup_of(options: Check) -> Setup:

@@ -17,7 +17,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -327,8 +327,30 @@ def place_of(citation: Citation) -> str:
     return f"#{citation.fragment}" if citation.fragment else place
 
 
+class Shown:
+    """What a notebook shows as sentences, each with its quotes below it."""
+
+    said: Callable[[], Iterator[tuple[str, Sequence[Citation]]]]
+
+    def _repr_markdown_(self) -> str:
+        parts = self._parts(lambda text: text.replace("&", "&amp;").replace("<", "&lt;"))
+        return "\n\n".join(("> " + text.replace("\n", "\n> ")) if is_quote else text for text, is_quote in parts)
+
+    def _repr_html_(self) -> str:
+        kinds = ("p", "blockquote")
+        return "".join(f"<{kinds[is_quote]}>{text}</{kinds[is_quote]}>" for text, is_quote in self._parts(escape))
+
+    def _parts(self, escaped: Callable[[str], str]) -> Iterator[tuple[str, bool]]:
+        """The texts, and whether each is a quote."""
+        for text, quotes in self.said():
+            yield escaped(text), False
+            for quote in quotes:
+                title = f"{quote.title}, " if quote.title else ""
+                yield escaped(f"“{quote.quote}” {title}{quote.url or quote.passage_id}{place_of(quote)}"), True
+
+
 @dataclass(frozen=True)
-class Result:
+class Result(Shown):
     """An answer with its evidence, its steps and its cost.
 
     citations: the passages whose markers appear in the text.
@@ -366,28 +388,13 @@ class Result:
     def __str__(self) -> str:
         return self.text
 
-    def _repr_markdown_(self) -> str:
-        """The answer, with its evidence below each sentence."""
-        said = self._evidence(lambda text: text.replace("&", "&amp;").replace("<", "&lt;"))
-        return "\n\n".join(
-            "> " * is_quote + text.replace("\n", "\n> " if is_quote else "\n") for text, is_quote in said
-        )
-
-    def _repr_html_(self) -> str:
-        """The answer, with its evidence below each sentence, as notebooks show it."""
-        kinds = ("p", "blockquote")
-        return "".join(f"<{kinds[is_quote]}>{text}</{kinds[is_quote]}>" for text, is_quote in self._evidence(escape))
-
-    def _evidence(self, escaped: Callable[[str], str]) -> Iterator[tuple[str, bool]]:
-        """The texts that a notebook shows, and whether each is a quote."""
+    def said(self) -> Iterator[tuple[str, Sequence[Citation]]]:
+        """The sentences with the quotes that support them."""
         if self.ungrounded is not None:
-            yield f"Your documents do not say: {escaped(self.ungrounded)}.", False
+            yield f"Your documents do not say: {self.ungrounded}.", ()
         sentences = [(each.text, each.supports, each.supported is False) for each in self.sentences]
         for text, quotes, is_lacking in sentences or [(self.text, tuple(self.quotes), False)]:
-            yield escaped(text.strip()) + " (not supported by what was read)" * (is_lacking and self.answered), False
-            for quote in quotes:
-                title = f"{quote.title}, " if quote.title else ""
-                yield escaped(f"“{quote.quote}” {title}{quote.url or quote.passage_id}{place_of(quote)}"), True
+            yield text.strip() + " (not supported by what was read)" * (is_lacking and self.answered), quotes
 
     @property
     def ungrounded(self) -> str | None:

@@ -575,23 +575,23 @@ def _told_in_lines(options: Ask) -> tuple[Opening, Ask]:
 
     Of a download and of the indexing one line in a few seconds is printed.
     """
-    from reground.app.cli.console import note
+    from reground.app.cli.console import counted, note
 
     told = -math.inf
 
-    def tell(line: str) -> None:
+    def tell(line: str, total: int | None) -> None:
         nonlocal told
-        if time.monotonic() - told >= _LINE_SECONDS:
+        if total != 0 and time.monotonic() - told >= _LINE_SECONDS:
             told = time.monotonic()
             note(line)
 
     def on_event(event: Event) -> None:
         if event.type == "begin":
-            note(f"{event.name}: {event.usage.calls} calls, {event.usage.tokens} tokens so far")
+            note(f"{event.name}: {counted(event.usage.calls, 'call')}, {event.usage.tokens} tokens so far")
 
     opening = Opening(
-        lambda what, done, total: tell(f"{what}: {done / 1e6:.0f} MB"),
-        options.on_index or (lambda index: tell(f"indexing: {index.files} of {index.total} files")),
+        lambda what, done, total: tell(f"{what}: {done / 1e6:.0f} MB", total),
+        options.on_index or (lambda index: tell(f"indexing: {index.files} of {index.total} files", index.total)),
         options.on_report,
     )
     return opening, replace(options, observer=options.observer or on_event)

@@ -27,18 +27,7 @@ from reground.retrieval.storage import holds_index
 
 
 @flattened(
-    "corpus",
-    "count",
-    "kinds",
-    "model",
-    "out",
-    "language",
-    "tries",
-    "seed",
-    "budget__tokens",
-    "as_json",
-    "quiet",
-    "fresh",
+    "corpus", "count", "kinds", "model", "out", "language", "seed", "budget__tokens", "as_json", "quiet", "fresh"
 )
 def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None) -> None:
     """Propose questions about your documents, with answers, for a person to read and keep.

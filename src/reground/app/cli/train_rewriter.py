@@ -67,7 +67,7 @@ class RewriterCollect(Searching, Cluster):
     """Do not answer the questions: the passages alone show whether a rewriting was good (proof = "passages")."""
 
 
-@train.stage(rewriter_app, "task", "corpus", "model", "limit", "passages_only", "settings", "out", "dry_run", "quiet")
+@train.stage(rewriter_app, "task", "corpus", "model", "limit", "settings", "out", "dry_run", "quiet")
 def collect(options: RewriterCollect, config: ConfigFile = None) -> None:
     """Have a prompted model rewrite training questions, and see which rewritings lead to the answer.
 
