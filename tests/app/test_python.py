@@ -200,8 +200,7 @@ def test_a_notebook_shows_the_evidence_the_progress_and_short_errors(docs: Path,
         assert capsys.readouterr().err == ""
         monkeypatch.setitem(sys.modules, "ipykernel", sys)
         asked(where="path:seine.md", fresh=True)
-        told = capsys.readouterr().err
-        assert "answer" in told and "0 of 0" not in told
+        assert "answer" in (told := capsys.readouterr().err) and "0 of 0" not in told
     checked = reground.check("The Seine is 775 km long. It is green.", corpus=docs)
     assert "not found: It is green." in checked._repr_html_() and "“The Seine flows" in checked._repr_markdown_()
     for shown in (result._repr_html_(), result._repr_markdown_()):
