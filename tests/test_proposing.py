@@ -269,7 +269,7 @@ def test_the_file_can_be_read_by_people_and_given_to_compare(tmp_path: Path) -> 
     file = opened(tmp_path / "questions.jsonl")
     file.write([proposal(1), proposal(2)])
     lines = file.path.read_text(encoding="utf-8").splitlines()
-    assert list(json.loads(lines[1])) == ["id", "question", "answer", "passages", "link", "evidence"]
+    assert list(json.loads(lines[1])) == ["id", "question", "answer", "passages", "link", "evidence", "metadata"]
     assert "Größe 1?" in lines[0]
     one, _ = load_task(f"questions:{file.path}").examples()
     assert (one.id, one.golden_answers, one.metadata["gold_ids"]) == ("q001", ("1",), ["a.md#1", "b.md"])

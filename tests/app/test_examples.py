@@ -67,7 +67,7 @@ def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch) -> Non
     said = html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)<", drawn))).replace("\xa0", " ")
     widths = re.findall(r'textLength="([\d.]+)"[^>]*>([^<]*ドナウ[^<]*)<', drawn)
     assert [float(width) for width, _ in widths] == [cell_len(html.unescape(said)) * 12.2 for _, said in widths] != []
-    for part in (question, "--corpus docs", "Supported by", "danube.md:3", "1 calls"):
+    for part in (question, "--corpus docs", "Supported by", "danube.md:3", "1 call"):
         assert part in said
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 

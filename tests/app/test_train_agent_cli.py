@@ -120,7 +120,7 @@ def test_failed_questions_are_told_and_tried_again_by_the_same_command(
     grow += ["--limit", "3", "-j", "1", "--set", "samples=2", "--set", "max_searches=1"]
     server.misbehave("400")
     assert run(grow) == 3
-    assert "1 questions failed: the same command tries them again" in " ".join(capfd.readouterr().err.split())
+    assert "1 question failed: the same command tries them again" in " ".join(capfd.readouterr().err.split())
     paid = len(server.received)
     assert run(grow) == 0, capfd.readouterr().err
     assert 0 < len(server.received) - paid < paid, "only the failed one is asked again"

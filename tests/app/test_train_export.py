@@ -57,7 +57,7 @@ def test_an_adapter_alone_is_a_gguf_file(tmp_path: Path, capfd) -> None:
 @pytest.mark.parametrize(
     ("source", "out", "why"),
     [
-        ("./absent", "out", "transformers could not load ./absent"),
+        ("./absent", "out", "there is no folder ./absent"),
         ("absent", "there", "there exists already: name another --out"),
         ("absent", "out.gguf", "a GGUF file needs --like"),
     ],

@@ -60,7 +60,20 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "hotpotqa/questions.jsonl": [_GOLD, {**_QUESTION, "id": "q2", "metadata": {"split": "train"}}],
     **{f"{name}/questions.jsonl": [_GOLD] for name in ("2wikimultihopqa", "musique")},
     **{f"{name}/corpus.jsonl": [_PASSAGE] for name in ("hotpotqa", "2wikimultihopqa", "musique", "popqa")},
-    "2wikimultihopqa/train.jsonl": [_QUESTION],
+    **{f"{name}/corpus.jsonl": [_PASSAGE] for name in ("hotpotqa_short", "ircot_chains", "strategyqa_facts")},
+    **{
+        f"{name}.jsonl": [_QUESTION]
+        for name in (
+            *(
+                "2wikimultihopqa/train",
+                "2wikimultihopqa/single_hop",
+                "2wikimultihopqa/derived",
+                "2wikimultihopqa/mined",
+            ),
+            *("musique/train", "musique/single_hop", "hotpotqa_short/train", "ircot_chains/train"),
+        )
+    },
+    "strategyqa_facts/train.jsonl": [{**_QUESTION, "golden_answers": [False]}],
     "ambignq/dev_disambiguated.jsonl": [_QUESTION],
     "bamboogle/questions.jsonl": [_QUESTION],
     "bamtwoogle/questions.jsonl": [{**_QUESTION, "golden_answers": ["Detroit Red Wings (or Red Wings)"]}],

@@ -64,7 +64,7 @@ def article_apart(content: bytes, around: Circumstances) -> Read:
         if python(["-m", __name__, str(os.getpid())], file, out, around.tick, FILE_SECONDS):
             raise Unreadable("breaks its reader, or needs too much time or memory")
         out.seek(0)
-        return Read(*json.load(out)[:4])  # it has no places
+        return Read(*json.load(out))
 
 
 def _title(page: Any) -> str:
@@ -175,4 +175,4 @@ if __name__ == "__main__":  # a page from the input, for `article_apart`
     from reground.retrieval.reading.pdf_program import bind
 
     bind(int(sys.argv[1]))
-    json.dump(read_article(sys.stdin.buffer.read(), PLAIN), sys.stdout)
+    json.dump(read_article(sys.stdin.buffer.read(), PLAIN)[:4], sys.stdout)  # it has no places and no fields
