@@ -61,18 +61,9 @@ FILES: dict[str, list[dict[str, Any]]] = {
     **{f"{name}/questions.jsonl": [_GOLD] for name in ("2wikimultihopqa", "musique")},
     **{f"{name}/corpus.jsonl": [_PASSAGE] for name in ("hotpotqa", "2wikimultihopqa", "musique", "popqa")},
     **{f"{name}/corpus.jsonl": [_PASSAGE] for name in ("hotpotqa_short", "ircot_chains", "strategyqa_facts")},
-    **{
-        f"{name}.jsonl": [_QUESTION]
-        for name in (
-            *(
-                "2wikimultihopqa/train",
-                "2wikimultihopqa/single_hop",
-                "2wikimultihopqa/derived",
-                "2wikimultihopqa/mined",
-            ),
-            *("musique/train", "musique/single_hop", "hotpotqa_short/train", "ircot_chains/train"),
-        )
-    },
+    **{f"2wikimultihopqa/{name}.jsonl": [_QUESTION] for name in ("train", "single_hop", "derived", "mined")},
+    **{f"musique/{name}.jsonl": [_QUESTION] for name in ("train", "single_hop")},
+    **{f"{name}/train.jsonl": [_QUESTION] for name in ("hotpotqa_short", "ircot_chains")},
     "strategyqa_facts/train.jsonl": [{**_QUESTION, "golden_answers": [False]}],
     "ambignq/dev_disambiguated.jsonl": [_QUESTION],
     "bamboogle/questions.jsonl": [_QUESTION],
