@@ -21,9 +21,7 @@ FILES: dict[str, str | bytes] = {
     "guide/v1/turn.md": "---\ntags: [draft, 'old, worn']\ndate: 2024-05-01\nLast Edit: 2024\nstars: 3\n---\nTurn once.",
     "guide/v2/a/turn.md": "---\ntags:\n- api\n- wheels\ndate: 2025-02-03\nstars: 12\n---\n# Cogs\n\nCogs turn.",
     "mail/1": MAIL,
-    "rows.jsonl": jsonl(
-        [{"id": "r", "text": "Cogs.", "metadata": {"author": "G. Hopper", "date": "2026", "e\u0301tat": 7}}]
-    ),
+    "rows.jsonl": jsonl([{"id": "r", "text": "Cogs.", "author": "G. Hopper", "date": "2026", "e\u0301tat": 7}]),
     "plain.txt": "Cogs turn often.",
 }
 IDS = {"v1": "guide/v1/turn.md", "v2": "guide/v2/a/turn.md", "mail": "mail/1", "row": "r", "plain": "plain.txt"}
