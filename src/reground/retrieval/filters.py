@@ -202,11 +202,9 @@ def _number(text: str) -> float | None:
 
 def _moment(text: str) -> str | None:
     """A date, perhaps with a time, as ISO 8601 has it, in UTC; None for anything else."""
-    if not _DATE.match(text):
-        return None
     with suppress(ValueError, OverflowError):
-        moment = datetime.fromisoformat(f"{text}-01-01"[:10] if len(text) < len("2025-01-31") else text)
-        if len(text) <= len("2025-01-31"):
-            return text
-        return str(moment if moment.tzinfo is None else moment.astimezone(UTC))[: len("2025-01-31 10:00:00")]
+        if _DATE.match(text):
+            moment = datetime.fromisoformat(f"{text}-01-01"[:10] if len(text) < len("2025-01-31") else text)
+            utc = str(moment if moment.tzinfo is None else moment.astimezone(UTC))
+            return utc[: len(text) if len(text) <= len("2025-01-31") else len("2025-01-31 10:00:00")]
     return None

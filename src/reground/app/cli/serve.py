@@ -62,6 +62,7 @@ async def _serve(options: Serve, keys: Keys | None, *, quiet: bool) -> None:
         def on_ready(address: str) -> None:
             asked = counted(len(keys), "key") if keys is not None else "no keys"
             what = counted(len(engine.offers), "model") if engine.offers else "searches"
-            note(f"serving {what}, {asked}; Ctrl-C ends it\n{address}/{'v1' if engine.offers else 'retrieve'}")
+            places = f"page: {address}/\nAPI: {address}/v1" if engine.offers else f"{address}/retrieve"
+            note(f"serving {what}, {asked}; Ctrl-C ends it\n{places}")
 
         await serve_engine(engine, options, keys, on_ready)
