@@ -266,6 +266,8 @@ async def test_standard_output_holds_the_protocol_alone_and_its_end_is_the_end(t
         (b'"words"', None, -32600),
         (b'{"id": 7}', 7, -32600),
         (raw({**SEARCH, "id": 8, "params": []}).strip(), 8, -32602),
+        (raw({**SEARCH, "id": 8.5}).strip(), None, -32600),
+        (raw({**SEARCH, "id": None}).strip(), None, -32600),
         (b'{"text": "' + b"a" * 5_000_000 + b'"}', None, -32600),
     ],
 )

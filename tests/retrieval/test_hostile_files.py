@@ -19,7 +19,7 @@ from reground.retrieval.documents import FORMATS, SourceFile, read_documents
 from reground.retrieval.encodings import Unreadable, text_encoding
 from reground.retrieval.reading import archive
 from reground.retrieval.reading.mail import read_mail
-from reground.retrieval.reading.result import MOST_TEXT, PLAIN, Circumstances, Text
+from reground.retrieval.reading.result import MOST_TEXT, PLAIN, Circumstances, Table, Text
 from reground.retrieval.reading.text import read_json
 from tests.retrieval import files
 from tests.retrieval.corpora import write
@@ -219,6 +219,23 @@ ASKED_AGAIN = {
 def test_what_is_asked_for_again_and_again_takes_no_square(name: str) -> None:
     """Each takes about a second; a minute, where each look goes through all."""
     assert read(name, ASKED_AGAIN[name]()).text
+
+
+def test_a_part_that_countless_references_name_is_refused() -> None:
+    parts = members(files.docx(files.paragraph("Danube"))) | {"word/a.html": b"<p>Rhine</p>" * 1000}
+    listed = {count: {f"r{n}": ("aFChunk", "a.html") for n in range(count)} for count in (20, 2000)}
+    books = {
+        count: files.zipped({**parts, "word/_rels/document.xml.rels": files.relations(**each)})
+        for count, each in listed.items()
+    }
+    assert "Rhine" in read("a.docx", books[20]).text
+    with pytest.raises(Unreadable, match="unpacks to more"):
+        read("a.docx", books[2000])
+
+
+def test_rows_that_wait_for_names_of_columns_are_bounded() -> None:
+    table = Table(Text())
+    assert any(table.lines(["Danube", *[""] * 499]) for _ in range(3000))
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:

@@ -177,17 +177,18 @@ def _message(line: bytes | None) -> str | types.JSONRPCError:
     except (ValueError, RecursionError):
         return _refused(types.PARSE_ERROR, "the message is not JSON")
     text = json.dumps(storable(data))
+    name = data.get("id") if isinstance(data, dict) else None
+    known = name if isinstance(name, int | str) and not isinstance(name, bool) else None
     try:
         types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+        is_nameless = known is None and {"id", "method"} <= data.keys()  # the SDK takes it for a notification
     except ValidationError:
         if not isinstance(data, dict):
             return _refused(types.INVALID_REQUEST, "a message is one object; batches are not part of the protocol")
-        is_request = isinstance(data.get("method"), str) and data.get("jsonrpc") == "2.0"
-        code = types.INVALID_PARAMS if is_request else types.INVALID_REQUEST
-        name = data.get("id")
-        known = name if isinstance(name, int | str) and not isinstance(name, bool) else None
-        return _refused(code, "params is an object" if is_request else "this is no message of JSON-RPC 2.0", known)
-    return text
+        if isinstance(data.get("method"), str) and data.get("jsonrpc") == "2.0":
+            return _refused(types.INVALID_PARAMS, "params is an object", known)
+        is_nameless = True
+    return _refused(types.INVALID_REQUEST, "this is no message of JSON-RPC 2.0", known) if is_nameless else text
 
 
 def _refused(code: int, why: str, name: int | str | None = None) -> types.JSONRPCError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 import zipfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from functools import lru_cache
 from io import BytesIO
@@ -24,6 +24,7 @@ MOST_MEMBERS = 20_000
 MOST_UNPACKED = 256 << 20
 MOST_HELD = 2_000_000
 """Elements of XML in memory at once: some 300 MB."""
+_OFTEN = 10  # times that a member is opened, after which each time counts more against the bytes
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
 _ENTRY = b"PK\x01\x02"  # every member of an archive has one in the directory at the end
@@ -46,6 +47,7 @@ class Archive:
             raise Unreadable(f"is an archive of more than {MOST_MEMBERS} members", kind="large")
         self._left = MOST_UNPACKED
         self._held = 0
+        self._opened = Counter[str]()
         self._tick = tick
         self._zip = zipfile.ZipFile(BytesIO(content))
         names = self._zip.namelist()
@@ -126,13 +128,16 @@ class Archive:
                 self._tick()
 
     def _member(self, name: str, *, is_again: bool = False) -> zipfile.ZipInfo:
-        """What the archive says of a member, if that keeps the limits; its size counts against them once."""
+        """What the archive says of a member, if that keeps the limits; its size counts against them, and more often
+        where it is opened often, as where many others refer to it."""
         info = self._zip.getinfo(self.find(name))
         if info.flag_bits & 1:
             raise Unreadable(LOCKED, kind="encrypted")
-        if info.file_size > self._left:
+        self._opened[info.filename] += 1
+        size = info.file_size * max(1, self._opened[info.filename] - _OFTEN)
+        if size > self._left:
             raise Unreadable(f"unpacks to more than {MOST_UNPACKED >> 20} MB", kind="large")
-        self._left -= 0 if is_again else info.file_size
+        self._left -= 0 if is_again else size
         self._tick()
         return info
 

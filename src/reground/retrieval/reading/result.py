@@ -155,14 +155,14 @@ class Table:
         if self._count > MOST_ROWS or len(row) > MOST_COLUMNS or any(len(cell) > MOST_CELL for cell in row):
             most = f"{MOST_ROWS:,} rows, {MOST_COLUMNS} columns and {MOST_CELL:,} characters a cell"
             self._text.partly = self._text.partly or f"only {most} were read"
-        cells = [" ".join(cell[:MOST_CELL].split()) for cell in row[:MOST_COLUMNS]]
+        cells = [cell and " ".join(cell[:MOST_CELL].split()) for cell in row[:MOST_COLUMNS]]
         if not any(cells) or self._count > MOST_ROWS:
             return []
         if self._first is None:
             return [self._line(cells, number)]
         self._first.append(cells)
         self._waiting.append(number)
-        self._held += sum(map(len, cells))
+        self._held += sum(map(len, cells), len(cells))
         is_certain = sum(_width(each) > 1 for each in self._first[-_LOOKED_AT:]) == _LOOKED_AT
         return self.end() if is_certain or self._held > _MOST_HELD else []
 
@@ -187,7 +187,7 @@ class Table:
 
 
 _LOOKED_AT = 12  # rows of several cells by which it is told whether one above them holds names
-_MOST_HELD = 1_000_000  # characters of rows that wait
+_MOST_HELD = 1_000_000  # cells and characters of rows that wait
 _LABEL = re.compile(
     r"1[5-9]\d\d|2[01]\d\d|[<>≤≥] ?\d{1,9}|\d{1,9}\+|\d{1,3} ?%|\d{1,4}(?: ?[-–/:] ?\d{1,4}){1,3}"
     r"|\d{1,4}[./]\d{1,2}[./]\d{1,4}|\d{4}-\d\d-\d\d[T ][\d:]{5,8}"

@@ -16,7 +16,7 @@ from . import wire
 FILE = "tests.py"
 _TRUSTED_ERRORS = ("sqlite3", "json.decoder", "decimal", "zipfile", "binascii", "xml.etree.ElementTree", "re")
 _READABLE = {"__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__module__"}
-_VIEWS = {"items", "keys", "values"}
+_VIEWS = {"items", "keys", "values", "issubset", "issuperset", "isdisjoint"}
 _NO_PROTOCOL = "the program does not keep to the protocol"
 
 
@@ -75,7 +75,7 @@ class Handle:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__") and name not in _READABLE:
             raise AttributeError(name)
-        if name in _VIEWS and isinstance(content := self._session.content(self), dict):
+        if name in _VIEWS and hasattr(content := self._session.content(self), name):
             return getattr(content, name)
         return self._session.get(self, name)
 
