@@ -188,12 +188,13 @@ def test_what_the_user_set_counts_everywhere_and_for_least(home: Path, docs: Pat
         assert "reground freeze" in capsys.readouterr().err
         assert run(["config", "unset", "model"]) == 0 and run(["config"]) == 0
         assert json.dumps(str(docs)) in (kept := capsys.readouterr().out) and "model" not in kept
-        for wrong in (["set", "seed", "soon"], ["set", "modle", "x"], ["unset", "model"]):
-            assert run(["config", *wrong]) == 2
+        for wrong in ("set seed soon", "set modle x", "unset model", "set corpus absent", "set where tag=x"):
+            assert run(["config", *wrong.split()]) == 2
         assert run(["config"]) == 0 and capsys.readouterr().out == kept
 
 
 def test_earlier_questions_are_listed_shown_and_gone_when_they_are_old(home: Path, docs: Path, capsys) -> None:
+    assert run(["log"]) == 0 and capsys.readouterr().err
     model = ScriptedModel(lambda messages, sampling: "The Seine flows through Paris [1].")
     for question in ("What flows through Paris?", "Which river flows through Paris?"):
         first = reground.ask(question, corpus=docs, model=model)

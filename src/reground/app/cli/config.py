@@ -12,6 +12,7 @@ from reground.app.cli.console import note, say
 from reground.app.cli.flags import check_config, check_value, config_keys, read_value
 from reground.core.errors import ConfigurationError
 from reground.core.files import config_file, expanded, replace_lines
+from reground.retrieval.filters import where
 
 config_app = typer.Typer(
     add_completion=False,
@@ -45,6 +46,10 @@ def set_value(context: typer.Context, key: Key, value: Annotated[str, typer.Argu
     known = read_value(value)
     check_value(context.find_root().command, key, known)
     is_path = isinstance(known, str) and key in ("corpus", "data", "home") and expanded(known).exists()
+    if key == "corpus" and not is_path and "://" not in value:
+        raise ConfigurationError(f"{value}: there is no such folder or file")
+    if key == "where":
+        where(value)
     _write(context, key, json.dumps(str(expanded(value).resolve()) if is_path else known, ensure_ascii=False))
 
 

@@ -136,6 +136,8 @@ def log(
         return print_json(
             [Result.of(each, each.answer, file).to_dict() for file, each in read if each.answer], indent=2
         )
+    if not files:
+        note("you have asked nothing yet")
     for count, (file, each) in enumerate(read, start=1):
         if number is None:
             show_line(console, count, each, f", {human_time(time.time() - file.stat().st_mtime)} ago")
