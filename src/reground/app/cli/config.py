@@ -46,7 +46,7 @@ def set_value(context: typer.Context, key: Key, value: Annotated[str, typer.Argu
     known = read_value(value)
     check_value(context.find_root().command, key, known)
     is_path = isinstance(known, str) and key in ("corpus", "data", "home") and expanded(known).exists()
-    if key == "corpus" and not is_path and "://" not in value:
+    if key == "corpus" and not is_path and not {"=", ":"} & {*value}:  # an address, or a name with a folder
         raise ConfigurationError(f"{value}: there is no such folder or file")
     if key == "where":
         where(value)
