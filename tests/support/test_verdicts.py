@@ -156,6 +156,7 @@ async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(clai
         "The Danube is 2,850 km long.",
         "The Danube is 2850 kilometres long.",
         "The quay opened in May 1902.",
+        "The quay of Alderby is 240 meters long.",
         "On May 3, 1902, Hanna Voss opened the quay of Alderby.",
         "Dogs aren't allowed on the quay.",
         "The crane North lifts a load of 740 kg.",

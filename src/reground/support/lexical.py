@@ -171,6 +171,11 @@ _DENIED, _CLAUSE = 3, 80
 """The words that a negation denies, and the most characters among which they are."""
 _PARTS = re.compile(r"[,;:()](?!\d)|\band\b")
 """Where a sentence goes on to another thing."""
+_SPELLINGS = (
+    (re.compile(r"(?<=[bt])re(?=s?\b)"), "er"),  # metres and meters
+    (re.compile(r"(?<=[a-z]{3})our"), "or"),  # harbour and harbor
+    (re.compile(r"(?<=[a-z]{3})is(?=e[sd]?\b|ing\b|ation)"), "iz"),  # organised and organized
+)
 _STOP = re.compile(r"[.,;:!?()。，、；：]")
 _OTHER_KEY = 0.4
 """What is left for a row or an entry that is not the one that the claim, or its question, names."""
@@ -231,7 +236,7 @@ class Lexical:
         # "oil: no" denies nothing
         self._denied = [[] if each.cells else self._denies(each.sentence) for each in sentences]
         small = {word for each in sentences for word in _WORD.findall(each.sentence) if word.islower()}
-        self._small = {*self._analyzer.analyze(self._segment(" ".join(small)))}
+        self._small = {*self._analyzed(self._segment(" ".join(small)))}
         self._holding = Counter(term for terms in self._titled for term in terms)
         self._keys = [self._key(each) for each in sentences]
         self._cells = [[(self._cell(name), self._cell(value)) for name, value in each.cells] for each in sentences]
@@ -421,7 +426,7 @@ class Lexical:
         return list(filter(None, denied))
 
     def _content(self, text: str) -> list[str]:
-        return [term for term in self._analyzer.analyze(self._plain(text)) if term not in FUNCTION_WORDS]
+        return [term for term in self._analyzed(self._plain(text)) if term not in FUNCTION_WORDS]
 
     def _linked(self, first: int, second: int) -> bool:
         """Whether two sentences are of one page, or one names the title of the other's."""
@@ -532,7 +537,7 @@ class Lexical:
 
     def _tokens(self, text: str) -> Tokens:
         return [
-            (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzer.analyze(word)})
+            (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzed(word)})
             for word in _WORD.findall(self._plain(text))
         ]
 
@@ -544,7 +549,13 @@ class Lexical:
         signed = {word.casefold() for word in words if not word.isalpha() or not word.islower()}
         dates = " ".join(match[0] for date in _DATES for match in date.finditer(text))
         signed.update({"one"} if "1" in words else ())
-        return signed.union(self._analyzer.analyze(plain), self._analyzer.analyze(dates), _ISO.findall(text))
+        return signed.union(self._analyzed(plain), self._analyzed(dates), _ISO.findall(text))
+
+    def _analyzed(self, text: str) -> list[str]:
+        for british, american in _SPELLINGS:
+            text = british.sub(american, text)
+        terms: list[str] = self._analyzer.analyze(text)
+        return terms
 
     def _cell(self, text: str) -> set[str]:
         return {*self._words(text).weights}
