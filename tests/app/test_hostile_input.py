@@ -54,6 +54,7 @@ ASK = ["ask", "Why?", "--corpus", "docs", "--model", "openai/mock", "--quiet"]
         ("direct", "temperature=" + "9" * 400, "temperature"),
         ("direct", "max_tokens=" + "9" * 5_000, "max_tokens"),
         ("direct", "max_tokens=" + "[" * 3_000, "max_tokens"),
+        ("direct", "max_tokens=0x" + "f" * 5_000, "max_tokens"),
         ("rag", "k=-" + "9" * 400, "k"),
         ("reflexion", "seconds=1" + "0" * 400, "seconds"),
         ("direct", "x" * 20_000, "--set"),

@@ -378,11 +378,18 @@ ConfigFile = Annotated[
 ]
 
 
+def _toml(text: str) -> dict[str, Any]:
+    """What TOML says. Raises ValueError or RecursionError, also where tables lie too deep to be written again, or a
+    number has too many digits."""
+    said = tomllib.loads(text)
+    json.dumps(deepcopy(said), default=str)
+    return said
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """The content of a configuration file. Raises DataError."""
     try:
-        config = tomllib.loads(regular(path).read_text(encoding="utf-8-sig"))
-        json.dumps(deepcopy(config), default=str)  # fails where tables lie too deep, or a number has too many digits
+        config = _toml(regular(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
     except (ValueError, RecursionError) as error:
@@ -521,7 +528,7 @@ def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dic
 def read_value(value: str) -> object:
     """Read a value as TOML (3, 0.5, true, [1, 2], {draft = "..."}); return the text itself if it is not TOML."""
     try:
-        return tomllib.loads(f"value = {value}")["value"]
+        return _toml(f"value = {value}")["value"]
     except (ValueError, RecursionError):
         return value
 
