@@ -49,6 +49,7 @@ def _ends(text: str, language: str) -> Iterator[int]:
 def _agreed(text: str, language: str) -> list[int]:
     """Where a sentence ends by the rules of English, which know most initials and titles, and by the language's own."""
     text = _SPACE.sub(" ", text)  # the library panics at a capital, a no-break space and a full stop
+    text = text.replace(" May.", " Day.")  # it takes the month for an abbreviation
     ends = list(accumulate(map(len, segment(ENGLISH, text))))
     if language == ENGLISH:
         return ends
