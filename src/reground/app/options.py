@@ -486,7 +486,7 @@ class Demo(MethodName, ModelName, Fresh, Served):
     """The options of `demo`."""
 
     question: str | None = field(default=None, metadata={"argument": True})
-    """The number of one of its 20 questions, 2 by default; or your own question about the demo's articles."""
+    """The number of one of its 20 questions, 15 by default; or your own question about the demo's articles."""
     model: str = DEFAULT_READER
 
     listed: bool = field(default=False, metadata={"name": "--list"})

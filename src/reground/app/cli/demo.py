@@ -29,7 +29,7 @@ from reground.evaluation.tasks.own import read_measured
 
 MEMORY = "direct"
 """The method that stands beside the chosen one: it retrieves nothing."""
-_SHOWN = "2"
+_SHOWN = "15"
 """The question asked by default. The default model has it right, as it has most."""
 _RIGHT = "Right: the words of the expected answer stand in the short answer."
 _SETTINGS: dict[str, dict[str, object]] = {"grounded": {"max_rounds": 1}}
@@ -43,7 +43,7 @@ def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Qu
     The questions need two or three articles each. An answer is right when the words of the expected one stand in it.
     The same command resumes an interrupted run, and replays a finished one.
 
-    Example:  reground demo 7   ·   reground demo --method rat
+    Example:  reground demo 17   ·   reground demo --method rat
     """
     examples = read_measured(questions_path()).examples()
     quiet = quiet or as_json
