@@ -34,7 +34,9 @@ _PIECES = ("..", ".", "/", "//", "~", ":", "org", "repo", "org/repo:", "x.gguf",
 
 @functools.cache
 def _keys() -> dict[str, set[str]]:
-    return config_keys(cli)
+    """The keys of all commands, without those that choose among the files and documents of the corpus."""
+    chosen = {"include", "exclude", "where"}
+    return {key: inner for key, inner in config_keys(cli).items() if key not in chosen}
 
 
 def _setting(chance: random.Random) -> Trial:

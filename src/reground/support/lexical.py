@@ -227,6 +227,7 @@ class Lexical:
     def __init__(self, sentences: Sequence[Evidence], *, language: str = "en") -> None:
         code = language_code(language)
         self._analyzer, self._segment = analyzer(code), segmenter(code)
+        self._split: dict[str, list[Tokens]] = {}
         self._grouped = _POINTED if code in _COMMA else _GROUPED
         self.sentences = sentences
         self._titles = titles = [self._terms(each.passage.title) for each in sentences]
@@ -261,7 +262,8 @@ class Lexical:
         value = self._value(claim.statement)
         most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
         left = self._left(claim, words, question)
-        for place in (place for place in places if min(scores[place], most[place]) * left[place] >= _HALF):
+        agreeing = (place for place in places if min(scores[place], most[place]) * left[place] >= _HALF)
+        for place in agreeing if words.names or words.numbers else ():
             left[place] *= _OTHER_KEY if self._of_another(claim.statement, place) else 1.0
         return [min(score * rest, limit) for score, rest, limit in zip(scores, left, most, strict=True)]
 
@@ -274,7 +276,9 @@ class Lexical:
         return of_another(self._tokens(statement), there) or leads_elsewhere(claim, there)
 
     def _parts(self, text: str) -> list[Tokens]:
-        return [self._tokens(part) for part in _PARTS.split(text)]
+        if text not in self._split:
+            self._split[text] = [self._tokens(part) for part in _PARTS.split(text)]
+        return self._split[text]
 
     def _value(self, statement: str) -> Set[str]:
         """The terms of the few words behind the last "is" or "has", of which a sentence has to have one."""
