@@ -44,7 +44,7 @@ def rows_of(count: int, tokens: int, draw: random.Random) -> list[Demonstration]
 
 
 def by_tokens(pairs: Sequence[Pair], most: int) -> list[list[Pair]]:
-    """The pairs in batches of about one length, none with more than so many tokens, padding included."""
+    """The pairs in batches of about one length; a batch has at most `most` tokens, padding included."""
     batches: list[list[Pair]] = [[]]
     for pair in sorted(pairs, key=lambda pair: -len(pair[0]) - len(pair[1])):
         longest = sum(map(len, (batches[-1] or [pair])[0]))

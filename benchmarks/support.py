@@ -36,8 +36,8 @@ from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
-from reground.support.check import SUPPORTED, Compared, rescored
-from reground.support.lexical import Claim, Lexical
+from reground.support.check import Compared, rescored
+from reground.support.lexical import SUPPORTED, Claim, Lexical
 from reground.support.units import evidence
 from reground.text.sentences import names_in, sentences
 

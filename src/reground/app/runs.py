@@ -37,7 +37,7 @@ from reground.core.journal import fingerprint
 from reground.core.language import Usage
 from reground.core.trajectory import UNCHECKED, UNGROUNDED, GenerateStep, NoteStep, Trajectory
 from reground.models.options import weights_of
-from reground.support.check import SUPPORTED
+from reground.support.lexical import SUPPORTED
 
 if TYPE_CHECKING:
     from reground.retrieval.settings import Skipped

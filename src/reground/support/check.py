@@ -11,12 +11,9 @@ from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.run import Critic, Run
 from reground.core.trajectory import UNCHECKED, Pair, RetrieveStep, Step
-from reground.support.lexical import Claim, Lexical, claims
+from reground.support.lexical import SUPPORTED, Claim, Lexical, claims
 from reground.support.units import Evidence, evidence
 from reground.text.quotations import copied
-
-SUPPORTED = 0.5
-"""The score from which on a claim counts as supported."""
 
 Best = tuple[float, tuple[int, ...]]
 """A score, and the places of the sentences that have it."""

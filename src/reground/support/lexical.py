@@ -195,8 +195,8 @@ _FIRST, _ADDED, _MANY, _BETTER = 5, 2, 4, 0.1
 the gain."""
 
 
-_HALF = 0.5
-"""From where a sentence supports a claim."""
+SUPPORTED = 0.5
+"""The score from which on a claim counts as supported."""
 _AGREED = 0.75
 """The share of the rest of a claim that a unit has to say, so that its other value contradicts it."""
 
@@ -227,7 +227,7 @@ class Lexical:
     def __init__(self, sentences: Sequence[Evidence], *, language: str = "en") -> None:
         code = language_code(language)
         self._analyzer, self._segment = analyzer(code), segmenter(code)
-        self._split: dict[str, list[Tokens]] = {}
+        self._cut: dict[str, Tokens] = {}
         self._grouped = _POINTED if code in _COMMA else _GROUPED
         self.sentences = sentences
         self._titles = titles = [self._terms(each.passage.title) for each in sentences]
@@ -262,7 +262,7 @@ class Lexical:
         value = self._value(claim.statement)
         most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
         left = self._left(claim, words, question)
-        agreeing = (place for place in places if min(scores[place], most[place]) * left[place] >= _HALF)
+        agreeing = (place for place in places if min(scores[place], most[place]) * left[place] >= SUPPORTED)
         for place in agreeing if words.names or words.numbers else ():
             left[place] *= _OTHER_KEY if self._of_another(claim.statement, place) else 1.0
         return [min(score * rest, limit) for score, rest, limit in zip(scores, left, most, strict=True)]
@@ -276,9 +276,7 @@ class Lexical:
         return of_another(self._tokens(statement), there) or leads_elsewhere(claim, there)
 
     def _parts(self, text: str) -> list[Tokens]:
-        if text not in self._split:
-            self._split[text] = [self._tokens(part) for part in _PARTS.split(text)]
-        return self._split[text]
+        return [self._tokens(part) for part in _PARTS.split(text)]
 
     def _value(self, statement: str) -> Set[str]:
         """The terms of the few words behind the last "is" or "has", of which a sentence has to have one."""
@@ -540,10 +538,12 @@ class Lexical:
         return words
 
     def _tokens(self, text: str) -> Tokens:
-        return [
-            (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzed(word)})
-            for word in _WORD.findall(self._plain(text))
-        ]
+        if text not in self._cut:  # claims meet the same sentences again and again
+            self._cut[text] = [
+                (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzed(word)})
+                for word in _WORD.findall(self._plain(text))
+            ]
+        return self._cut[text]
 
     def _terms(self, text: str) -> set[str]:
         """The terms of a text, with those of the parts of names in code and of dates."""

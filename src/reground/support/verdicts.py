@@ -16,8 +16,8 @@ from reground.core.concurrency import gather, in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Critic, Run
-from reground.support.check import CANDIDATES, SUPPORTED, Best, Compared, rescored
-from reground.support.lexical import Claim, Lexical
+from reground.support.check import CANDIDATES, Best, Compared, rescored
+from reground.support.lexical import SUPPORTED, Claim, Lexical
 from reground.support.stated import listed, names_page, stated
 from reground.support.units import evidence
 
