@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 
+from reground.app.cli import run
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -25,6 +26,7 @@ from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings
 from reground.testing.openai_server import Loopback
 from tests.retrieval.corpora import write
+from tests.servers import serving
 
 
 class Server(Loopback):
@@ -116,6 +118,18 @@ async def test_a_server_that_takes_fewer_texts_gets_fewer_from_then_on(
     expected = np.array([[len(text), ord(text[0])] for text in texts], dtype=np.float32)
     np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
     np.testing.assert_array_equal(vectors, again)
+
+
+def test_the_number_of_texts_in_a_request_is_an_option_and_no_part_of_the_index(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    index = ["index", "docs", "--out", "docs.idx", "--kind", "dense", "--embedder", "openai/words", "--base-url"]
+    write(tmp_path, {"docs/crane.md": "Cranes dance.", "reground.toml": "batch = 9\n"})
+    for added, option, most in ((4, ("--batch", "3"), 3), (10, (), 9)):
+        write(tmp_path, {f"docs/{added}-{i}.md": f"{i + 1} cranes dance." for i in range(added)})
+        with serving(Server()) as server:
+            assert run([*index, server.url, *option]) == 0
+        sizes = [len(body["input"]) for body in server.bodies]
+        assert (max(sizes), sum(sizes)) == (most, added + (added == 4)), "the vectors that are there stay"
 
 
 @pytest.mark.parametrize("status", [429, 500])

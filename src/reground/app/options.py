@@ -514,6 +514,9 @@ class Index(Reading, Data, Served):
     embedder: str | None = None
     """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or
     st/<model>."""
+    batch: int | None = field(default=None, metadata={"min": 1, **_FOUND})
+    """The most texts that a server of embeddings (openai/<model>) gets in one request; 64 by default, and fewer once it
+    has refused so many. The index stays the same."""
     decontaminate: list[str] | None = field(default=None, metadata={"metavar": "TASK"})
     """Drop chunks that contain solutions of this benchmark; may be repeated."""
 

@@ -69,11 +69,13 @@ class Embedder(Protocol):
         """Close connections. The embedder can still be used and opens new ones."""
 
 
-def create_embedder(name: str, *, base_url: str | None = None, sends_key: bool = True) -> Embedder:
-    """The embedder of a name. sends_key: as in `EndpointEmbedder`. Raises ConfigurationError, MissingExtra."""
+def create_embedder(
+    name: str, *, base_url: str | None = None, sends_key: bool = True, batch: int | None = None
+) -> Embedder:
+    """The embedder of a name. sends_key, batch: as in `EndpointEmbedder`. Raises ConfigurationError, MissingExtra."""
     provider, _, model = name.partition("/")
     if provider == "openai" and model:
-        return EndpointEmbedder(model, base_url=base_url, sends_key=sends_key)
+        return EndpointEmbedder(model, base_url, sends_key, batch or EndpointEmbedder.batch)
     if provider == "st" and model:
         return sentence_transformer(model)
     if provider == "onnx" and model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from reground.core.files import expanded
 from reground.evaluation.tasks import load_task
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.documents import counted, line
+from reground.retrieval.embedders import create_embedder
 from reground.retrieval.index import build_index
 from reground.retrieval.settings import IndexReport, IndexSettings, preset
 from reground.retrieval.settings import Progress as IndexProgress
@@ -37,13 +39,17 @@ def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: C
     Example:  reground index docs/ --out docs.idx --chunk-tokens 200
     """
     settings, out = _settings(options)
+    embedder = None
+    if settings.kind != "bm25":
+        embedder = create_embedder(settings.embedder or "", base_url=settings.embedder_url, batch=options.batch)
     cleaner = None
     if options.decontaminate:
         tasks = (load_task(name, options.data) for name in options.decontaminate)
         cleaner = Decontaminator([text for task in tasks for text in task.solutions()])
+    build = partial(build_index, options.source, out, settings, decontaminate=cleaner, embedder=embedder)
 
     def work(on_index: Callable[[IndexProgress], None]) -> IndexReport:
-        return build_index(options.source, out, settings, progress=on_index, decontaminate=cleaner, globs=options.globs)
+        return build(progress=on_index, globs=options.globs)
 
     with Progress(shown=not quiet) as progress:
         report = asyncio.run(stoppable(work, progress.on_index))
