@@ -15,19 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, product
-from math import ceil, inf
+from math import inf
 
 from reground.core.errors import ConfigurationError
 from reground_minecraft.names import Names
 from reground_minecraft.parser import Goal, PlanStep
-from reground_minecraft.world import COLOURS, FLOWERS, FUELS, WOODS, Way, World, a_or_an, name_of
+from reground_minecraft.world import COLOURS, FLOWERS, WOODS, Way, World, a_or_an, name_of
 
 Inventory = dict[str, int]
 
 MOST_STATES = 4000
 """Maximum number of inventories that one simulation visits while it tries the plan's open choices."""
 _MOST_MIXES = 12
-_FUEL = "coal"
 
 
 @dataclass(frozen=True)
@@ -155,23 +154,21 @@ def _choices(goal: Wanted, held: Inventory, world: World) -> Iterator[tuple[Inve
     """Every way to reach the goal now, and then the case that it is already reached."""
     for item in goal.items:
         for way in world.ways.get(item, ()):
-            yield from _do(way, goal.count, held, world)
+            yield from _do(way, goal.count, held)
     for item in goal.items:
         if held.get(item, 0) >= goal.count:
             yield held, Done(item)
 
 
-def _do(way: Way, count: int, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
+def _do(way: Way, count: int, held: Inventory) -> Iterator[tuple[Inventory, Done]]:
     if not all(any(held.get(tool, 0) for tool in group) for group in way.tools):
         return
     times = way.times(count)
     for rest, used in _consume(way, times, held):
-        for left, burnt in _burn(way, times, rest, world):
-            after = dict(left)
-            for item, back in way.left_over(used).items():
-                after[item] = after.get(item, 0) + back
-            after[way.item] = after.get(way.item, 0) + times * way.gives
-            yield after, Done(way.item, way, times, used | burnt)
+        for item, back in way.left_over(used).items():
+            rest[item] = rest.get(item, 0) + back
+        rest[way.item] = rest.get(way.item, 0) + times * way.gives
+        yield rest, Done(way.item, way, times, used)
 
 
 def _consume(way: Way, times: int, held: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
@@ -193,16 +190,6 @@ def _consume(way: Way, times: int, held: Inventory) -> Iterator[tuple[Inventory,
             yield {item: number for item, number in rest.items() if number}, used
 
 
-def _burn(way: Way, times: int, held: Inventory, world: World) -> Iterator[tuple[Inventory, Inventory]]:
-    if way.kind != "smelt" or not world.fuel:
-        yield held, {}
-        return
-    for fuel, smelts in world.fuels().items():
-        pieces = ceil(times / smelts)
-        if held.get(fuel, 0) >= pieces:
-            yield {**held, fuel: held[fuel] - pieces}, {fuel: pieces}
-
-
 def _explain(goal: Wanted, held: Inventory, world: World) -> str:
     if not goal.items:
         hint = f"; did you mean {' or '.join(goal.suggestions)}?" if goal.suggestions else ""
@@ -210,20 +197,18 @@ def _explain(goal: Wanted, held: Inventory, world: World) -> str:
     ways = [way for item in goal.items for way in world.ways.get(item, ())]
     if not ways:
         return f"{goal.items[0]} cannot be obtained: no recipe or source of it is known"
-    lacks = [(way, _lacking(way, goal.count, held, world)) for way in ways]
+    lacks = [(way, _lacking(way, goal.count, held)) for way in ways]
     way, lacking = min(lacks, key=lambda entry: (len(entry[1]), sum("have" in lack for lack in entry[1])))
     return f"{way.item} needs {' and '.join(lacking) or 'ingredients that are used twice'}"
 
 
-def _lacking(way: Way, count: int, held: Inventory, world: World) -> list[str]:
+def _lacking(way: Way, count: int, held: Inventory) -> list[str]:
     lacking = []
     for slot in way.uses:
         have, need = sum(held.get(item, 0) for item in slot.items), slot.count * way.times(count)
         if have < need:
             lacking.append(f"{need} {any_of(slot.items)}, have {have}")
     lacking += [f"{any_of(group)} to be held" for group in way.tools if not any(held.get(tool, 0) for tool in group)]
-    if not lacking and way.kind == "smelt" and world.fuel:
-        lacking.append("fuel for the furnace")
     return lacking
 
 
@@ -299,8 +284,7 @@ class Planner:
         def height(item: str) -> int:
             if item not in heights:
                 way = self._best[item]
-                needs = [self._cheapest(group) for group in way.needs]
-                needs += [_FUEL] if way.kind == "smelt" and self.world.fuel else []
+                needs = map(self._cheapest, way.needs)
                 heights[item] = 1 + max(map(height, needs), default=0)
             return heights[item]
 
@@ -324,8 +308,6 @@ class Planner:
                 made[self._choose(slot.items, made.keys() | held, way.item)] += slot.count * times
             for group in way.tools:
                 held.add(self._choose(group, made.keys() | held, way.item))
-            if way.kind == "smelt" and self.world.fuel:
-                made[_FUEL] += ceil(times / FUELS[_FUEL])
         return list(steps.values())[::-1]
 
     def _choose(self, items: Sequence[str], present: set[str], above: str) -> str:

@@ -87,12 +87,11 @@ class MinecraftTask:
         data: Path,
         *,
         version: str = VERSION,
-        fuel: bool = False,
         form: AnswerForm = FORM,
         name: str = "minecraft",
     ) -> None:
         self._data, self.form, self.name = data, form, name
-        self.world: World = load_world(data, version=version, fuel=fuel)
+        self.world: World = load_world(data, version=version)
         self._planner = Planner(self.world)
 
     @cached_property

@@ -38,17 +38,6 @@ _STATIONS = {
 _NETHER, _END = 40.0, 80.0
 """The effort of what is there."""
 
-# Items that one piece of fuel smelts, for worlds that require fuel.
-FUELS = {
-    "coal": 8.0,
-    "charcoal": 8.0,
-    "coal_block": 80.0,
-    "lava_bucket": 100.0,
-    "blaze_rod": 12.0,
-    "dried_kelp_block": 20.0,
-}
-WOODEN_FUEL = 1.5
-
 
 def name_of(item: str) -> str:
     """An identifier as words: "oak_log" is "oak log"."""
@@ -161,14 +150,12 @@ class World:
     """A version of the game.
 
     ways: for every obtainable item, the ways to obtain it, with recipes in the file's order. display: the name of every
-    item, also of those that cannot be obtained, as the game shows it. fuel: whether smelting needs fuel; otherwise a
-    furnace is enough.
+    item, also of those that cannot be obtained, as the game shows it.
     """
 
     version: str
     ways: Mapping[str, Sequence[Way]]
     display: Mapping[str, str]
-    fuel: bool = False
     reachable: frozenset[str] = field(init=False)
     """What can be obtained from an empty inventory."""
 
@@ -183,14 +170,8 @@ class World:
                     grown = True
         object.__setattr__(self, "reachable", frozenset(have))
 
-    def fuels(self) -> dict[str, float]:
-        """The number of items that one piece of each fuel smelts."""
-        wooden = (name for name in self.display if name.endswith(("_planks", "_log", "_wood")))
-        known = {name: items for name, items in FUELS.items() if name in self.display}
-        return known | dict.fromkeys(wooden, WOODEN_FUEL)
 
-
-def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> World:
+def load_world(folder: Path, *, version: str = VERSION) -> World:
     """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if it exists, from a data root's `minecraft` folder.
 
     A recipe line has result, count, type, ingredients (a count per item) and either pattern or needs_crafting_table.
@@ -223,7 +204,7 @@ def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> W
         if way.item in exists and all(slot.items for slot in uses) and all(tools):
             ways[way.item].append(replace(way, uses=uses, tools=tools))
     names = {name: display.get(name, name_of(name).title()) for name in sorted(exists)}
-    return World(version, dict(ways), names, fuel)
+    return World(version, dict(ways), names)
 
 
 def _one(*items: str) -> Slot:

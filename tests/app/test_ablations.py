@@ -71,7 +71,7 @@ def tasks(data: Path) -> None:
 def test_the_table_has_all_of_section_4() -> None:
     said = "\n".join(commands())
     for part in (
-        "candidates=1", "candidates=4", "no_retrieval", "openai/other", "cr_planner_reflexion", "--task usaco",
+        "candidates=1", "candidates=4", "no_retrieval", "openai/other", "--task usaco",
         "--task theoremqa_math", "bright:DIR/biology", "--task 2wikimultihopqa", "--task musique", "--critic first",
         "subgoal=trained:CRITICS,doc=trained:CRITICS", "fixed:ROOT=GENQUERY,QUERY=RETRIEVE",
     ):  # fmt: skip

@@ -125,7 +125,7 @@ def test_a_dry_run_costs_more_for_a_larger_size_and_the_first_size_fits_a_small_
     assert min(costs) > 0
     assert costs[-1] == max(costs)
     assert costs[0] == min(costs)
-    assert costs[0] < 4000 or name == "cr_planner_reflexion"
+    assert costs[0] < 4000
 
 
 FORBIDDEN = re.compile(r"(?i)(?<!word_)budget(?!exceeded)|afford|\bmeter\b|remaining_tokens")
@@ -217,8 +217,6 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
     ("cr_planner", {"retrieval": False, "answer": "ranking"}, "ranking needs retrieval"),
     ("cr_planner", {"critic": "promted"}, "did you mean|there are prompted"),
     ("cr_planner", {"critic": "prompted:sideways"}, "pointwise or rank"),
-    ("cr_planner_reflexion", {"answer": "ranking"}, "writes programs, not rankings"),
-    ("cr_planner_reflexion", {"form": PHRASE, "rounds": -1}, "form program|rounds"),
 ]
 
 

@@ -74,5 +74,5 @@ def write_recipes(root: Path, *, version: str = "1.16.5", items: list[dict] | No
     return root
 
 
-def small_world(root: Path, *, fuel: bool = False) -> World:
-    return load_world(write_recipes(root), fuel=fuel)
+def small_world(root: Path) -> World:
+    return load_world(write_recipes(root))

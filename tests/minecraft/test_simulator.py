@@ -111,30 +111,9 @@ def test_prose_that_names_no_item_is_passed_over(world):
     assert simulate(parse_plan(text), "oak_log", world=world, names=Names(world)).executable
 
 
-def test_with_fuel_a_furnace_alone_is_not_enough(tmp_path):
-    world = small_world(tmp_path, fuel=True)
-    iron = (*WOODEN[:2], *WOODEN[2:], "11x Cobblestone", "1x Furnace", "1x Stone Pickaxe", "1x Iron Ore")
-    burnt = run(world, "iron_ingot", *iron, "1x Coal", "1x Iron Ingot")
-    assert burnt.executable and not burnt.inventory.get("coal")
-    plan = tuple("2x Oak Log" if item == "3x Oak Log" else item for item in iron)
-    plan = tuple("8x Oak Planks" if item == "12x Oak Planks" else item for item in plan)
-    assert not run(world, "iron_ingot", *plan, "1x Iron Ingot").executable
-    wood = run(world, "iron_ingot", *iron, "1x Iron Ingot")
-    assert wood.executable, "the three planks left burn too"
-    plan = (*WOODEN[:1], "9x Oak Planks", *WOODEN[2:], "9x Cobblestone", "1x Furnace", "1x Chest", "1x Stone")
-    assert not run(world, "stone", *plan).executable
-
-
-def test_lack_of_fuel_is_named(tmp_path):
-    world = small_world(tmp_path, fuel=True)
-    plan = (*WOODEN[:1], "9x Oak Planks", *WOODEN[2:], "11x Cobblestone", "1x Furnace", "1x Stone Pickaxe")
-    outcome = run(world, "iron_ingot", *plan, "6x Iron Ore", "6x Iron Ingot")
-    assert "fuel for the furnace" in outcome.why
-
-
 @cache
-def planner(version, fuel=False):
-    return Planner(load_world(need_data("minecraft").parent, version=version, fuel=fuel))
+def planner(version):
+    return Planner(load_world(need_data("minecraft").parent, version=version))
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ METHODS = {
     "cot": "reground.methods.baselines:ChainOfThought",
     "cot_rag": "reground.methods.baselines:ChainOfThoughtRAG",
     "cr_planner": "reground.methods.cr_planner:CRPlanner",
-    "cr_planner_reflexion": "reground.methods.cr_planner_reflexion:CRPlannerReflexion",
     "decomposed": "reground.methods.decomposed:Decomposed",
     "direct": "reground.methods.baselines:Direct",
     "few_shot": "reground.methods.baselines:FewShot",

@@ -11,6 +11,7 @@ from typing import cast
 import typer
 
 from reground.app import catalogue
+from reground.app.benchmark import setup_of
 from reground.app.cli import train
 from reground.app.cli.console import consoles, human_tokens, note, say
 from reground.app.cli.flags import ConfigFile, flattened
@@ -21,8 +22,6 @@ from reground.evaluation.runner import choose
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_training_task
 from reground.methods.cr_planner import CRPlanner
-from reground.models.scripted import ScriptedModel
-from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.critics import collect as trees
 from reground.training.critics import evaluate as measuring
 from reground.training.critics.fit import fit_critics, planned
@@ -76,10 +75,14 @@ def _collect(options: CriticsCollect) -> bool:
         simulations=options.simulations, in_flight=options.in_flight, c=options.exploration, seed=options.seed
     )
     searching = trees.Searching(search, options.rollout)
+    method = f"{METHOD}+ranking" if trees.ranks(task) else METHOD
     if options.dry_run:
-        say(asyncio.run(_cost(options, task, searching)))
+        setup_of(options, [method], task)  # refuses what is wrong
+        questions = choose(task, train.settings_of(options, METHOD))
+        left = sum(not trees.tree_file(options.out, each.id).is_file() for each in questions)
+        say(f"collect: {left} of {len(questions)} trees to grow, {options.simulations} simulations each")
         return True
-    collected = asyncio.run(_collected(options, task, searching))
+    collected = asyncio.run(_collected(options, task, method, searching))
     grown = [each.tree for each in collected.grown]
     mean = sum(tree.root.mean or 0.0 for tree in grown) / max(1, len(grown))
     say(f"{len(grown)} trees in {options.out / 'trees'}: mean reward {mean:.3f}")
@@ -88,10 +91,10 @@ def _collect(options: CriticsCollect) -> bool:
     return not collected.failed
 
 
-async def _collected(options: CriticsCollect, task: Task, searching: trees.Searching) -> trees.Collected:
-    cell = Cell(method=f"{METHOD}+ranking" if trees.ranks(task) else METHOD, tokens=None)
+async def _collected(options: CriticsCollect, task: Task, method: str, searching: trees.Searching) -> trees.Collected:
+    cell = Cell(method=method, tokens=None)
     catalogue.check_budget(options.model, options.model_options, options.budget)
-    async with train.opened_bench(options, task, [cell.method]) as (bench, configured):
+    async with train.opened_bench(options, task, [method]) as (bench, configured):
         ready = configured(cell, train.settings_of(options, METHOD), searching)
         settings = replace(ready.settings, budget=options.budget)  # limits one tree; no method is scaled to it
         with options.progress("collecting trees") as progress:
@@ -121,25 +124,6 @@ async def _collected(options: CriticsCollect, task: Task, searching: trees.Searc
                 on_tree=on_tree,
                 on_simulation=on_simulation,
             )
-
-
-async def _cost(options: CriticsCollect, task: Task, searching: trees.Searching) -> str:
-    """What collecting would cost, by trees that are searched with made-up replies."""
-    questions = choose(task, train.settings_of(options, METHOD))
-    left = [each.question for each in questions if not trees.tree_file(options.out, each.id).is_file()]
-    searchable = options.corpus is not None or getattr(task, "corpus", None) is not None
-    planner = catalogue.build_method(
-        f"{METHOD}+ranking" if trees.ranks(task) else METHOD,
-        model=ScriptedModel([]),
-        retriever=ScriptedRetriever([]) if searchable else None,
-        form=task.form,
-        settings={**options.settings, "critic": "first"},
-    )
-    plan = f"collect: {len(left)} of {len(questions)} trees to grow, {options.simulations} simulations each"
-    if not left:
-        return plan
-    calls, tokens = await trees.tree_cost(cast("CRPlanner", planner), left, searching, most=options.budget.tokens)
-    return f"{plan}: about {len(left) * calls:.0f} calls, {human_tokens(round(len(left) * tokens))} tokens"
 
 
 @dataclass(frozen=True, kw_only=True)

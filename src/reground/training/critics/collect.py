@@ -10,7 +10,7 @@ call is paid twice.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
@@ -25,7 +25,6 @@ from reground.core.run import Run, Solved
 from reground.core.trajectory import Trajectory
 from reground.evaluation import runner
 from reground.evaluation.results import open_run
-from reground.evaluation.scaling import DryRun
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.evaluation.trees import read_tree, tree_of, tree_text, write_tree
@@ -240,25 +239,3 @@ def _read(path: Path) -> Tree[State]:
         return read_tree(path, decode)
     except DataError as error:
         raise DataError(f"{error}; delete it to have it grown again") from None  # it names the file
-
-
-_SAMPLE = 3
-"""Questions whose trees are searched; the others are taken to cost as much."""
-
-
-async def tree_cost(
-    planner: CRPlanner, questions: Sequence[str], searching: Searching, *, most: int | None = None
-) -> tuple[float, float]:
-    """The usual calls and tokens of a question's tree. most: the tokens that one tree may cost."""
-
-    async def same(answer: Answer, run: Run) -> float:
-        return 0.5  # so that every branch is tried
-
-    used: list[Usage] = []
-    for question in questions[:_SAMPLE]:
-        run = DryRun(planner)
-        problem = PlannerProblem(planner=planner, run=run, reward=same, rollout=searching.rollout)
-        await search(problem, State(question), searching.settings)
-        used.append(run.usage)
-    tokens = [each.tokens if most is None else min(each.tokens, most) for each in used]
-    return sum(each.calls for each in used) / len(used), sum(tokens) / len(used)
