@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm
-from reground.methods.cr_planner import QUERY, complete_answer
-from reground.methods.cr_planner.prompts import read_step
+from reground.methods.cr_planner import QUERY, complete_answer, read_step
 from reground.methods.shared.steps import alike
 
 CODE = "Here it is:\n```python\ndef f(x):\n    return x\n```\nDone."

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from reground.core.answers import PROGRAM, TEXT
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods.shared.revision import accepted
-from reground.text.echoes import unlooped, without_echo
+from reground.methods.shared.revision import accepted, unlooped, without_echo
 from tests.methods.helpers import notes
 
 TEMPLATE = (

@@ -2,8 +2,8 @@ import json
 
 from reground.core.language import Message, Reply, TokenLogprob
 from reground.core.trajectory import GenerateStep
+from reground.view.contents import marked, story, text_before
 from reground.view.server import as_json
-from reground.view.story import marked, story, text_before
 from tests.view.samples import failed, told
 
 

@@ -10,8 +10,7 @@ import threading
 import pytest
 
 from reground.retrieval.reading.web import parsed, without_hidden
-from reground.web.fetching import Fetched
-from reground.web.reading import read_page
+from reground.web.fetching import Fetched, read_page
 from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

@@ -271,8 +271,7 @@ def is_page(place: object) -> bool:
 
 async def _page(place: object, options: Searching) -> Path:
     """The text of a web page, in one file in the cache. Raises DataError where it cannot be read."""
-    from reground.web.fetching import Fetcher, NotFetched
-    from reground.web.reading import read_page
+    from reground.web.fetching import Fetcher, NotFetched, read_page
 
     url = str(place)
     fetcher = Fetcher(networks=tuple(getattr(options, "web_network", None) or ()))

@@ -25,11 +25,13 @@ _ONE_WORD = re.compile(r"[\w+#.-]*")
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 
 
-def code_blocks(text: str) -> list[tuple[str, str]]:
+def code_blocks(text: str, *, closed: bool = False) -> list[tuple[str, str]]:
     """The language and the body of every fenced block, in order; blank bodies and a last unclosed block included.
 
     Blocks are CommonMark's, with three exceptions. A fence may end a line of prose or code. A fence with a language
     directly after an opening fence replaces it. A fence with a language inside a block closes it too.
+
+    closed: leaves out a last block without its end.
     """
     blocks: list[tuple[str, list[str]]] = []
     mark, indent, blank = "", 0, True  # of the block that is open, if the mark is not empty
@@ -52,6 +54,8 @@ def code_blocks(text: str) -> list[tuple[str, str]]:
             language = _LANGUAGE.match(fence.info)
             blocks.append((language[1].lower() if language else "", []))
             indent, blank = len(fence.before) if fence.alone else 0, True
+    if closed and mark:
+        blocks.pop()
     return [(language, "\n".join(lines)) for language, lines in blocks]
 
 
@@ -227,7 +231,7 @@ class _Reply:
 def _block(body: str, language: str = "") -> _Block:
     source = textwrap.dedent(body)
     defined = frozenset(_DEFINITION.findall(source))
-    tree = _python(source)
+    tree = parsed(source)
     if not isinstance(tree, ast.Module):
         return _Block(body, language, defined)
     parts = list(map(_part, tree.body))
@@ -277,20 +281,20 @@ def _part(statement: ast.stmt) -> _Part:
     return _Part(statement, defines, calls and not defines, *map(frozenset, (binds, read - bound - inner, mentions)))
 
 
-def _python(source: str) -> ast.Module | int:
+def parsed(source: str) -> ast.Module | int:
     """The tree of a program, or of the body of a function; the line of the first error, from 1, if it is none."""
     try:
         with warnings.catch_warnings(action="ignore"):  # about escapes in patterns
             return ast.parse(source)
     except SyntaxError as error:
         return error.lineno or 1
-    except (ValueError, RecursionError, MemoryError):
+    except (ValueError, RecursionError, MemoryError, OverflowError):
         return 1
 
 
 def _unfenced(text: str) -> list[str]:
     """The programs between the lines of prose of a text without fences; the whole text if it is one."""
-    if isinstance(_python(textwrap.dedent(text)), ast.Module):
+    if isinstance(parsed(textwrap.dedent(text)), ast.Module):
         return [text]
     found, start, lines = [], 0, text.split("\n")
     for _ in range(_ATTEMPTS):
@@ -307,7 +311,7 @@ def _program_in(lines: Sequence[str]) -> str:
     end = next((at for at, margin in enumerate(margins) if margin < margins[0]), len(lines))
     for _ in range(_CUTS):
         source = textwrap.dedent("\n".join(lines[:end]))
-        tree = _python(source)
+        tree = parsed(source)
         if isinstance(tree, ast.Module):
             ends = [each.end_lineno for each in tree.body if not _is_prose(each)]
             return "\n".join(source.split("\n")[: ends[-1]]) if ends else ""
@@ -324,7 +328,7 @@ def _is_prose(statement: ast.stmt) -> bool:
 
 def _without_trials(source: str, names: Collection[str]) -> str:
     """The program without the module's statements that only try what was asked: example calls, asserts, reading."""
-    tree = _python(source)
+    tree = parsed(source)
     parts = list(map(_part, tree.body)) if isinstance(tree, ast.Module) else []
     used = {*names}.union(*(part.takes for part in parts if part.defines or part.binds.intersection(names)))
     needed = {at for at, part in enumerate(parts) if part.binds & used and not part.defines}

@@ -14,14 +14,13 @@ from itertools import pairwise
 from typing import Any, ClassVar, cast
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
-from reground.core.code_blocks import code_blocks
+from reground.core.code_blocks import code_blocks, parsed
 from reground.core.concurrency import gather
 from reground.core.errors import ParseError
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
 from reground.methods.shared.prompts import Templates, render
 from reground.methods.shared.settings import NotNegative, Positive, Settings, require
-from reground.methods.shared.steps import parsed
 
 _HEAD = "Problem:\n{question}\n\n"
 
@@ -118,7 +117,7 @@ class Reflexion(Settings):
     def _is_whole(self, text: str) -> bool:
         """Whether a reply holds a program that parses: not one that is empty, refused or cut in its middle."""
         program = self.form.extract(text)
-        return bool(program.strip()) and parsed(program) is not None
+        return bool(program.strip()) and isinstance(parsed(program), ast.Module)
 
     def _succeeded(self, execution: Execution) -> bool:
         return execution.passed and (self.form.name != "pal" or isinstance(execution.value, int | float))
@@ -177,7 +176,7 @@ def asserts(source: str) -> list[str]:
     """The assert statements of a source, one per line; lines that are not Python are skipped."""
     lines = [line.strip() for line in source.splitlines()]
     trees = ((line, parsed(line)) for line in lines)
-    return [line for line, tree in trees if tree and [type(each) for each in tree.body] == [ast.Assert]]
+    return [line for line, tree in trees if list(map(type, getattr(tree, "body", ()))) == [ast.Assert]]
 
 
 def called(tests: str) -> tuple[str, ...]:

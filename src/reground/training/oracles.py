@@ -32,8 +32,8 @@ from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Se
 from reground.methods.search_agent.actions import reply as code
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.methods.search_agent.steps import Prompts as AgentPrompts
+from reground.methods.shared.revision import task_of
 from reground.methods.shared.steps import alike
-from reground.text.echoes import task_of
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.sentences import sentences
 from reground.training.rows import Demonstration

@@ -21,8 +21,7 @@ from reground.core.evidence import Found, Passage, Skipped
 from reground.retrieval.chunking import chunk
 from reground.retrieval.decontaminate import Decontaminator
 from reground.text.excerpts import cut
-from reground.web.fetching import Blocked, Fetcher, NotFetched
-from reground.web.reading import read_page
+from reground.web.fetching import Blocked, Fetcher, NotFetched, read_page
 from reground.web.results import Engine, WebResult
 
 Mode = Literal["snippets", "pages", "first"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -20,6 +20,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 from pydantic import JsonValue
 
 from reground.core.answers import PHRASE, Answer, AnswerForm, Thought
+from reground.core.code_blocks import code_blocks, parsed
 from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import Reply, Sampling
@@ -28,7 +29,6 @@ from reground.core.trajectory import Candidate, Pair
 from reground.core.untrusted import clip, fence
 from reground.critics import Critics, Kind, load
 from reground.critics.simple import SENTENCES
-from reground.methods.cr_planner.prompts import END, Prompts, last_step, read_step, task_kind
 from reground.methods.cr_planner.states import (
     GOALS,
     NOTHING,
@@ -44,13 +44,76 @@ from reground.methods.cr_planner.states import (
     search_query,
 )
 from reground.methods.shared.evidence import Evidence, citation, find
-from reground.methods.shared.prompts import ending, render
+from reground.methods.shared.prompts import QUOTED, Templates, cite, ending, render
 from reground.methods.shared.settings import Positive, Settings, require
-from reground.methods.shared.steps import alike, parsed, split_answer
+from reground.methods.shared.steps import alike, split_answer
 from reground.text.queries import clean_query
 
 _FALLBACK = 64
 """Tokens of the last rationale that are used as the query if the generator wrote none."""
+END = "[END]"
+"""Ends a step; generation stops there."""
+
+TaskKind = Literal["qa", "maths", "code", "retrieval"]
+_BY_FORM: dict[str, TaskKind] = {"number": "maths", "pal": "maths", "program": "code"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(Templates):
+    """The templates of the generator's calls (reworded from appendix A.1), and what each kind of task is told.
+
+    reason: places {task}, {question}, {history} (all observations), {last} (how the last step looks).
+    query: {question}, {step} (the last rationale), {asked} (the queries so far), {guide}.
+    answer, if no step holds the complete answer: {task}, {question}, {history} and {form}, the form of the answer.
+    documents, to answer from what was retrieved alone: {passages}, {question} and {form}.
+    search, for rankings if the last step is not a query: {task}, {question}, {history}.
+    qa, maths, code, retrieval: how to work on such a task. The same with _query: how a good query looks there.
+    """
+
+    reason: str = (
+        "{task} " + QUOTED + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
+        "Write only the next step of the reasoning, and " + END + " behind it. Do not repeat what is written. "
+        "Use the passages where they help. Only if the work so far settles everything, make it the last step: {last}"
+    )
+    query: str = (
+        "A step of reasoning is to be checked or taken further with documents.\n\nQuestion:\n{question}\n\n"
+        "Step:\n{step}\n\nQueries so far:\n{asked}\n\n"
+        "Write a search query for what is missing. {guide} Write only the query, on one line."
+    )
+    answer: str = (
+        "{task} " + QUOTED + "\n\nWork so far:\n{history}\n\nQuestion:\n{question}\n\nGive the final answer now. {form}"
+    )
+    documents: str = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n{form}"
+    search: str = (
+        "{task} " + QUOTED + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
+        "Write the search query that finds the documents asked for. Write only the query, on one line."
+    )
+    qa: str = (
+        "Answer the question in single steps: say what is asked, find out each fact that it takes, put the facts "
+        "together, and conclude."
+    )
+    maths: str = (
+        "Solve the problem in single steps: say in plain words what is asked, name the theorem or the formula that "
+        "applies, work it out, and conclude."
+    )
+    code: str = (
+        "Solve the programming problem in single steps: say in plain words what is asked, think of a solution in plain "
+        "words, write it as pseudo-code in plain text, and only then write the program. The standard library is "
+        "allowed."
+    )
+    retrieval: str = (
+        "Find the documents that help with the question, in single steps: say in plain words what is asked, what "
+        "knowledge explains it, and what a helpful document would be about."
+    )
+    qa_query: str = "Use the names and the words that such a document would use."
+    maths_query: str = (
+        "Make it general: name the theorem, the method or the topic, without the numbers and names of the problem."
+    )
+    code_query: str = (
+        "Make it general: name the algorithm, the data structure or the topic, without the numbers and names of the "
+        "problem."
+    )
+    retrieval_query: str = "Use the technical words that a helpful document would use, not those of the question."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,8 +527,8 @@ _PLAN = re.compile(
 
 _ARTICLE = re.compile(r"\A\W*+A (?!and\b|or\b)[a-z]")
 _NUMBERED = re.compile(r"^[^\w\n]*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE | re.MULTILINE)
-_OPENING = re.compile(r"\A[ \t]*+```[ \t]*+(?:python3?|py)?+[ \t]*+\Z", re.IGNORECASE)
 
+_PYTHON = ("", "python", "python3", "py")
 _LONGEST = 50_000
 """Maximum characters of a program. A longer one is not an answer, and parsing it would take seconds."""
 
@@ -478,7 +541,8 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     the label begins a line and the response is the text after it.
     """
     if form.draft_is_query:
-        return step if any(_is_program(body, form) for body in _closed_blocks(step)) else ""
+        blocks = code_blocks(step, closed=True)
+        return step if any(language in _PYTHON and _is_program(body, form) for language, body in blocks) else ""
     if not form.final_pass:
         statement = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
         return statement if _settled(statement, form) else ""
@@ -488,19 +552,6 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     if not short or not _settled(_LABEL.sub("", tail, count=1).strip(), form):
         return ""
     return step if form.extract(step) == short else tail
-
-
-def _closed_blocks(text: str) -> Iterator[str]:
-    """The bodies of closed code blocks that are marked as Python or unmarked. Each fence is a line of its own."""
-    body: list[str] | None = None
-    for line in text.splitlines():
-        if body is None:
-            body = [] if _OPENING.match(line) else None
-        elif line.strip(" \t") == "```":
-            yield "\n".join([*body, ""])
-            body = None
-        else:
-            body.append(line)
 
 
 def _settled(statement: str, form: AnswerForm) -> bool:
@@ -518,8 +569,8 @@ def _settled(statement: str, form: AnswerForm) -> bool:
 
 
 def _is_program(body: str, form: AnswerForm) -> bool:
-    tree = parsed(body) if len(body) <= _LONGEST else None
-    if tree is None:
+    tree = parsed(body) if len(body) <= _LONGEST else 0
+    if not isinstance(tree, ast.Module):
         return False
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if any(all(map(_does_nothing, function.body)) for function in functions) or _lacking(tree):
@@ -578,3 +629,42 @@ def thoughts(state: State) -> tuple[Thought, ...]:
             change = {"citations": (*steps[-1].citations, documents)}
         steps[-1] = steps[-1].model_copy(update=change)
     return tuple(step for step in steps if step.text)
+
+
+def task_kind(form: AnswerForm, *, ranking: bool) -> TaskKind:
+    """The kind of task for a form of answer. Plans and prose are questions."""
+    return "retrieval" if ranking else _BY_FORM.get(form.name, "qa")
+
+
+def last_step(form: AnswerForm, *, ranking: bool) -> str:
+    """How the step that ends the reasoning looks; `complete_answer` detects it."""
+    if ranking:
+        return "one line that starts with 'Answer:' and holds the best search query for the documents."
+    if form.final_pass:
+        return form.instruction
+    return f"a line that starts with 'Answer:' and behind it the whole answer. {cite(form)} {form.instruction}"
+
+
+_STEP = re.compile(r"^[\s>*_#-]*+(?:next\s++)?+step\b\s*+\d*+\s*+[*_]*+\s*+[.:)][\s*_]*+", re.IGNORECASE)
+_LATER = re.compile(
+    r"(?im)^[ \t>*_#-]*+(?:next\s++)?+step\s*+\d++\s*+[*_]*+\s*+[.:)]|^[ \t]*+(?:<passage\b|search query:)"
+)
+
+
+def read_step(reply: str, form: AnswerForm) -> str:
+    """The first step in a reply, without its label and without later steps. Empty if it says nothing."""
+    text = _STEP.sub("", reply.partition(END)[0].strip(), count=1)
+    _, answer = split_answer(text, form)
+    text = text[: _later(text, text.rindex(answer) if answer else len(text))].strip()
+    return text if any(char.isalnum() for char in text) else ""
+
+
+def _later(text: str, answer: int) -> int:
+    """Where a later step begins. Lines of the answer or of a code block do not count, even if they look like steps."""
+    fences = seen = 0
+    for found in _LATER.finditer(text, 0, answer):
+        fences += text.count("```", seen, found.start())
+        seen = found.start()
+        if fences % 2 == 0:
+            return seen
+    return len(text)

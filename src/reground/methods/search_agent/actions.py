@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
+from reground.core.code_blocks import parsed
 from reground.core.errors import ParseError
 from reground.core.evidence import unbracketed
 from reground.core.language import Grammar
 from reground.core.untrusted import clip
-from reground.methods.shared.steps import parsed
 
 END = "# [END]"
 
@@ -369,8 +369,8 @@ def _balanced(text: str) -> str:
 
 def _call(source: str) -> ast.Call | None:
     """The call of a known name that a source is; None for any other source."""
-    module = parsed(source)
-    value = module.body[0].value if module and module.body and isinstance(module.body[0], ast.Expr) else None
+    body = getattr(parsed(source), "body", None)
+    value = body[0].value if body and isinstance(body[0], ast.Expr) else None
     return value if isinstance(value, ast.Call) and _name(value) in _CALLED else None
 
 

@@ -6,6 +6,7 @@ It makes another text, no change, nothing that is left of it, or an accident.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -19,10 +20,10 @@ from reground.methods.shared.prompts import cite, render
 from reground.methods.shared.settings import Retrieving, require
 from reground.methods.shared.steps import join_steps, split_answer, split_steps, squeezed
 from reground.text.alignment import ALIKE, content, similarity, with_lost_steps
-from reground.text.echoes import unlooped, without_echo
 from reground.text.excerpts import terms
 from reground.text.layout import TEXT_WORDS, is_code, names_itself
 from reground.text.queries import clean_query
+from reground.text.sentences import sentences
 
 _UNCHANGED = re.compile(
     r"\A\W*+(?:no|none|kein\w*+|nicht\w*+|aucune?|sin|无需?|不需?要?|没有?)\W*+(?:\w++\W++){0,2}?"
@@ -44,6 +45,9 @@ _NEAREST = 8
 """Steps before another that its prompts show, of a given draft, which may be long."""
 _SHORT = 3
 """Letters of words that are the same in many texts of a language: "and", "und", "les"."""
+_NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
+_LOOP = 3
+_TASK = 20  # minimum length in characters of a template's first or last line for recognising it in a reply
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,3 +339,62 @@ def sound(reflection: str) -> bool:
     """Whether a reflection found no error: its first line is a bare OK, or "no errors"."""
     line = reflection.strip().partition("\n")[0]
     return any(is_word(line, word) for word in ("OK", "okay", "no error", "OK no error"))
+
+
+def unlooped(text: str) -> str:
+    """The text before the first repetition of a sentence that it holds three times or more.
+
+    Sentences that differ only in a step's number are the same.
+    """
+    parts = sentences(text)
+    keys = [_NUMBER.sub("", " ".join(part.split()).casefold()) for part in parts]
+    looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
+    seen: set[str] = set()
+    for i, key in enumerate(keys):
+        if key in looping and key in seen:
+            return "".join(parts[:i]).strip()
+        seen.add(key)
+    return text.strip()
+
+
+def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
+    """The reply without the parts of the prompt that a small model repeats, and what stood behind the first of them.
+
+    Labels and the task at the start are left out, and everything from a later one on. Of a reply that repeats the
+    prompt from its beginning only what follows the task is its own, or what follows the label of the text under
+    revision. Lines of the text before never count as the template's.
+    """
+    own = {line.strip() for line in before.split("\n")}
+    labels, task = labels_of(template), task_of(template)
+    lines = text.strip().split("\n")
+    tasks = [bool(task) and line.strip().startswith(task) and line.strip() not in own for line in lines]
+    echoes = [is_task or line.strip() in labels - own for is_task, line in zip(tasks, lines, strict=True)]
+    first, fixed = lines[0].strip(), template.strip().partition("\n")[0].partition("{")[0].strip()
+    begins = first == fixed or (min(len(first), len(fixed)) >= _TASK and fixed.startswith(first))
+    repeats = before.strip() != "" and begins and fixed not in {"", *own}
+    behind = 1 + max((i for i, is_task in enumerate(tasks) if is_task), default=-1)
+    if (repeats or echoes[0]) and behind and any(map(str.strip, lines[behind:])):
+        start = behind  # the whole prompt stands before it
+    elif repeats:
+        label = next(
+            (line.strip() for line in reversed(template.split("\n")) if line.strip() in labels_of(template)), ""
+        )
+        start = max((i + 1 for i, line in enumerate(lines) if line.strip() == label), default=len(lines))
+    else:
+        start = 0
+    while start < len(lines) and (echoes[start] or not lines[start].strip()):
+        start += 1
+    end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
+    return "\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip()
+
+
+def labels_of(template: str) -> frozenset[str]:
+    """The template's lines that end in a colon and have no place, such as "Step to check:"."""
+    lines = (line.strip() for line in template.split("\n"))
+    return frozenset(line for line in lines if len(line) > 1 and line.endswith(":") and "{" not in line)
+
+
+def task_of(template: str) -> str:
+    """The start of the template's last line, up to its first place; empty if too short to be recognised."""
+    fixed = template.rstrip().rpartition("\n")[2].partition("{")[0].strip()
+    return fixed if len(fixed) >= _TASK else ""

@@ -6,9 +6,7 @@ fences and closing remarks. A step is what a reader would call one.
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -96,15 +94,6 @@ def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], 
     if raw and (not thoughts or (reasoning == raw and len(thoughts) == 1)):
         return [raw], ""
     return _grouped(thoughts, most), raw
-
-
-def parsed(program: str) -> ast.Module | None:
-    """A program's syntax tree; None for what is no Python."""
-    try:
-        with warnings.catch_warnings(action="ignore"):  # such as Python's of "\\d" in a string
-            return ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return None
 
 
 def reasoned(response: str, form: AnswerForm) -> Answer:
