@@ -29,7 +29,7 @@ PHRASES = {
         "<think>London?</think>\n<answer>\nParis\n</answer>", "<answer>Answer: Paris",
         r"So it is $\boxed{\text{Paris}}$.", r"Answer: \boxed{Paris}", '{"answer": "Paris"}',
         '```json\n{"why": "The Seine", "final_answer": "Paris", "sure": true}\n```', "{'answer': 'Paris'}",
-        "Possible answers: Rome, Paris.\n\nParis",
+        "Possible answers: Rome, Paris.\n\nParis", "Answer:\n- Paris", "The answer is therefore Paris.",
     ],
     "巴黎": ["answer：巴黎", "答案：巴黎", "所以答案是巴黎。", "【答案】**巴黎**"],
     "St. Louis": ["So the answer is St. Louis."],
@@ -55,6 +55,8 @@ PHRASES = {
     "Chanel No. 5": ["The answer is Chanel No. 5. It smells."],
     "Martin Luther King Jr": ["The answer is Martin Luther King Jr. He was a minister."],
     "W. A. Mozart": ["The answer is W. A. Mozart."],
+    "yes": ['{"answer": true}'],
+    "- 5": ["Answer: - 5"],
     "Cuba": ["The answer is Cuba. Castro ruled it."],
     "NBC": ["The answer is NBC. CBS came second."],
     "Star Wars: A New Hope": ["Star Wars: A New Hope"],
@@ -89,6 +91,9 @@ LETTERS = {
     "A": ["Answer: A) E. coli", "Answer: A or C", "Answer: A photosynthesis"],
     "BD": ["A项错误，B项正确，C项错误，D项正确。"],
     "D": ["The answer is (d)."],
+    "J": ["Answer: J", "The correct option is J, not I."],
+    "I": ["Answer: I", "(I)"],
+    "G": ["I think that it is G."],
 }  # fmt: skip
 
 
@@ -195,6 +200,9 @@ def test_a_phrase_on_the_answer_line_is_found(phrase):
         ("Yes, both films were made in France [1].", "Yes"),
         ("**No.** They were born in other countries.", "No"),
         ("First they met.\nAnswer: yes; the two are from Peru", "yes"),
+        ("Yes - both were born in Kyiv", "Yes"),
+        ("No (they differ).", "No"),
+        ("Yes (band)", "Yes (band)"),
         ("Yes, Prime Minister", "Yes, Prime Minister"),
         ("No, No, Nanette", "No, No, Nanette"),
         ("No. 1 on the Billboard Hot 100", "No. 1 on the Billboard Hot 100"),

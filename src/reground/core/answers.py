@@ -41,14 +41,17 @@ _ANSWER_FIELD = re.compile(
 )
 _ANSWER_IS = re.compile(
     r"(?i)\b(?:answer is|answers are|antwort (?:ist|lautet)|antwoord is|réponse est|respuesta es|resposta é|risposta è"
-    r"|svaret (?:är|er)|vastaus on|răspunsul este|απάντηση είναι)\b:?\s++(?=\S)"
+    r"|svaret (?:är|er)|vastaus on|răspunsul este|απάντηση είναι)\b(?:\s++(?:therefore|thus|hence)\b,?)?+:?\s++(?=\S)"
 )
 _BOXED = re.compile(r"\\(?:boxed|fbox)\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}")
 _LATEX = re.compile(r"\\(?:text\w*|mathrm|mathbf|mbox)\{([^{}]*+)\}|\\[()\[\]]|\\(?=[%$&#_])")
+_BULLET = re.compile(r"\A[-•] ++(?=[^\W\d])")
 _STOP = re.compile(r"\.(?=\s|$)|[\n。]")
 _OPENER = re.compile(r"\A\s*+(?:a|an|as|because|both|he|i|in|it|she|so|that|the|they|this)\b(?!\.)", re.IGNORECASE)
 _NAMES = re.compile(r"\A\s*+[A-Z\d][\w'’-]*+(?:[ ,]++(?:[A-Z\d][\w'’-]*+|and|de|of|the|von))*+\s*+(?:[.\n]|\Z)")
-_VERDICT = re.compile(r"(?i)(yes|no)[*_]*(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){4}")
+_VERDICT = re.compile(
+    r"(?i)(yes|no)[*_]*(?:(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){4}|\s++[-–—]\s++\S++(?:\s++\S++){2}|\s++\([^\s)]++\s++\S)"
+)
 _NEAR_POINT = 40
 _MARKERS_BACKWARDS = re.compile(
     r"\A\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
@@ -90,6 +93,8 @@ def marked_answer(text: str) -> str | None:
             value = json.loads(field)
         except ValueError:
             return str(field).strip("'")
+        if isinstance(value, bool):
+            return "yes" if value else "no"
         return ", ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else field
     for pattern in (_ANSWER_LINE, _ANSWER_INLINE, _ANSWER_UNSPACED, _BOXED):
         found = [phrase for phrase in map(str.strip, pattern.findall(text)) if phrase]
@@ -133,7 +138,7 @@ def trim(phrase: str) -> str:
     """The phrase without markup, LaTeX around its words, markers of passages and the point at its end."""
     for boxed in _BOXED.findall(phrase)[-1:]:
         phrase = boxed
-    phrase = _LATEX.sub(r"\1", phrase).strip()
+    phrase = _BULLET.sub("", _LATEX.sub(r"\1", phrase).strip())
     phrase = phrase[1:-1].strip() if phrase[:1] == phrase[-1:] == "$" else phrase
     if markers := _MARKERS_BACKWARDS.match(phrase[::-1]):
         rest = phrase[: -markers.end()].rstrip()
@@ -249,14 +254,15 @@ def _decimal(digits: str) -> str:
 
 _BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&+和及与與と]|and\b)++(?:\s*+and\b)?\s*+|[)）]\s*+(?=[(（]))[(（]*+"
 """A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
-_OPTIONS = rf"(?<![A-Za-z])[A-H](?:{_BETWEEN_LETTERS}[A-H])*(?![A-Za-z])"
+_OPTION = r"(?:[A-HJ]|I(?! [a-z]|['’]))"  # "I think" chooses nothing
+_OPTIONS = rf"(?<![A-Za-z]){_OPTION}(?:{_BETWEEN_LETTERS}{_OPTION})*(?![A-Za-z])"
 _LETTERS = re.compile(_OPTIONS)
 _SMALL_LETTERS = re.compile(
-    rf"(?:\A[^\w\n]*+|\b(?:options?|choices?|is) \(?|\()([a-h](?:{_BETWEEN_LETTERS}[a-h])*)(?:[).:](?!\w)|[^\w\n]*+\Z)"
+    rf"(?:\A[^\w\n]*+|\b(?:options?|choices?|is) \(?|\()([a-j](?:{_BETWEEN_LETTERS}[a-j])*)(?:[).:](?!\w)|[^\w\n]*+\Z)"
 )
-_LETTERS_ALONE = re.compile(rf"(?m)^[^\w\n]*+({_OPTIONS}|[a-h])[^\w\n]*+$")
+_LETTERS_ALONE = re.compile(rf"(?m)^[^\w\n]*+({_OPTIONS}|[a-j])[^\w\n]*+$")
 _LETTERS_CHOSEN = re.compile(rf"(?<![不没])[选選](?![项項])[择擇]?[^\w\n]*+(?:选项|選項)?[^\w\n]*+({_OPTIONS})")
-_OPTION_LINE = re.compile(r"(?m)^[^\w\n]*+([A-H])[.):：、](?!\w)")
+_OPTION_LINE = re.compile(r"(?m)^[^\w\n]*+([A-J])[.):：、](?!\w)")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _REASON = re.compile(r"\b(?:because|since|whereas|while)\b|因为|由于|而(?!非)")
 _ARTICLE = re.compile(r" (?!(?:is|are|was|were|and|or|nor|but|because|since|as|has|would|seems)\b)[a-z]")
@@ -266,13 +272,13 @@ _DENIED_BEFORE = re.compile(
 )
 _DENIED_AFTER = re.compile(
     r"\A[^\w\n]*+(?:(?:is|are|was|were)(?:n['’]t| (?:\w++ly )?(?:not|wrong|incorrect|false)\b)"
-    r"|can be (?:ruled|eliminated)|[^\s，。；,;.A-H]{0,6}?(?:错|不正确|不对|不符|不选|有误))"
+    r"|can be (?:ruled|eliminated)|[^\s，。；,;.A-J]{0,6}?(?:错|不正确|不对|不符|不选|有误))"
 )
 _NEAR_LETTER = 40
 
 
 def extract_letters(text: str) -> str:
-    """The chosen option letters A to H, sorted and without repeats, e.g. "AC".
+    """The chosen option letters A to J, sorted and without repeats, e.g. "AC".
 
     They are those in the marked answer. Without a mark they are those after "the answer is", those that are chosen in
     Chinese, those of a line without a word, or of the option with which a reply begins, and then those that the last or
@@ -291,7 +297,7 @@ def extract_letters(text: str) -> str:
             groups = _letters(line)
             whole, begins = _CHINESE.search(line), _OPTION_LINE.match(line)
             groups = groups if whole else groups[:1] if begins else groups[-1:]
-    return "".join(sorted(set(re.sub(r"and|[^a-hA-H]", "", "".join(groups)).upper())))
+    return "".join(sorted(set(re.sub(r"and|[^a-jA-J]", "", "".join(groups)).upper())))
 
 
 def _letters(phrase: str) -> list[str]:
