@@ -15,8 +15,8 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 from reground.app.cli import run
 from reground.core.files import append_line
 from reground.core.language import Message
+from reground.methods.search_agent import Prompts
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, reply
-from reground.methods.search_agent.steps import Prompts
 from reground.testing.openai_server import MockOpenAI
 from reground.training.fitting import read_metrics
 from reground.training.rows import Demonstration, read_rows

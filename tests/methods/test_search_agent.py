@@ -16,9 +16,8 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, GenerateStep
 from reground.evaluation.tasks.mathematics import THEOREM_FORM
-from reground.methods.search_agent import SearchAgent
+from reground.methods.search_agent import DECIDE, STEPS, Prompts, SearchAgent, View, cuts, fit, show
 from reground.methods.search_agent.actions import ResultItem, Search, SelectLink, literal
-from reground.methods.search_agent.steps import DECIDE, STEPS, Prompts, View, cuts, fit, show
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, effects, notes, queries

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.run import Run
-from reground.methods.search_agent import SearchAgent
+from reground.methods.search_agent import DECIDE, STEPS, SearchAgent
 from reground.methods.search_agent.actions import NAMES, LinkSelection, parse_action, read_action, reply
-from reground.methods.search_agent.steps import DECIDE, STEPS
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reground.core.errors import ParseError
 from reground.core.language import Reply
-from reground.methods.search_agent import read
+from reground.methods.search_agent import STEPS, View, read
 from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
@@ -30,7 +30,6 @@ from reground.methods.search_agent.actions import (
     read_action,
     reply,
 )
-from reground.methods.search_agent.steps import STEPS, View
 
 SEARCH = Search("length of the Danube", "We need it.")
 

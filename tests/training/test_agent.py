@@ -19,7 +19,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import Failure, Trajectory, append_trajectory
 from reground.evaluation.results import Record
-from reground.methods.search_agent import SearchAgent
+from reground.methods.search_agent import ANSWER, DECIDE, SUMMARISE, Prompts, SearchAgent
 from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
@@ -31,7 +31,6 @@ from reground.methods.search_agent.actions import (
     parse_action,
     reply,
 )
-from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE, Prompts
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.agent import (

@@ -41,9 +41,8 @@ from reground.core.trajectory import Candidate, ChooseStep, GenerateStep, NoteSt
 from reground.critics.prompted import NEUTRAL, read_verdict
 from reground.evaluation.judging import ask_each
 from reground.evaluation.results import write_text
-from reground.methods.search_agent import FINISH, UNFORMED, actions
+from reground.methods.search_agent import FINISH, STEPS, UNFORMED, Prompts, Step, actions
 from reground.methods.search_agent.actions import Action
-from reground.methods.search_agent.steps import STEPS, Prompts, Step
 from reground.methods.shared.prompts import render
 from reground.training.rows import Demonstration, scored
 

@@ -27,11 +27,10 @@ from reground.evaluation.tasks.qa import gold_ids
 from reground.evaluation.tasks.retrieval import document_id
 from reground.methods import grounded, ircot, rar
 from reground.methods.baselines import RAG
-from reground.methods.search_agent import FINISH, SearchAgent
+from reground.methods.search_agent import ANSWER, DECIDE, FINISH, SUMMARISE, SearchAgent
+from reground.methods.search_agent import Prompts as AgentPrompts
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, literal
 from reground.methods.search_agent.actions import reply as code
-from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
-from reground.methods.search_agent.steps import Prompts as AgentPrompts
 from reground.methods.shared.revision import task_of
 from reground.methods.shared.steps import alike
 from reground.text.excerpts import FUNCTION_WORDS
