@@ -341,14 +341,14 @@ class Citation(Value):
     fetched: Annotated[Text | None, LATER] = None
 
     @classmethod
-    def of(cls, marker: int, passage: Passage, quote: str) -> Citation:
-        """A citation of a passage, whose white space in the quote is made plain."""
+    def of(cls, marker: int, passage: Passage, quote: str | None = None) -> Citation:
+        """A citation of a passage, whose white space in the quote is made plain; without a quote, of its opening."""
         return cls(
             marker=marker,
             passage_id=passage.id,
             title=passage.title,
             url=passage.url,
-            quote=" ".join(quote.split()),
+            quote=opening(passage) if quote is None else " ".join(quote.split()),
             fetched=passage.fetched,
         )
 

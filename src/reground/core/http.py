@@ -50,6 +50,15 @@ def check_address(url: str, what: str = "the base URL", *, instead: str = _MODEL
         )
 
 
+def is_http(url: str) -> bool:
+    """Whether a text is an address that HTTP can reach: it has a host, and no port that cannot be."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def listening(host: str, port: int) -> tuple[socket.socket, str]:
     """A socket that listens, and its address for a browser. Raises ConfigurationError where it cannot be had."""
     try:
@@ -103,20 +112,15 @@ def proxy_for(url: str) -> str | None:
     if proxy is None or is_loopback(host) or urllib.request.proxy_bypass(host):
         return None
     name, proxy = proxy_name(scheme), proxy.strip()
-    full = proxy if "://" in proxy else f"http://{proxy}"
-    try:
-        parts = urlsplit(full)
-        is_address = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
+    kind, _, address = proxy.rpartition("://")
+    if not is_http(f"http://{address}"):
         raise ConfigurationError(f"{name} must look like http://proxy.example:3128")
-    if parts.scheme not in ("http", "https"):
+    if kind.lower() not in ("", "http", "https"):
         raise ConfigurationError(
-            f"{name} is a {parts.scheme} proxy, and only HTTP proxies can be used: name one, or name the server in "
+            f"{name} is a {kind.lower()} proxy, and only HTTP proxies can be used: name one, or name the server in "
             "NO_PROXY if it can be reached without"
         )
-    return full
+    return f"{kind or 'http'}://{address}"
 
 
 def proxy_name(scheme: str) -> str:

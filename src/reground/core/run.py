@@ -48,6 +48,7 @@ from reground.core.language import (
     Usage,
     as_messages,
     estimate_tokens,
+    finite,
     hearing,
     storable_text,
     tokens_of,
@@ -63,7 +64,6 @@ from reground.core.trajectory import (
     RetrieveStep,
     Step,
     Trajectory,
-    comparable,
 )
 from reground.core.untrusted import neutralise, unfence
 
@@ -583,7 +583,7 @@ class Run:
         mark = fingerprint("score", critic.name, *(text for pair in pairs for text in (pair.context, pair.candidate)))
 
         async def judge() -> tuple[float, ...]:
-            scores = tuple(comparable(score) for score in await critic.score(pairs, self))
+            scores = tuple(finite(float(score)) for score in await critic.score(pairs, self))
             if len(scores) != len(pairs):
                 raise ModelError(f"the critic {critic.name} gave {len(scores)} scores for {len(pairs)} candidates")
             return scores
@@ -592,11 +592,8 @@ class Run:
             return {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
 
         own = (self._ordinal + 1, dict(self._children))
-
-        def is_own() -> bool:
-            return own == (self._ordinal, self._children)
-
-        scores = await self._effect(trajectory.ScoreStep, name, mark, _SCORES, judge, parts, is_own=is_own)
+        kind, is_own = trajectory.ScoreStep, lambda: own == (self._ordinal, self._children)
+        scores = await self._effect(kind, name, mark, _SCORES, judge, parts, is_own=is_own)
         return list(scores)
 
     async def _effect(

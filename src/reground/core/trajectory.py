@@ -23,7 +23,6 @@ from reground.core.language import (
     Text,
     Usage,
     Value,
-    finite,
     first_fault,
     storable,
 )
@@ -43,11 +42,6 @@ class Pair(Value):
 
     context: Text
     candidate: Text
-
-
-def comparable(score: float) -> float:
-    """A score that can be compared and stored as JSON: NaN becomes the lowest number, infinities the largest."""
-    return finite(float(score))
 
 
 class _Step(Value):

@@ -142,10 +142,8 @@ class Reflexion(Settings):
         template, read = self.prompts.test, self._read_asserts
         if self.form.reads_input:
             template, read = self.prompts.cases, self._read_cases
-        prompt, sampling = (
-            render(template, question=question, tests=str(self.tests)),
-            self.sampling(self.reflection_tokens),
-        )
+        prompt = render(template, question=question, tests=str(self.tests))
+        sampling = self.sampling(self.reflection_tokens)
         with run.optional():
             try:
                 return await run.parse(self.model, prompt, read, name="tests", sampling=sampling)

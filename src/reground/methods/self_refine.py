@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.core.answers import Answer
-from reground.core.language import Message
 from reground.core.run import Run
-from reground.methods.shared.prompts import MAY_STAY, STEP_BY_STEP, Templates, render
+from reground.methods.shared.prompts import MAY_STAY, STEP_BY_STEP, Templates, conversation, render
 from reground.methods.shared.revision import accepted, sound
 from reground.methods.shared.settings import NotNegative, Settings
 from reground.methods.shared.steps import reasoned
@@ -54,31 +53,23 @@ class SelfRefine(Settings):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        form = self.form.instruction
-        history = [_asked(render(self.prompts.answer, question=question, form=form))]
-        text = await run.ask(self.model, history, name="answer", sampling=self.sampling())
+        form, turns = self.form.instruction, list[tuple[str, str]]()
+        asked = render(self.prompts.answer, question=question, form=form)
+        text = await run.ask(self.model, asked, name="answer", sampling=self.sampling())
         answer = run.propose(reasoned(text, self.form))
         for number in range(1, self.rounds + 1):
             with run.span("round", round=number) as turn:
-                history += [_said(text), _asked(render(self.prompts.feedback))]
-                sampling = self.sampling(self.feedback_tokens)
-                feedback = await turn.ask(self.model, history, name="feedback", sampling=sampling)
+                turns.append((asked, text or "(nothing)"))
+                asked, sampling = render(self.prompts.feedback), self.sampling(self.feedback_tokens)
+                feedback = await turn.ask(self.model, conversation(turns, asked), name="feedback", sampling=sampling)
                 if sound(feedback):
                     break
-                history += [_said(feedback), _asked(render(self.prompts.refine, form=form))]
-                sampling = self.sampling()
-                (reply,) = await turn.generate(self.model, history, name="refine", sampling=sampling)
+                turns.append((asked, feedback or "(nothing)"))
+                asked, sampling = render(self.prompts.refine, form=form), self.sampling()
+                (reply,) = await turn.generate(self.model, conversation(turns, asked), name="refine", sampling=sampling)
                 revised = accepted(reply, turn, self.form, template=self.prompts.refine, before=text)
                 if revised == text.strip() != reply.text.strip():  # it says that nothing has to be changed
                     break
                 text = revised or text
                 answer = run.propose(reasoned(text, self.form))
         return answer
-
-
-def _asked(text: str) -> Message:
-    return Message(role="user", content=text)
-
-
-def _said(text: str) -> Message:
-    return Message(role="assistant", content=text or "(nothing)")

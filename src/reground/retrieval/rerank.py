@@ -26,8 +26,7 @@ from reground.core.concurrency import gather
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError, did_you_mean
 from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
-from reground.core.language import Number, Value
-from reground.core.trajectory import comparable
+from reground.core.language import Number, Value, finite
 from reground.retrieval.chunking import distinct, normal, normal_title, passage_text, reciprocal_rank_fusion
 from reground.retrieval.filters import FilterError
 from reground.text.excerpts import FUNCTION_WORDS
@@ -148,7 +147,7 @@ class Reranked(_Above):
         if not head:
             return []
         try:
-            scores = [comparable(score) for score in await self._judge.scores(query, head)]
+            scores = [finite(float(score)) for score in await self._judge.scores(query, head)]
         except AuthenticationError:
             raise  # a method may go on without passages after a failed retrieval, but here it would for every question
         except ModelError as error:

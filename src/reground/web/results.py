@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from reground.core.errors import RetrievalError
+from reground.core.http import is_http
 from reground.core.language import Number, Text, Value
 
 
@@ -92,14 +93,9 @@ def page_text(value: Any) -> str | None:
 
 def page_url(value: Any) -> str | None:
     """The address of a page; None for anything that cannot be opened as one."""
-    if not isinstance(value, str) or not 0 < len(value) <= _MOST_URL:
+    if not isinstance(value, str) or not 0 < len(value) <= _MOST_URL or not is_http(value):
         return None
-    try:
-        parts = urlsplit(value)
-        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and "@" not in parts.netloc
-    except ValueError:
-        return None
-    return value if fits and value.isprintable() and " " not in value else None
+    return value if value.isprintable() and " " not in value and "@" not in urlsplit(value).netloc else None
 
 
 def number(value: Any) -> float | None:

@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import JsonValue
 
-from reground.core.answers import PHRASE, Answer, AnswerForm, Thought
+from reground.core.answers import PHRASE, Answer, AnswerForm, Citation, Thought
 from reground.core.code_blocks import code_blocks, parsed
 from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Passage, Retriever
@@ -43,7 +43,7 @@ from reground.methods.cr_planner.states import (
     legal,
     search_query,
 )
-from reground.methods.shared.evidence import Evidence, citation, find
+from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, cite, ending, render
 from reground.methods.shared.settings import Positive, Settings, require
 from reground.methods.shared.steps import alike, split_answer
@@ -605,7 +605,7 @@ def _lacking(tree: ast.Module) -> set[str]:
 def _listed(found: Sequence[Passage], state: State) -> Answer:
     """Documents as an answer that cites them: one per line, in order."""
     lines = [f"{place}. {passage.title or passage.id}" for place, passage in enumerate(found, start=1)]
-    citations = tuple(citation(place, passage) for place, passage in enumerate(found, start=1))
+    citations = tuple(Citation.of(place, passage) for place, passage in enumerate(found, start=1))
     return Answer(text="\n".join(lines), citations=citations, shown=citations, steps=thoughts(state))
 
 

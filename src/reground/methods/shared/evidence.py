@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reground.core.answers import Answer, AnswerForm, Citation, Thought, marked_answer, opening
+from reground.core.answers import Answer, AnswerForm, Citation, Thought, marked_answer
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever, cited_markers, without_unknown
 from reground.core.language import tokens_of
@@ -199,12 +199,7 @@ class Evidence:
         return cleaned
 
     def _cite(self, markers: Iterable[int]) -> tuple[Citation, ...]:
-        return tuple(citation(marker, self.passages[marker - 1]) for marker in markers)
-
-
-def citation(marker: int, passage: Passage) -> Citation:
-    """A passage as a citation, with its first 200 characters as the quote."""
-    return Citation.of(marker, passage, opening(passage))
+        return tuple(Citation.of(marker, self.passages[marker - 1]) for marker in markers)
 
 
 async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Passage]:

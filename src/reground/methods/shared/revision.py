@@ -360,12 +360,14 @@ def unlooped(text: str) -> str:
 def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
     """The reply without the parts of the prompt that a small model repeats, and what stood behind the first of them.
 
-    Labels and the task at the start are left out, and everything from a later one on. Of a reply that repeats the
-    prompt from its beginning only what follows the task is its own, or what follows the label of the text under
-    revision. Lines of the text before never count as the template's.
+    Labels, such as "Step to check:", and the task at the start are left out, and everything from a later one on. Of a
+    reply that repeats the prompt from its beginning only what follows the task is its own, or what follows the label of
+    the text under revision. Lines of the text before never count as the template's.
     """
     own = {line.strip() for line in before.split("\n")}
-    labels, task = labels_of(template), task_of(template)
+    template_lines = [line.strip() for line in template.split("\n")]
+    labels = {line for line in template_lines if len(line) > 1 and line.endswith(":") and "{" not in line}
+    task = task_of(template)
     lines = text.strip().split("\n")
     tasks = [bool(task) and line.strip().startswith(task) and line.strip() not in own for line in lines]
     echoes = [is_task or line.strip() in labels - own for is_task, line in zip(tasks, lines, strict=True)]
@@ -376,9 +378,7 @@ def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
     if (repeats or echoes[0]) and behind and any(map(str.strip, lines[behind:])):
         start = behind  # the whole prompt stands before it
     elif repeats:
-        label = next(
-            (line.strip() for line in reversed(template.split("\n")) if line.strip() in labels_of(template)), ""
-        )
+        label = next((line for line in reversed(template_lines) if line in labels), "")
         start = max((i + 1 for i, line in enumerate(lines) if line.strip() == label), default=len(lines))
     else:
         start = 0
@@ -386,12 +386,6 @@ def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
         start += 1
     end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
     return "\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip()
-
-
-def labels_of(template: str) -> frozenset[str]:
-    """The template's lines that end in a colon and have no place, such as "Step to check:"."""
-    lines = (line.strip() for line in template.split("\n"))
-    return frozenset(line for line in lines if len(line) > 1 and line.endswith(":") and "{" not in line)
 
 
 def task_of(template: str) -> str:

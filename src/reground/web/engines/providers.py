@@ -237,12 +237,7 @@ class HttpEngine:
 
 def _check(address: str, name: str) -> None:
     http.check_address(address, f"the address of {name}", instead="engines at an address take none")
-    try:
-        parts = urlsplit(address)
-        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        fits = False
-    if not fits or parts.query or parts.fragment:
+    if not http.is_http(address) or urlsplit(address).query or urlsplit(address).fragment:
         raise ConfigurationError(f"{name} needs the address of its server, such as {name}:http://localhost:8080")
 
 
