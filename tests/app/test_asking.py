@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -85,11 +86,29 @@ def test_a_file_of_something_else_is_no_trace_and_no_model_is_asked(tmp_path: Pa
     assert (notes.read_text(), model.prompts) == (held, [])
 
 
-@pytest.mark.parametrize("held", ['{"version":2,"id":"ask-1","que', "\n"])
-def test_a_trace_that_a_crash_cut_short_takes_further_trajectories(tmp_path: Path, held: str) -> None:
-    (trace := tmp_path / "trace.jsonl").write_text(held)
-    reground.ask("One?", method="direct", model=ScriptedModel(["Yes."]), home=tmp_path, trace=trace)
-    assert len(trace.read_text().splitlines()) == 2
+@pytest.mark.parametrize(
+    "lines", [(b'{"version":2,"id":"ask-1","que',), (b"\0\xff\n", b"[" * 5000 + b"\n"), (b"{}\n", b"\0")]
+)
+def test_damaged_lines_of_a_trace_are_set_aside_before_a_question(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lines: tuple[bytes, ...]
+) -> None:
+    trace = tmp_path / "trace.jsonl"
+    about = {"method": "direct", "home": tmp_path, "trace": trace}
+    for question in ("One?", "Two?"):
+        reground.ask(question, model=ScriptedModel(["Yes."]), **about)
+        with trace.open("ab") as file:
+            file.writelines(lines)
+    reground.ask("Three?", model=ScriptedModel(["Yes."]), **about)
+    assert [trajectory.question for trajectory in read_trajectories(trace)] == ["One?", "Two?", "Three?"]
+    aside = (tmp_path / "trace.jsonl.damaged").read_bytes()
+    assert aside == b"".join(line.removesuffix(b"\n") + b"\n" for line in lines) * 2
+    assert len(caplog.records) == 2 * len(lines)
+
+
+def test_a_pipe_is_no_trace(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="a pipe"):
+        reground.ask("One?", method="direct", model=ScriptedModel([]), home=tmp_path, trace=tmp_path / "pipe")
 
 
 def test_a_budget_that_ends_gives_the_best_answer_and_says_so(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_conversation_is_taken_up(piped, server):
     with Path("talk.jsonl").open("a") as written:
         written.write('{"kind":"question","te')
     code, out, err = piped([*talk, "--resume"], FOLLOW_UP, "/quit", FIRST)
-    assert (code, "was cut short" in err) == (0, True)
+    assert (code, "talk.jsonl.damaged" in err) == (0, True)
     assert "taken up after 1 questions; the last: When was Charles Bridge finished?" in err
     assert "asked: Who built Charles Bridge?" in out
     assert "Petr Parler built it" in out

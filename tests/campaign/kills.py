@@ -257,7 +257,7 @@ def _difference(wanted: object, found: object) -> str:
 
 
 def _left_behind(folder: Path) -> list[str]:
-    left = [path for path in folder.rglob("*") if path.suffix in (".part", ".damaged")]
+    left = [path for path in folder.rglob("*") if path.suffix == ".part"]
     # A sandbox's folder that was not locked yet may be another process's that is about to; it goes after an hour.
     left += [
         path

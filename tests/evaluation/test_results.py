@@ -65,7 +65,7 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
 @pytest.mark.parametrize("cut", [1, 2, 60])
-def test_a_half_written_last_line_is_taken_off_and_named(tmp_path: Path, name: str, cut: int) -> None:
+def test_a_half_written_last_line_is_set_aside_and_named(tmp_path: Path, name: str, cut: int) -> None:
     path = filled(tmp_path / "run")
     whole = (path / name).read_bytes()
     (path / name).write_bytes(whole[:-cut])
@@ -77,7 +77,8 @@ def test_a_half_written_last_line_is_taken_off_and_named(tmp_path: Path, name: s
         else:
             assert left == ["a", "b"]
             assert len(folder.notices) == 1
-            assert f"{name}:3: the last line was cut short" in folder.notices[0]
+            assert f"{name}:3: " in folder.notices[0]
+            assert (path / f"{name}.damaged").read_bytes().strip() == whole.splitlines()[2][: 1 - cut or None]
 
 
 def test_a_reader_leaves_a_line_that_is_being_written_alone(tmp_path: Path) -> None:

@@ -39,13 +39,15 @@ def test_later_steps_are_dropped_by_a_new_file_in_the_place_of_the_old_one(tmp_p
     assert [each.name for each in tmp_path.iterdir()] == [METRICS]
 
 
-def test_a_line_that_a_kill_cut_short_goes(tmp_path: Path) -> None:
+def test_damaged_lines_of_metrics_are_left_out_and_set_aside(tmp_path: Path) -> None:
     file = written(tmp_path)
     with file.open("a") as more:
-        more.write('{"step": 4, "lo')
+        more.write("[]\n" + '{"step": 4, "lo')
+    assert [row["step"] for row in read_metrics(file)] == [1, 2, 3]
     forget_after(tmp_path, 4)
     append_metrics(tmp_path, 4, {"loss": 0.4})
     assert [row["step"] for row in read_metrics(file)] == [1, 2, 3, 4]
+    assert file.with_name(f"{METRICS}.damaged").read_text() == '[]\n{"step": 4, "lo\n'
 
 
 SETTINGS = Fitting(epochs=2, batch=2, learning_rate=0.01, checkpoint_every=5, threads=1, seed=3)

@@ -20,7 +20,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -244,9 +243,10 @@ class Keeping:
             with suppress(OSError):
                 if is_new or mark.exists():
                     mark.touch()
-                    if line not in mark.read_text().split("\n"):
+                    noted = mark.read_text(errors="replace").split("\n")
+                    if line not in noted:
                         with mark.open("a") as file:
-                            file.write(f"{line}\n")
+                            file.write(f"\n{line}\n" if noted[-1] else f"{line}\n")  # a crash may cut a line short
             yield
 
     def asked_by(self, name: str) -> Iterator[tuple[str, Path, str]]:
@@ -284,16 +284,12 @@ class Keeping:
         size, gone = sum(sizes), 0
         for mark, own in zip(marks, sizes, strict=True):
             since = time.time() - self._seconds if size <= self._most else _time(mark) + _OFTEN
-            if removed(mark.parent, wanted=partial(_is_before, since, mark)):
+            if removed(mark.parent, wanted=lambda: _time(mark) < since):  # noqa: B023  # it is asked here
                 size, gone = size - own, gone + 1
         for folder in within:
             with suppress(OSError):  # something is in it
                 folder.rmdir()
         return gone
-
-
-def _is_before(since: float, mark: Path) -> bool:
-    return _time(mark) < since
 
 
 def _size(folder: Path) -> int:

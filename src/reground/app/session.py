@@ -37,13 +37,13 @@ from reground.core.budget import Budget
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
-from reground.core.files import expanded, regular, replace_lines, runs_dir
+from reground.core.files import expanded, regular, replace_lines, runs_dir, set_aside
 from reground.core.http import MIB
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, storable, storable_text
 from reground.core.programs import Sandbox
 from reground.core.run import Event, Method, Observer, Run, Solved, solve
-from reground.core.trajectory import Failure, append_trajectory, write_trajectories
+from reground.core.trajectory import Failure, append_trajectory, parse_trajectory, write_trajectories
 from reground.critics import Critics, load, of_files, own_models
 from reground.downloads import Progress as Pulled
 from reground.downloads import silent
@@ -673,16 +673,18 @@ _TRAJECTORY = b'{"version":'
 
 
 def _check_trace(trace: Path) -> None:
-    """Refuse a trace file that cannot be written or that holds something else. Raises ConfigurationError."""
-    other = False
+    """Refuse a trace file that cannot be written or that holds something else, and set its damaged lines aside.
+
+    Raises ConfigurationError, DataError.
+    """
     try:
-        trace.parent.mkdir(parents=True, exist_ok=True)
+        regular(trace).parent.mkdir(parents=True, exist_ok=True)
         trace.open("a").close()
-        if trace.is_file():  # a pipe is not read
-            with trace.open("rb") as file:
-                line = next((line for line in iter(lambda: file.readline(1000), b"") if line.strip()), _TRAJECTORY)
-            other = not line.startswith(_TRAJECTORY)
+        with trace.open("rb") as file:
+            line = next((line for line in iter(lambda: file.readline(1000), b"") if line.strip()), _TRAJECTORY)
     except OSError as error:
         raise ConfigurationError(f"cannot write the trace {trace}: {error.strerror}") from None
-    if other:
+    if not line.startswith(_TRAJECTORY):  # setting its lines aside would ruin the file
         raise ConfigurationError(f"{trace} holds something else than trajectories: give --trace another file")
+    for notice in set_aside(trace, parse_trajectory):
+        logger.warning("%s", notice)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import FileIO
 from itertools import chain
 from pathlib import Path
 from types import CellType, CodeType, EllipsisType, FunctionType, MethodType
@@ -55,23 +56,33 @@ def append_line(path: Path, text: str) -> None:
     If a crash left the last line without a line end, the new line still begins on its own.
     """
     line = with_sum(text)
+    with _alone(path) as file:
+        end = file.seek(0, os.SEEK_END)
+        if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+            line = b"\n" + line
+        try:
+            while line:
+                line = line[file.write(line) :]
+        except BaseException:  # undo a partial write
+            with suppress(OSError):
+                file.truncate(end)
+            raise
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[FileIO]:
+    """A file of lines, to add to, while no other process adds to it or sets lines aside. Raises StorageError."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+", buffering=0) as file:
-            with suppress(ImportError, OSError):  # Windows has none, nor have some network file systems
-                import fcntl
+        while True:
+            with path.open("ab+", buffering=0) as file:
+                with suppress(ImportError, OSError):  # Windows has none, nor have some network file systems
+                    import fcntl
 
-                fcntl.flock(file, fcntl.LOCK_EX)  # several processes may add to it
-            end = file.seek(0, os.SEEK_END)
-            if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
-                line = b"\n" + line
-            try:
-                while line:
-                    line = line[file.write(line) :]
-            except BaseException:  # undo a partial write
-                with suppress(OSError):
-                    file.truncate(end)
-                raise
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else it was replaced
+                    yield file
+                    return
 
 
 def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
@@ -119,35 +130,28 @@ def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
 
 
 def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
-    """Move unreadable lines to a file beside this one. Returns a message for the user for each.
+    """Move lines that cannot be read, or were cut short, to a file beside this one. Returns a message for each.
 
     check: reads a line without a checksum, and raises ValueError if it is damaged. A whole last line without a line end
-    gets one; a last line that was cut short is dropped.
+    gets one.
     """
-    broken: dict[int, bytes] = {}
-    line = b"\n"
-    for number, line in read_lines(path, "lines"):
-        try:
-            data = without_sum(line)
-            if len(data) == len(line.strip()):
-                check(data)
-        except ValueError:
-            broken[number] = line
-    if not broken and line.endswith(b"\n"):
-        return []
-    aside = path.with_name(path.name + ".damaged")
-    notices = []
-    for number, line in broken.items():
-        if line.endswith(b"\n"):
-            with writing(aside), aside.open("ab") as out:
-                out.write(line)
-            what = f"the line cannot be read and has been set aside in {aside.name}"
-        else:
-            what = "the last line was cut short and has been taken off"
-        notices.append(f"{path}:{number}: {what}; its question is run again")
-    good = (line for number, line in read_lines(path, "lines") if number not in broken)
-    replace_lines(path, (line if line.endswith(b"\n") else line + b"\n" for line in good))
-    return notices
+    broken: set[int] = set()
+    line, aside = b"\n", path.with_name(path.name + ".damaged")
+    with _alone(path):
+        for number, line in read_lines(path, "lines"):
+            try:
+                data = without_sum(line)
+                if len(data) == len(line.strip()):
+                    check(data)
+            except ValueError:
+                broken.add(number)
+                with _alone(aside) as out:
+                    out.write(line.removesuffix(b"\n") + b"\n")
+        if broken or not line.endswith(b"\n"):
+            good = (line for number, line in read_lines(path, "lines") if number not in broken)
+            replace_lines(path, (line.removesuffix(b"\n") + b"\n" for line in good))
+    said = f"the line cannot be read and has been set aside in {aside.name}"
+    return [f"{path}:{number}: {said}" for number in sorted(broken)]
 
 
 _SAMPLES, _SAMPLE = 64, 1 << 16

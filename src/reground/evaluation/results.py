@@ -8,7 +8,7 @@
     summary.json        means, intervals, cost
 
 JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.files`). When a
-run is opened again, an incomplete last line is removed, and a damaged line is moved to another file (.damaged).
+run is opened again, a damaged line, or a last line that was cut short, is moved to another file (.damaged).
 """
 
 from __future__ import annotations
@@ -291,7 +291,8 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
         for file, check in ((folder.trajectories, parse_trajectory), (folder.scores, Record.model_validate_json)):
-            folder.notices += set_aside(file, check) if file.exists() else []
+            broken = set_aside(file, check) if file.exists() else []
+            folder.notices += [f"{notice}; its question is run again" for notice in broken]
         yield folder
 
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import JsonValue
+from pydantic_core import from_json
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
-from reground.core.files import locked, quietly, replace_lines, writing
+from reground.core.files import append_line, locked, quietly, read_lines, replace_lines, set_aside, without_sum, writing
 from reground.training.settings import FREE, Fitting
 
 if TYPE_CHECKING:
@@ -36,27 +37,32 @@ WHOLE = "whole"
 
 def append_metrics(folder: Path, step: int, values: Mapping[str, Any]) -> None:
     """Add a step's metrics."""
-    with (folder / METRICS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps({"step": step, **values}, default=float) + "\n")
+    append_line(folder / METRICS, json.dumps({"step": step, **values}, default=float))
 
 
 def forget_after(folder: Path, step: int) -> None:
     """Drop the metrics of later steps, which a resumed fit makes again. A kill leaves the old file or the new one."""
     file = folder / METRICS
-    kept = "".join(line for line in _whole(file) if json.loads(line)["step"] <= step).encode()
-    if file.exists() and kept != file.read_bytes():
-        replace_lines(file, [kept])
+    if file.exists():
+        set_aside(file, _row)
+        replace_lines(file, (line for _, line in read_lines(file, "metrics") if _row(line)["step"] <= step))
 
 
 def read_metrics(file: Path) -> list[dict[str, float]]:
-    """The metrics of a fit, each row with its step."""
-    return [json.loads(line) for line in _whole(file)]
+    """The metrics of a fit, each row with its step, without lines that are damaged or were cut short."""
+    rows = []
+    for _, line in read_lines(file, "metrics"):
+        with suppress(ValueError):
+            rows.append(_row(line))
+    return rows
 
 
-def _whole(file: Path) -> list[str]:
-    """The whole lines; one that a kill cut short is left out."""
-    lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-    return [line for line in lines if line.endswith("}\n")]
+def _row(line: bytes) -> dict[str, float]:
+    """A step's metrics. Raises ValueError."""
+    row = from_json(without_sum(line))
+    if not isinstance(row, dict) or not isinstance(row.get("step"), int):
+        raise ValueError("no metrics of a step")
+    return row
 
 
 @dataclass(frozen=True)

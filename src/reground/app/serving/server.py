@@ -174,11 +174,8 @@ class _Server(connections.Server):
         self.should_exit = True
         if sig == signal.SIGINT:
             self.interrupted = self.force_exit = True
-            asyncio.get_running_loop().call_soon_threadsafe(self._cancel)
-
-    def _cancel(self) -> None:
-        for task in self.server_state.tasks:
-            task.cancel()
+            for task in self.server_state.tasks:
+                asyncio.get_running_loop().call_soon_threadsafe(task.cancel)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)

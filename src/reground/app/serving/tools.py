@@ -98,20 +98,12 @@ class FetchGiven(_Given):
     offset: int = Field(default=0, ge=0, le=MOST_COUNT, description="where to begin: next_offset of the result before")
 
 
-def _short_title(title: str | None) -> str | None:
-    return neutralise(title or "")[:_TITLE] or None
-
-
-def _short_url(url: str | None) -> str | None:
-    return url if url is not None and len(url) <= _URL else None
-
-
 class _Text(BaseModel):
     """A text that fetch opens by its id. A title is cut to a line's length, and a long address is left out."""
 
     id: str
-    title: Annotated[str | None, BeforeValidator(_short_title)] = None
-    url: Annotated[str | None, BeforeValidator(_short_url)] = None
+    title: Annotated[str | None, BeforeValidator(lambda title: neutralise(title or "")[:_TITLE] or None)] = None
+    url: Annotated[str | None, BeforeValidator(lambda url: url if len(url or "") <= _URL else None)] = None
 
 
 class Cited(_Text):
