@@ -1,4 +1,4 @@
-"""What makes a function another one, in every process the same, and damaged weights, named by their file."""
+"""Where files lie, what makes a function another one, and damaged weights, named by their file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from reground.core import files as paths
+from reground.core.errors import ConfigurationError
 from reground.core.files import function_fingerprint, trouble
 
 
@@ -94,3 +96,22 @@ def test_a_damaged_file_of_weights_is_named(damaged: bytes, tmp_path: Path) -> N
     file.unlink()
     assert trouble(ValueError("header too\n large"), tmp_path, "org/absent", None) == "header too large"
     assert trouble(KeyError(), tmp_path) == "KeyError"
+
+
+@pytest.mark.parametrize("name", ["models", "indexes", "cache", "runs"])
+def test_one_variable_moves_everything(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    assert getattr(paths, f"{name}_dir")() == tmp_path / name
+    monkeypatch.setenv("REGROUND_HOME", "~nobody-of-that-name/x")
+    with pytest.raises(ConfigurationError, match="~nobody-of-that-name/x begins with the home"):
+        paths.runs_dir()
+
+
+@pytest.mark.parametrize("given", ["", "relative/path"])
+def test_an_empty_or_relative_xdg_folder_is_ignored(given, monkeypatch):
+    monkeypatch.delenv("REGROUND_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setenv("XDG_STATE_HOME", given)
+    assert paths.cache_dir() == Path.home() / ".cache" / "reground" / "cache"
+    assert paths.runs_dir() == Path.home() / ".local" / "state" / "reground" / "runs"

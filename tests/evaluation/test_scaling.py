@@ -19,7 +19,7 @@ from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.methods.reviser import at_hand, lines_of
+from tests.methods.test_perfect_reviser import at_hand, lines_of
 
 SILENT = ScriptedModel([])
 EMPTY = ScriptedRetriever([])
