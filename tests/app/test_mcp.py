@@ -308,15 +308,17 @@ async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path):
 
 def test_the_lines_for_a_client_have_whole_paths(tmp_path, docs, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    for given in (["--corpus", "notes=docs"], ["-c", "docs"], ["--corpus=docs", "--method", "rag"]):
-        assert run(["mcp", *given, "--config", "--model", "openai/x"]) == 0
-        ((name, made),) = json.loads(capsys.readouterr().out)["mcpServers"].items()
-        assert name == ("notes" if "=" in given[-1] else "docs") and Path(made["command"]).is_absolute()
-        assert made["args"][made["args"].index("mcp") + 1 :] == [
-            *(each.replace("docs", str(docs)) for each in given),
-            "--model",
-            "openai/x",
-        ]
+    (tmp_path / "own.toml").write_text("concurrency = 2\n")
+    place, model = ["--corpus", str(docs)], ["--model", "openai/docs"]
+    for given, name, args in (
+        (["-c", "notes=docs", "--json"], "notes", ["--corpus", f"notes={docs}"]),
+        (["--json", "-qcdocs"], "docs", ["--quiet", *place]),
+        (["--corpus=docs", "--config", "own.toml"], "docs", [*place, "--config", str(tmp_path / "own.toml")]),
+    ):
+        assert run(["mcp", *given, *model, "--json"]) == 0
+        ((key, made),) = json.loads(capsys.readouterr().out)["mcpServers"].items()
+        assert key == name and Path(made["command"]).is_absolute()
+        assert made["args"][made["args"].index("mcp") + 1 :] == [*args, *model]
 
 
 def test_wrong_options_are_refused(tmp_path, capsys):

@@ -92,7 +92,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     from reground.core.user_code import place_of
 
     try:
-        code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        code = cli(args=given, obj=given, prog_name="reground", standalone_mode=False)
     except typer.Exit as leave:
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):

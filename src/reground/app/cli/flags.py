@@ -38,8 +38,6 @@ from reground.core.files import config_file, expanded, regular
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress."), is_word]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON."), is_word]
 _ALL = "help_all"
-GIVEN = "given"
-"""The arguments of `mcp` beside a `--config` without a file."""
 _SIMPLE = (bool, int, float, Path, str)
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _SENTENCE = re.compile(r"(.+?)(?:[;:]\s|\.\s+(?=[A-Z-])|\.?$)", re.DOTALL)
@@ -160,14 +158,6 @@ class Command(TyperCommand):
             return super().make_parser(ctx)
         finally:
             self.params = params
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the arguments. `mcp --config` without a file asks for the lines of a client's own configuration."""
-        ends = [at for at, each in enumerate(args) if each == "--config" and (args[at + 1 :] or ["-"])[0][:1] == "-"]
-        if self.name == "mcp" and ends:
-            args = [*args[: ends[0]], *args[ends[0] + 1 :]]
-            ctx.meta[GIVEN] = list(args)
-        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the everyday help, or all of it where `--help-all` asked for it."""
@@ -334,7 +324,7 @@ DEFAULT = "reground.toml"
 INNER = "__"
 """Separates, in a parameter's name, the name of a table from the name of a key in it."""
 _SEARCHED = ("corpus", "web", "retriever")
-_NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
+_NO_KEYS = {"config", "set", "help", "help_all", "version", "install_completion", "show_completion"}
 
 
 def _heed(context: typer.Context, path: Path | None) -> Path | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import typer
 
 from reground.app.cli.console import note, print_json
-from reground.app.cli.flags import GIVEN, ConfigFile, Quiet, flattened
+from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.documents import is_page
 from reground.app.options import Mcp
@@ -25,33 +24,41 @@ from reground.core.errors import MissingExtra
 from reground.core.files import expanded
 
 
-@flattened("corpus", "where", "web", "method", "model", "settings", "budget__tokens", "http", "port", "quiet")
-def mcp(context: typer.Context, options: Mcp, quiet: Quiet = False, config: ConfigFile = None) -> None:
+@flattened(
+    "corpus", "where", "web", "method", "model", "settings", "budget__tokens", "http", "port", "as_json", "quiet"
+)
+def mcp(
+    context: typer.Context, options: Mcp, as_json: Json = False, quiet: Quiet = False, config: ConfigFile = None
+) -> None:
     """Offer ask, check, retrieve and fetch as tools by the Model Context Protocol, to editors, assistants and agents.
 
     The client starts the command and speaks with it over standard input and output; logs go to standard error. --http
-    serves streamable HTTP to this machine alone. --config without a file prints the lines for a client's settings.
+    serves streamable HTTP to this machine alone. --json prints the lines for a client's settings and serves nothing.
 
     Example:  reground mcp --corpus docs/ --method rag --model openai/gpt-4o-mini
     """
     if importlib.util.find_spec("mcp") is None:
         raise MissingExtra("reground mcp", "mcp")
-    if (given := context.meta.get(GIVEN)) is not None:
-        return print_json(_client(options, given), indent=2)
+    if as_json:
+        return print_json(_client(context, options), indent=2)
     return asyncio.run(_serve(options, quiet=quiet))
 
 
-def _client(options: Mcp, given: Sequence[str]) -> dict[str, Any]:
+def _client(context: typer.Context, options: Mcp) -> dict[str, Any]:
     """What a client has to start, with whole paths, since it starts it somewhere else."""
     program = Path(sys.argv[0]).absolute()
     command = [str(program)] if program.name == "reground" else [sys.executable, "-m", "reground"]
-    whole = {}
-    for corpus in options.corpus or ():
-        name, equals, place = corpus.rpartition("=")
-        whole[corpus] = corpus if is_page(place) else f"{name}{equals}{expanded(place).absolute()}"
-    args = [next((each.replace(old, whole[old]) for old in whole if each.endswith(old)), each) for each in given]
+    args = ["mcp"]
+    given, _, parameters = context.command.make_parser(context).parse_args(context.obj[1:])
+    for parameter in dict.fromkeys(each for each in parameters if each.name != "as_json"):
+        values = given[parameter.name]
+        for value in values if parameter.multiple else [values]:
+            name, equals, place = str(value).rpartition("=")
+            is_place = parameter.name in ("corpus", "config") and not is_page(place)
+            whole = f"{name}{equals}{expanded(place).absolute()}" if is_place else str(value)
+            args += [parameter.opts[0]] if value is True else [parameter.opts[0], whole]
     name = next(iter(setup_of(options).sources), "reground")
-    return {"mcpServers": {name: {"command": command[0], "args": [*command[1:], "mcp", *args]}}}
+    return {"mcpServers": {name: {"command": command[0], "args": [*command[1:], *args]}}}
 
 
 async def _serve(options: Mcp, *, quiet: bool) -> None:
