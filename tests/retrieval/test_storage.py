@@ -58,7 +58,6 @@ def truncate(file: Path) -> None:
 
 DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "manifest cut": (lambda index: truncate(index / "manifest.json"), "manifest.json is not JSON"),
-    "manifest empty": (lambda index: (index / "manifest.json").write_bytes(b""), "is not JSON"),
     "manifest gone": (lambda index: (index / "manifest.json").unlink(), "did not come to its end"),
     "fields gone": (lambda index: edit(index, files=None), "no valid files"),
     "foreign generation": (lambda index: edit(index, generation="../elsewhere"), "no valid generation"),
@@ -66,8 +65,6 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "file gone": (lambda index: largest(index, "*.store").unlink(), r"\.store is missing"),
     "file cut": (lambda index: truncate(largest(index, "*.term")), r"\.term has \d+ bytes instead of \d+"),
     "byte flipped": (lambda index: flip(largest(index, "*.idx")), "has other content"),
-    "ledger flipped": (lambda index: flip(largest(index, "ledger.sqlite")), "has other content"),
-    "meta garbled": (lambda index: flip(largest(index, "meta.json")), "has other content"),
 }
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from reground.core.evidence import Passage
 from reground.retrieval.storage import refusing
-from reground.text.languages import Spellings, analyzer, identifiers, segmenter, spellings
+from reground.text.languages import analyzer, identifiers, segmenter, spellings
 
 _ANALYZER = "reground"
 _LOCK = ".tantivy-meta.lock"  # what tantivy writes into a folder that it opens, if only to read
@@ -92,15 +92,14 @@ class Bm25Writer:
             entry = Document()
             entry.add_unsigned("key", key)
             text = f"{passage.title}\n{passage.title}\n{passage.text}"
-            entry.add_text("terms", f"{self._segment(text)} {self._others(spellings(text))}")
+            other = spellings(text)
+            words = self._analyzer.analyze(" ".join(other.names | other.numbers | other.words))
+            terms = {_ALSO + stem for stem in words} | {_DEFINED + name + _DEFINED for name in other.defined}
+            entry.add_text("terms", " ".join([self._segment(text), *sorted(terms)]))
             for name in ("id", "title", "text", "url"):
                 if (value := getattr(passage, name)) is not None:
                     entry.add_bytes(name, value.encode())
             self._writer.add_document(entry)
-
-    def _others(self, found: Spellings) -> str:
-        also = {_ALSO + stem for stem in self._analyzer.analyze(" ".join(found.names | found.numbers | found.words))}
-        return " ".join(sorted(also | {_DEFINED + name + _DEFINED for name in found.defined}))
 
     def remove(self, key: int) -> None:
         """Remove a document's passages."""
@@ -194,7 +193,8 @@ class Bm25Index:
         among: the keys of the documents that are searched; all by default.
         """
         query = query[:_MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
-        weights = self._terms(query)
+        counts = Counter(self._analyzer.analyze(self._segment(query)))
+        weights = list(counts.items()) if len(counts) <= _MAX_TERMS else self._rarest(counts)  # of a long one
         weights += self._also(query, weights)
         if k < 1 or not weights:
             return []
@@ -232,11 +232,6 @@ class Bm25Index:
         with refusing("a page could not be read"):
             results = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
             return [_passage(self._searcher.doc(address)) for _, address in results.hits]
-
-    def _terms(self, query: str) -> list[tuple[str, float]]:
-        """The query's terms and how often each occurs; of a long query the rarest in the index."""
-        counts = Counter(self._analyzer.analyze(self._segment(query)))
-        return list(counts.items()) if len(counts) <= _MAX_TERMS else self._rarest(counts)
 
     def _rarest(self, weights: Mapping[str, float]) -> list[tuple[str, float]]:
         frequency = {term: self._searcher.doc_freq("terms", term) for term in weights}

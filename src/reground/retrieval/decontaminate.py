@@ -25,10 +25,10 @@ class Decontaminator:
     def __init__(self, solutions: Iterable[str]) -> None:
         self._hashes: dict[int, set[int]] = {}
         for solution in solutions:
-            words = _words(solution)
+            words = _WORD.findall(solution.lower())
             if len(words) >= _SHORTEST:
                 n = min(_N, len(words))
-                self._hashes.setdefault(n, set()).update(_ngrams(_codes(words), n))
+                self._hashes.setdefault(n, set()).update(_ngrams([*map(_code, words)], n))
 
     @property
     def fingerprint(self) -> str:
@@ -40,8 +40,8 @@ class Decontaminator:
 
     def overlap(self, text: str) -> str | None:
         """The first run of words that the text shares with a solution, or None."""
-        words = _words(text)
-        codes = _codes(words)
+        words = _WORD.findall(text.lower())
+        codes = [*map(_code, words)]
         for n, hashes in sorted(self._hashes.items(), reverse=True):
             for place, hash_ in enumerate(_ngrams(codes, n)):
                 if hash_ in hashes:
@@ -51,14 +51,6 @@ class Decontaminator:
 
 _MODULUS = (1 << 61) - 1
 _BASE = 1_000_003
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-def _codes(words: Sequence[str]) -> list[int]:
-    return [_code(word) for word in words]
 
 
 @lru_cache(maxsize=1 << 17)

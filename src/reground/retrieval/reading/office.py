@@ -21,6 +21,7 @@ from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.archive import (
     LOCKED,
     Archive,
+    Relation,
     attribute,
     beside,
     inside,
@@ -31,7 +32,6 @@ from reground.retrieval.reading.archive import (
     relations,
     setting,
 )  # fmt: skip
-from reground.retrieval.reading.drawings import drawing, drawings
 from reground.retrieval.reading.formulas import formula, noted
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, picture, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
@@ -50,7 +50,7 @@ class _Tables:
 
     def __init__(self, text: Text, tag: str) -> None:
         self._text = text
-        self._tag = tag
+        self._tag = f"{{*}}{tag}"
         self._element: Any = None
         self._table = Table(text)
         self._above: list[str] = []
@@ -59,7 +59,7 @@ class _Tables:
     def lines(self, row: Any, cells_of: Callable[[Any, list[str]], list[str]]) -> list[str]:
         """The lines that are certain with a row, whose cells are made with those above; the first of a sheet stands
         behind its name."""
-        element = next((outer for outer in row.iterancestors() if local(outer) == self._tag), None)
+        element = next(row.iterancestors(self._tag), None)
         lines = list[str]()
         if element is not self._element:
             lines += self._table.end()
@@ -173,8 +173,67 @@ def _context(archive: Archive, part: str, text: Text) -> Context:
     """The links and drawings of a part. text: is told of files in it."""
     if any(each.kind in ("package", "oleObject") for each in relations(archive, part)):
         text.partly = text.partly or _EMBEDDED
-    drawn = {each.id: "\n".join(drawing(archive, each, text)) for each in relations(archive, part)}
+    drawn = {each.id: "\n".join(_drawing(archive, each, text)) for each in relations(archive, part)}
     return Context({}, _links(archive, part), drawn, [])
+
+
+_MOST_LEVELS = 10  # of names before each value of a chart
+_CHARTS_LEFT = "not all of its charts were read; save them with their values"
+
+
+def _drawing(archive: Archive, relation: Relation, text: Text) -> Iterator[str]:
+    """The lines of a drawing, of the shapes of a sheet and of their charts; none of another relation. text: is told
+    what was not read."""
+    if relation.kind == "chart":
+        yield from _chart(archive.tree(relation.target), text)
+    elif relation.kind in ("diagramData", "drawing"):
+        yield from filter(None, map(paragraph, named(archive.tree(relation.target), "p")))
+    elif relation.kind == "chartEx":  # waterfalls, maps and the like
+        text.partly = text.partly or _CHARTS_LEFT
+    if relation.kind == "drawing":
+        for each in relations(archive, relation.target):
+            if each.kind != "drawing":
+                yield from _drawing(archive, each, text)
+
+
+def _chart(tree: Any, text: Text) -> Iterator[str]:
+    """The title of a chart with those of its axes, and each series as `name: category: value; ...`."""
+    titles = (" ".join(map(paragraph, named(each, "p"))).strip() for each in named(tree, "title"))
+    yield ": ".join(("Chart", *filter(None, titles)))
+    for series in named(tree, "ser"):
+        parts = {local(each): each for each in series}
+        values = _points(parts.get("val", parts.get("yVal")))
+        labels = _points(parts.get("cat", parts.get("xVal")))
+        name = " ".join(_points(parts.get("tx")).values()) or "".join(each.text or "" for each in parts.get("tx", ()))
+        said = (f"{labels[at]}: {value}" if labels.get(at) else value for at, value in values.items())
+        if values:
+            yield f"{name.strip()}: {'; '.join(said)}".removeprefix(": ")
+        else:
+            text.partly = text.partly or _CHARTS_LEFT
+
+
+def _points(element: Any) -> dict[int, str]:
+    """The texts or numbers that a chart has stored, by their place; those of outer levels stand before."""
+    levels = list(islice(named(element, "lvl"), _MOST_LEVELS)) or [element]
+    points = _level_points(levels[0])
+    for level in levels[1:]:
+        outer = _level_points(level)
+        above = ""
+        for at in points:
+            above = outer.get(at, above)
+            points[at] = f"{above} {points[at]}"
+    return points
+
+
+def _level_points(element: Any) -> dict[int, str]:
+    code = next((each.text or "" for each in named(element, "formatCode")), "")
+    points = dict[int, str]()
+    for each in named(element, "pt"):
+        stored = each.findtext("{*}v") or ""
+        is_number = inside(each, "numCache", "numLit")
+        said = shown(stored, attribute(each, "formatCode") or code) if is_number else stored
+        points[number_in(each, "idx", len(points))] = said
+    return points
 
 
 def read_slides(content: bytes, around: Circumstances) -> Read:
@@ -235,7 +294,7 @@ def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
     cells: list[str] = []
     for each in row:
         if local(each) == "tc":
-            span = next((number_in(inner, "val") for inner in named(_properties(each), "gridSpan")), 1)
+            span = next((number_in(inner, "val") for inner in named(each.find("{*}tcPr"), "gridSpan")), 1)
             columns = min(max(span, 1), MOST_COLUMNS)
             outermost = (inner for inner in named(each, "p") if not inside(inner, "p", "Fallback"))
             text = " ".join(map(say, outermost))
@@ -246,13 +305,9 @@ def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
     return cells
 
 
-def _properties(cell: Any) -> Any:
-    return next((inner for inner in cell if local(inner) == "tcPr"), None)
-
-
 def _goes_on(cell: Any) -> bool:
     """Whether a cell of Word or PowerPoint is a part of the one above it."""
-    merged = (attribute(inner, "val") for inner in named(_properties(cell), "vMerge"))
+    merged = (attribute(inner, "val") for inner in named(cell.find("{*}tcPr"), "vMerge"))
     return cell.get("vMerge") in ("1", "true") or next(merged, "restart") in ("", "continue")
 
 
@@ -289,7 +344,7 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
     for part, name in sheets.items():
         rows = values.rows(archive.elements(part, "row"), _merged(archive, part))
         Table(text, f"# {name}\n\n", name).extend(rows)
-        for line in drawings(archive, part, text):
+        for line in (line for each in relations(archive, part) for line in _drawing(archive, each, text)):
             text.add(line)
     return text.read()
 
@@ -374,10 +429,11 @@ class _Values:
 
     def _value(self, cell: Any) -> str:
         type_ = cell.get("t", "")
-        stored = next((each.text or "" for each in cell if local(each) == "v"), "")
+        value = cell.findtext("{*}v")
+        stored = value or ""
         if type_ == "inlineStr":
             return _string(cell)
-        if not stored and (type_ != "str" or all(local(each) != "v" for each in cell)):
+        if not stored and (type_ != "str" or value is None):
             return self._formula(cell)
         if type_ == "s":
             number = int(stored) if stored.isdecimal() and len(stored) < 9 else len(self.strings)
@@ -392,7 +448,7 @@ class _Values:
 
     def _formula(self, cell: Any) -> str:
         """The formula of a cell whose value nobody has computed; "" where another cell has it."""
-        formula = next((each for each in cell if local(each) == "f"), None)
+        formula = cell.find("{*}f")
         if formula is None:
             return ""
         self.text.partly = self.text.partly or _NOT_COMPUTED

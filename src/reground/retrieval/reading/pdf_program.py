@@ -63,7 +63,8 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     """The fields of `pdf.Pages`. Raises PdfiumError if no page can be loaded."""
     texts: list[str] = []
     pictures: list[int] = []
-    attached = [_string(pdfium.FPDFAttachment_GetName, each) for each in _attachments(document)]
+    files = range(min(pdfium.FPDFDoc_GetAttachmentCount(document), _MOST_ADDED))
+    attached = [_string(pdfium.FPDFAttachment_GetName, pdfium.FPDFDoc_GetAttachment(document, each)) for each in files]
     unread = 0
     document.init_forms()
     for number in range(len(document))[:most]:
@@ -184,14 +185,11 @@ def _entries(document: PdfDocument) -> list[str]:
 
 def _entry(part: Any, values: list[str]) -> str:
     """A text of a form, or a field behind its caption. values: of the fields of its name, the first of which it has."""
-    caption, own = (_inner_text(part.find(path)) for path in ("{*}caption/{*}value", "{*}value"))
+    found = (part.find(path) for path in ("{*}caption/{*}value", "{*}value"))
+    caption, own = ("" if each is None else " ".join("".join(each.itertext()).split()) for each in found)
     value = " ".join(values.pop(0).split()) if values else own
     name = part.get("name", "") if value and part.tag.endswith("}field") else ""
     return ": ".join(filter(None, (caption or name, value)))
-
-
-def _inner_text(element: Any) -> str:
-    return "" if element is None else " ".join("".join(element.itertext()).split())
 
 
 _MOST_ADDED = 1000  # fields and notes of one page, and attached files, that are read
@@ -200,11 +198,6 @@ _VALUES = (pdfium.FPDF_FORMFIELD_TEXTFIELD, pdfium.FPDF_FORMFIELD_COMBOBOX, pdfi
 _NO_NOTES = (pdfium.FPDF_ANNOT_LINK, pdfium.FPDF_ANNOT_POPUP, pdfium.FPDF_ANNOT_WIDGET)
 _LONGEST_LABEL = 100
 _WORD = re.compile(r"[^\W\d_]+")
-
-
-def _attachments(document: PdfDocument) -> list[Any]:
-    count = min(pdfium.FPDFDoc_GetAttachmentCount(document), _MOST_ADDED)
-    return [pdfium.FPDFDoc_GetAttachment(document, number) for number in range(count)]
 
 
 def _annotations(page: PdfPage) -> Iterator[Any]:

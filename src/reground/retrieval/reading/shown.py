@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from reground.retrieval.reading.formulas import formula, lowered, noted, pictured, raised
-from reground.retrieval.reading.numbering import numeral
+from reground.retrieval.reading.formulas import formula, local_name, lowered, noted, pictured, raised
+from reground.retrieval.reading.numbering import ORDERS, numeral
 from reground.retrieval.reading.result import MOST_COLUMNS, MOST_TEXT, ONLY_FIRST, PLAIN, Heading, Table, Text, Tick
 
 _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title", "rt", "rp"))
@@ -109,7 +109,6 @@ _NAMES = _HEADINGS | {"code", "tt", "kbd", "samp", "pre", "img"}
 _TRIED = 5  # texts or elements that are looked at
 _WIDEST = 100  # columns that one cell goes over
 _LONGEST_NUMBER = 9
-_ORDERS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 _TICK = 5000  # beginnings and ends of elements between two ticks
 _KINDS = {
     **dict.fromkeys(_HEADINGS, "heading"), "ul": "list", "ol": "list", "li": "item", "table": "table", "tr": "row",
@@ -169,19 +168,17 @@ class _Flow:
 
 
 class _Rows:
-    """The rows of a table. A cell that goes down over several rows stands in each, one that goes to the right once."""
+    """The rows of a table. A cell that goes down over several rows stands in each, one that goes to the right once.
+
+    text: is told what of them was not read.
+    """
 
     def __init__(self) -> None:
-        self._text = Text()
-        self._table = Table(self._text)
+        self.text = Text()
+        self.table = Table(self.text)
         self._row: dict[int, str] = {}
         self._below: dict[int, tuple[int, str]] = {}
         self._next = 0
-
-    @property
-    def partly(self) -> str:
-        """What of the rows was not read, in words."""
-        return self._text.partly
 
     def begin(self) -> None:
         """Begin a row."""
@@ -203,11 +200,7 @@ class _Rows:
 
     def lines(self) -> list[str]:
         """The lines that are certain with the row that was begun."""
-        return self._table.lines([self._row.get(place, "") for place in range(max(self._row, default=-1) + 1)])
-
-    def end(self) -> list[str]:
-        """The lines of the rows that are left."""
-        return self._table.end()
+        return self.table.lines([self._row.get(place, "") for place in range(max(self._row, default=-1) + 1)])
 
 
 def _number(written: str | None, otherwise: int) -> int:
@@ -232,7 +225,7 @@ class _List:
             return "- "
         number = _number(item.get("value"), self._next)
         self._next = number + self._step
-        return f"{numeral(number, _ORDERS.get(self._kind, ''))}. "
+        return f"{numeral(number, ORDERS.get(self._kind, ''))}. "
 
 
 class Walk:
@@ -290,7 +283,7 @@ class Walk:
 
     def _enter(self, element: Any) -> bool:
         """Begin an element. False where what is in it is passed over, or written."""
-        tag = _name(element)
+        tag = local_name(element)
         if element is not self._root and self._is_passed(element, tag):
             return False
         self._apart(tag)
@@ -304,7 +297,7 @@ class Walk:
         return True
 
     def _leave(self, element: Any) -> None:
-        tag = _name(element)
+        tag = local_name(element)
         if element is not self._passed and (self._code is None or self._code[0] is element):
             self._end(element, _KINDS.get(tag, ""))
         if tag == "a" and self._addresses is not None and self._code is None:
@@ -354,8 +347,8 @@ class Walk:
             case "item":
                 self._flows[-1].mark = ""
             case "table" if self._rows and self._rows[0] is element:
-                self._add_rows(self._rows[1].end())
-                self._partly = self._partly or self._rows[1].partly
+                self._add_rows(self._rows[1].table.end())
+                self._partly = self._partly or self._rows[1].text.partly
                 self._rows = None
             case "row" if self._rows and not self._flows[-1].is_full:
                 self._add_rows(self._rows[1].lines())
@@ -367,7 +360,7 @@ class Walk:
                 self._within -= 1
 
     def _begin_heading(self, element: Any) -> None:
-        flow, level = self._flows[-1], int(_name(element)[1])
+        flow, level = self._flows[-1], int(local_name(element)[1])
         self.headings.append(Heading(self._flows[0].length, level, "", _id_of(element)))
         self._begun = len(flow.pieces)
         if element is not self._root:
@@ -392,12 +385,12 @@ class Walk:
             return
         flow, following = self._flows[-1], element.getnext()
         is_fraction = (element.tail or "").strip() in ("/", "\u2044") and following is not None
-        if is_fraction and _name(following) == "sub":
+        if is_fraction and local_name(following) == "sub":
             flow.apart(" " if flow.base().isdigit() else "")
             flow.put(text)
         elif text:
-            is_note = any(_name(each) == "a" for each in (element.getparent(), *islice(element.iter(), _TRIED)))
-            write = lowered if _name(element) == "sub" else noted if is_note else raised
+            is_note = any(local_name(each) == "a" for each in (element.getparent(), *islice(element.iter(), _TRIED)))
+            write = lowered if local_name(element) == "sub" else noted if is_note else raised
             flow.put(write(text, flow.base()))
             flow.is_behind_script = True
 
@@ -416,7 +409,9 @@ class Walk:
         """Put an address behind its link, unless the link is a name in code or a part of a heading."""
         address = (link.get("href") or "").strip().removeprefix("mailto:").partition("?subject=")[0]
         is_outside = _ADDRESS.fullmatch(address) and address not in known
-        if is_outside and not any(_name(each) in _NAMES for each in (*islice(link.iterancestors(), _TRIED), *link)):
+        if is_outside and not any(
+            local_name(each) in _NAMES for each in (*islice(link.iterancestors(), _TRIED), *link)
+        ):
             known.add(address)
             text = "".join(islice(link.itertext(), _LONGEST_HEADING))
             self._say(f" ({address})" if text.strip() and address.rstrip("/") not in text else "")
@@ -437,11 +432,6 @@ class Walk:
             self._flows[-1].say(text)
         else:
             self._code[1].append(text)
-
-
-def _name(element: Any) -> str:
-    """The name of an element without the space that it is in, as in o:p."""
-    return str(element.tag).rpartition(":")[2]
 
 
 def _shown_by(element: Any, tag: str) -> str:

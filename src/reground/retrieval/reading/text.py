@@ -36,9 +36,9 @@ _HEADING = re.compile(r" {0,3}(?:(#{1,6})[ \t](.*)|<h([1-6])\b[^>\n]{0,200}>([^\
 _TAG = re.compile(r"<[^<>\n]{0,300}>")
 
 
-def read_plain(content: bytes, around: Circumstances) -> Read:
-    """A text as it is."""
-    return Read("", *decode(content))
+def read_plain(content: bytes, around: Circumstances, *, markup: bool = False) -> Read:
+    """A text as it is; markup (XML) in the encoding that it declares."""
+    return Read("", *decode(content, markup=markup))
 
 
 def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str] | None = None) -> Read:
@@ -74,6 +74,7 @@ def marked(text: str, begins: int = 0, *, mark: str) -> Iterator[Heading]:
             yield Heading(start, level, words.strip())
 
 
+read_markup = partial(read_plain, markup=True)
 read_asciidoc = partial(read_structured, mark=_ASCIIDOC)
 read_org = partial(read_structured, mark=_ORG)
 
@@ -83,11 +84,6 @@ def read_tex(content: bytes, around: Circumstances) -> Read:
     text, guessed = decode(content)
     match = _TEX.search(_TEX_REMARK.sub("", text[:_TITLE_WITHIN]))
     return Read(" ".join(_TEX_COMMAND.sub(" ", match[1]).split()) if match else "", text, guessed)
-
-
-def read_markup(content: bytes, around: Circumstances) -> Read:
-    """XML as it is, in the encoding that it declares."""
-    return Read("", *decode(content, markup=True))
 
 
 def read_markdown(content: bytes, around: Circumstances) -> Read:
