@@ -15,7 +15,6 @@ from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run, solve
 from reground.core.trajectory import Pair, RetrieveStep
-from reground.critics.simple import SENTENCES
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
@@ -220,18 +219,6 @@ async def test_a_ranking_that_is_not_completed_is_concluded_by_a_query_from_all_
     (asked,) = prompts(run, "search")
     assert "A step." in asked and "Search query: river a" in asked and "<passage" in asked
     assert not prompts(run, "answer")
-
-
-@pytest.mark.parametrize("look", [False, True])
-async def test_a_ranking_that_ends_at_a_query_looks_that_up_and_asks_nothing_more(look: bool) -> None:
-    run = Run()
-    state = State(QUESTION).after(Observation("GENQUERY", SENTENCES["GENQUERY"]))
-    state = state.after(Observation("QUERY", "river bed"))
-    state = state.after(Observation("RETRIEVE", SENTENCES["RETRIEVE"])) if look else state
-    answer = await planner(generator(), retriever=documents(30), answer="ranking").finish(state, run)
-    assert queries(run) == ["river bed"]
-    assert not prompts(run, "search")
-    assert len(answer.citations) == 10
 
 
 async def test_the_retrieval_task_scores_the_ranking_even_where_the_budget_ended() -> None:

@@ -236,9 +236,12 @@ async def test_a_ranking_is_simulated_with_the_query_chosen_or_one_written_from_
     run = Run()
     model = generator(query=lambda prompt: "written" if "documents asked for" in prompt else "chosen")
     searched = PlannerProblem(planner=planner(model, answer="ranking"), run=run, reward=lambda answer, run: 0.0)
-    for place, stages in enumerate(("RQ", "RQD", "RQDR")):
-        await searched.simulate(walked(*stages), (place,), 0)
-    assert [step.query for step in run.steps if isinstance(step, RetrieveStep)] == ["query 2", "written", "written"]
+    chosen, looked_up, reasoned = (walked(*stages) for stages in ("RQ", "RQD", "RQDR"))
+    looking = chosen.after(Observation("RETRIEVE", SENTENCES["RETRIEVE"]))
+    for place, state in enumerate((chosen, looking, looked_up, reasoned)):
+        await searched.simulate(state, (place,), 0)
+    queries = [step.query for step in run.steps if isinstance(step, RetrieveStep)]
+    assert queries == ["query 2", "query 2", "written", "written"]
 
 
 async def test_a_rollout_plays_on_with_the_first_candidates() -> None:

@@ -16,7 +16,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, GenerateStep
 from reground.evaluation.tasks.mathematics import THEOREM_FORM
-from reground.methods.search_agent import DECIDE, STEPS, Prompts, SearchAgent, View, cuts, fit, show
+from reground.methods.search_agent import DECIDE, STEPS, Prompts, SearchAgent, View, cuts, show
 from reground.methods.search_agent.actions import ResultItem, Search, SelectLink, literal
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -421,8 +421,8 @@ def test_a_prompt_keeps_to_its_limit_and_always_shows_the_question_and_the_lates
     count: int, shots: int, limit: int
 ) -> None:
     view = View(QUESTION, past(count), remaining=10 - count)
-    fitted = fit(DECIDE, SYSTEMS["decide"], view, shots=shots, snippet=160, limit=limit)
-    smallest = fit(DECIDE, SYSTEMS["decide"], view, shots=shots, snippet=160, limit=0)
+    fitted = agent().fit(DECIDE, view, shots=shots, limit=limit)
+    smallest = agent().fit(DECIDE, view, shots=shots, limit=0)
     assert fitted.size == estimate_tokens(tuple(fitted.messages))
     assert fitted.size <= max(limit, smallest.size)
     state = fitted.messages[-1].content

@@ -30,7 +30,6 @@ from reground.methods.search_agent.actions import (
     existing,
     linked,
     literal,
-    parse_action,
     read_action,
     reply,
 )
@@ -70,7 +69,7 @@ SEARCH = Search("length of the Danube", "We need it.")
     ],
 )
 def test_one_action_in_many_spellings(text: str) -> None:
-    assert parse_action(text) == SEARCH
+    assert read_action(text)[0] == SEARCH
 
 
 @pytest.mark.parametrize(
@@ -111,7 +110,7 @@ def test_one_action_in_many_spellings(text: str) -> None:
 )
 def test_what_is_no_action_is_complained_of(text: str, complaint: str) -> None:
     with pytest.raises(ParseError, match=complaint):
-        parse_action(text)
+        read_action(text)[0]
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -167,7 +166,7 @@ def test_literals_are_in_double_quotes_on_one_line_and_mean_the_text(text: str) 
 )
 def test_a_reply_whose_quotes_are_wrong_is_mended_where_its_meaning_is_plain(text: str, action: Action | None) -> None:
     with pytest.raises(ParseError, match="no action in it that is valid Python"):
-        parse_action(text)
+        read_action(text)[0]
     if action is not None:
         assert read_action(text, mend=True) == (action, True)
     else:
@@ -229,7 +228,7 @@ def test_hostile_replies_are_survived(text: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            action = parse_action(text)
+            action = read_action(text)[0]
         except ParseError:
             return
     assert isinstance(action, Search)
@@ -253,7 +252,7 @@ pieces = st.one_of(
 @example("Search(query='\ud800')")
 def test_any_text_gives_a_typed_action_or_a_counted_discard(text: str) -> None:
     try:
-        action = parse_action(text)
+        action = read_action(text)[0]
     except ParseError as complaint:
         assert str(complaint)
     else:
@@ -282,7 +281,7 @@ queries = filled.map(lambda text: f"q{' '.join(text.split())}")
 )
 def test_what_is_written_as_code_is_read_back(action: Action) -> None:
     if "# [END]" not in str(as_data(action)):
-        assert parse_action(reply(action, ["A comment."])) == action
+        assert read_action(reply(action, ["A comment."]))[0] == action
 
 
 def test_the_exemplars_are_as_many_as_in_the_paper_and_are_read_as_they_are_meant() -> None:
@@ -410,7 +409,7 @@ def test_whatever_the_schema_allows_can_be_read(number: int, data: st.DataObject
     schema = json.loads(step.grammar(LINKS).json_schema)
     assert schema["required"] == list(schema["properties"])
     said = {name: data.draw(value(form)) for name, form in schema["properties"].items()}
-    action = parse_action(json.dumps(said))
+    action = read_action(json.dumps(said))[0]
     assert NAMES[type(action)] == said["action"]
 
 

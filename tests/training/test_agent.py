@@ -28,7 +28,7 @@ from reground.methods.search_agent.actions import (
     ReviseAnswer,
     Search,
     Terminate,
-    parse_action,
+    read_action,
     reply,
 )
 from reground.models.scripted import ScriptedModel
@@ -111,7 +111,7 @@ async def test_every_reasoning_step_becomes_a_row_without_exemplars() -> None:
         assert (system.role, state.role, said.role) == ("system", "user", "assistant")
         assert system.content == Prompts().system(str(row.extra["step"]))
         assert "How high is the tower of Pisa?" in state.content
-        assert parse_action(said.content)
+        assert read_action(said.content)[0]
     decided = next(row for row in made.rows if row.extra["step"] == "decide")
     assert decided.messages[-1].content == reply(SAMPLES["decide"][1]), "the lowest perplexity, as the agent chose"
     summary = next(row for row in made.rows if row.extra["step"] == "summarise")
@@ -163,7 +163,7 @@ def test_a_ranking_decides_and_what_was_not_ranked_is_told_and_written_down() ->
     unlike = [turn("decide", *SAMPLES["decide"], number=i) for i in range(3)]
     ranking = {"q1#0": [2, 0, 1], "q1#1": [1]}
     made = mixture([*unlike, turn("decide", NEXT, NEXT, number=3)], by="ranking", ranking=ranking)
-    chosen = {row.extra["turn"]: (parse_action(row.messages[-1].content), row.extra["by"]) for row in made.rows}
+    chosen = {row.extra["turn"]: (read_action(row.messages[-1].content)[0], row.extra["by"]) for row in made.rows}
     first, second, third = SAMPLES["decide"]
     ranked = {0: (third, "ranking"), 1: (second, "ranking")}
     assert chosen == {**ranked, 2: (first, "perplexity"), 3: (first, "perplexity")}

@@ -225,7 +225,7 @@ async def test_another_piece_of_the_gold_page_with_the_answer_is_answered_from(s
 
 
 def acts(oracle: Oracle) -> list[Any]:
-    return [actions.parse_action(row.messages[-1].content) for row in oracle.rows if row.extra["kind"] != "finish"]
+    return [actions.read_action(row.messages[-1].content)[0] for row in oracle.rows if row.extra["kind"] != "finish"]
 
 
 @pytest.mark.parametrize(("example", "query"), [(BRIDGE, "Warsaw"), (CHAIN, "Warsaw river")])
@@ -256,7 +256,7 @@ async def test_the_agent_does_not_search_a_page_that_nothing_names_and_answers_n
     oracle, _ = await acted(AGENT, BRIDGE, [UNNAMED, ZOO, MEITNER, WARSAW])
     kinds = [row.extra["kind"] for row in oracle.rows]
     assert kinds == ["decide", "summarise", "decide", "finish"]
-    assert isinstance(actions.parse_action(oracle.rows[2].messages[-1].content), actions.Terminate)
+    assert isinstance(actions.read_action(oracle.rows[2].messages[-1].content)[0], actions.Terminate)
     made = await taught(
         BRIDGE, passages=[UNNAMED, ZOO, MEITNER, WARSAW], methods="search_agent", complete=0, most_passages=2
     )

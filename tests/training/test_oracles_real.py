@@ -22,7 +22,7 @@ from reground.methods.grounded import Grounded
 from reground.methods.ircot import IRCoT
 from reground.methods.rar import RaR
 from reground.methods.search_agent import SearchAgent
-from reground.methods.search_agent.actions import parse_action
+from reground.methods.search_agent.actions import read_action
 from reground.retrieval.rerank import rerank
 from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.queries import clean_query
@@ -63,7 +63,7 @@ def check(row: Demonstration, example: Example) -> None:
         assert bool(quoted) == (kind == "quote")
         assert all(any(quote in text for text in shown) for quote in quoted)
     elif kind in ("decide", "summarise", "linked_answer"):
-        action = parse_action(said)
+        action = read_action(said)[0]
         assert not unknown(getattr(action, "query", ""), asked)
         links = re.findall(r"link_id=(\d+)", getattr(action, "answer", ""))
         assert all(f"link_id={link}," in asked for link in (*links, *getattr(action, "selected_link_ids", ())))

@@ -335,24 +335,6 @@ class Fitted:
     size: int
 
 
-def fit(
-    step: Step, system: str, view: View, *, shots: int | None, snippet: int, limit: int | None, first: int = 0
-) -> Fitted:
-    """The fullest prompt of at most `limit` tokens, or the shortest prompt if none fits.
-
-    first: the exemplar with which the prompt begins; the others follow in a circle.
-    """
-    count = len(step.exemplars)
-    most = count if shots is None else min(shots, count)
-    for cut in cuts(view, shots=most, snippet=snippet):
-        turns = [_turn(step.exemplars[i % count]) for i in range(first, first + cut.shots)]
-        messages = conversation(turns, neutralise(show(view, cut)), system=system)
-        size = tokens_of(messages)
-        if limit is None or size <= limit:
-            break
-    return Fitted(messages, cut, size)
-
-
 @cache
 def _turn(exemplar: Exemplar) -> tuple[str, str]:
     return show(exemplar.view, Cut(shots=0, snippet=10_000)), reply(exemplar.action, exemplar.comments)
@@ -438,6 +420,21 @@ class SearchAgent(Settings):
             given = await agent.give()
         run.note("samples", **{name: agent.counts[name] for name in ("drawn", "discarded", "repaired")})
         return given
+
+    def fit(self, step: Step, view: View, *, shots: int | None, limit: int | None) -> Fitted:
+        """The fullest prompt of at most `limit` tokens, or the shortest prompt if none fits.
+
+        It begins with the same exemplar always, or with one of the question's own; the others follow in a circle.
+        """
+        count, system = len(step.exemplars), self.prompts.system(step.name)
+        first = crc32(view.question.encode()) if self.exemplars == "rotated" else 0
+        for cut in cuts(view, shots=count if shots is None else min(shots, count), snippet=self.snippet_tokens):
+            turns = [_turn(step.exemplars[i % count]) for i in range(first, first + cut.shots)]
+            messages = conversation(turns, neutralise(show(view, cut)), system=system)
+            size = tokens_of(messages)
+            if limit is None or size <= limit:
+                break
+        return Fitted(messages, cut, size)
 
     @property
     def usual(self) -> dict[str, str]:
@@ -654,7 +651,7 @@ class _Agent:
     def answering(self) -> Prompt:
         """The shortest prompt of the answer for the current state, with one exemplar."""
         shots = 1 if self.config.shots is None else min(1, self.config.shots)
-        return self._fitted(ANSWER, View(self.question, tuple(self.past)), shots=shots, limit=None).messages
+        return self.config.fit(ANSWER, View(self.question, tuple(self.past)), shots=shots, limit=None).messages
 
     def finishing(self) -> Prompt:
         """The prompt of the short answer for the current state."""
@@ -759,11 +756,4 @@ class _Agent:
         in_context = None if context is None else context - most
         limits = [self.shrunk, in_context, None if room is None else room - step.usual]
         limit = min((each for each in limits if each is not None), default=None)
-        return self._fitted(step, view, shots=self.config.shots, limit=limit)
-
-    def _fitted(self, step: Step, view: View, *, shots: int | None, limit: int | None) -> Fitted:
-        """The step's prompt. It begins with the same exemplar always, or with one of the question's own."""
-        config = self.config
-        first = crc32(view.question.encode()) if config.exemplars == "rotated" else 0
-        system = config.prompts.system(step.name)
-        return fit(step, system, view, shots=shots, snippet=config.snippet_tokens, limit=limit, first=first)
+        return self.config.fit(step, view, shots=self.config.shots, limit=limit)

@@ -303,12 +303,7 @@ _TOKEN = re.compile(  # an unclosed string takes the rest of its line, so that n
 )
 
 
-def parse_action(text: str) -> Action:
-    """The first action in a reply, which is not mended. Raises as `read_action` does."""
-    return read_action(text, mend=False)[0]
-
-
-def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
+def read_action(text: str, *, mend: bool = False) -> tuple[Action, bool]:
     """The first action in a reply, and whether its strings had to be quoted again.
 
     It may be in a Markdown fence, after prose or comments, after `ACTION_SELECTED =` with or without a type, in an
