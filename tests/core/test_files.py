@@ -1,7 +1,5 @@
 """Where files lie, what makes a function another one, and damaged weights, named by their file."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

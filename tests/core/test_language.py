@@ -1,7 +1,5 @@
 """Replies and the log-probabilities of their tokens."""
 
-from __future__ import annotations
-
 import pytest
 
 from reground.core.language import Reply, TokenLogprob

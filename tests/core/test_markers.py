@@ -1,7 +1,5 @@
 """What is a marker and what only looks like one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

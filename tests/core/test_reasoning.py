@@ -1,7 +1,5 @@
 """What a reasoning model thinks is told apart from what it says, whichever adapter it came through."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

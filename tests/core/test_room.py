@@ -1,7 +1,5 @@
 """A call that a thought has left no room for is asked once more; what a model needs is learnt."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The program in a reply: chosen by what it defines, with what it needs, as chat models lay replies out."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every method with fakes that let each of its calls happen, so that all prompts can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 

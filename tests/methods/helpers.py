@@ -1,7 +1,5 @@
 """What the tests of methods share: a model that knows its job from the prompt, and shorthands for traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from reground.core.errors import RetrievalError

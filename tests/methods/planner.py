@@ -1,7 +1,5 @@
 """What the tests of CR-Planner share: critics that want what they are told, and shorthands for choices."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from reground.core.answers import PHRASE

@@ -1,7 +1,5 @@
 """The baselines: the exact calls that their papers prescribe."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The cut of pages: BM25 against an independent implementation, pieces, limits, and what is kept where nothing fits."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

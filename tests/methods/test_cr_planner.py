@@ -1,7 +1,5 @@
 """CR-Planner: the walk through its states, its choices and what is recorded of them, its ends and its limits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What CR-Planner reads in a reply."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """CR-Planner's decision process: legal sub-goals, what each critic sees, and its states as a tree to be searched."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

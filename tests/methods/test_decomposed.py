@@ -1,7 +1,5 @@
 """Decomposed: how a question is divided, in which order its parts are looked up, what the answer is written from."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What holds for every method: budgets, replay, untrusted passages, scaling."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

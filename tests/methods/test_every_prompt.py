@@ -1,7 +1,5 @@
 """Every prompt of every method in three forms, as files to be read and compared."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

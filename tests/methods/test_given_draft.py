@@ -1,7 +1,5 @@
 """RAT and RaR begin with a draft that somebody else wrote, whole or in steps of which some are settled."""
 
-from __future__ import annotations
-
 import pytest
 
 from reground.core.answers import PHRASE, TEXT

@@ -1,7 +1,5 @@
 """Grounded: what each call reads, which answer stays, when the rounds end, and when it abstains."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

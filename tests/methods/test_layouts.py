@@ -6,8 +6,6 @@ writes around the steps, such as an introduction, a rule, or a remark to the rea
 stands outside its code block.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 The scripted model drafts, criticises and revises by rules, whatever the words of a method's prompts are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

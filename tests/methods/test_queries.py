@@ -1,7 +1,5 @@
 """Queries in a reply: none, one or several, whatever the model wrote."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Answers that begin with what the passages say: quotations are evidence, and the answer is what stands behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from reground.core.answers import ARTICLE, PHRASE, PLAN, PROGRAM, TEXT

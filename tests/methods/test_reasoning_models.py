@@ -1,7 +1,5 @@
 """A model that thinks before it writes is asked with room for its thoughts; every other model keeps its limits."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Rewrite-Retrieve-Read: every transition, every malformed rewriting, every limit, budgets and replay."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 

@@ -1,7 +1,5 @@
 """The Search Agent: every transition of figure 2, every limit, every fallback."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

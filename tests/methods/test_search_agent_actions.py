@@ -1,7 +1,5 @@
 """The Search Agent's actions: whatever a model writes, freely or by a grammar, is an action or a complaint."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """A model that repeats the text under revision unchanged gets it back unchanged, whatever its lines look like."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

@@ -5,8 +5,6 @@ tricks are public from training runs in which a program was rewarded for its ver
 `hostile_tricks.toml`.
 """
 
-from __future__ import annotations
-
 import textwrap
 import tomllib
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ A whole test asks for the fixture `sandbox` (tests/conftest.py), one that needs 
 and one that cannot know in advance does its work in `skipping_without`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """What programs may do, what the tests see of them, and what is reported."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Docker sandbox: the command it builds, and its refusals. No daemon is needed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Honest programs pass what the hostile ones are up against. Those are tried by `tests/campaign/forging.py`."""
 
-from __future__ import annotations
-
 import pytest
 
 from reground.core.programs import Program, Sandbox

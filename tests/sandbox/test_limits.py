@@ -1,7 +1,5 @@
 """Limits hold for all that a program can take, and the host's own limits are never a program's fault."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Plain data cross whole and genuine; anything else is refused."""
 
-from __future__ import annotations
-
 import collections
 import datetime
 import decimal

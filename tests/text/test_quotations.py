@@ -1,7 +1,5 @@
 """Quotations at the beginning of a reply, and the pieces of a text that they are copies of."""
 
-from __future__ import annotations
-
 import pytest
 
 from reground.text.quotations import copied, quotations

@@ -5,8 +5,6 @@ nothing but dots or Chinese). So has yasbd 1.0.4, which takes 2 s for 10 kB of d
 61, sentencesplit 0.1.0 60, pysbd 0.3.4 and livekit-blingfire 1.2.0 59, nupunkt 0.8.0 55 and syntok 1.4.4 51.
 """
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs, traces and trees to look at: a real method over a scripted model, and hostile texts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from reground.core.answers import Citation, Sentence

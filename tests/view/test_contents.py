@@ -1,7 +1,5 @@
 """What there is to see at a path, also while it changes, and the story of a question."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page in a real browser: served, exported, with hostile texts, light and dark, wide and narrow."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 
 import pytest

@@ -7,8 +7,6 @@ In a test:
         assert web.asked == ["/robots.txt", "/a.html"]
 """
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

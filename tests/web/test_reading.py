@@ -1,7 +1,5 @@
 """The texts of fetched pages, and what is left at work when one is given up."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

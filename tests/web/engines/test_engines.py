@@ -1,7 +1,5 @@
 """Every provider: what it is asked, and what becomes of its answers, its errors, and of JSON that nobody promised."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import traceback

@@ -1,7 +1,5 @@
 """Engines by name, from files and from plug-ins."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys
