@@ -15,10 +15,12 @@ from importlib.resources import files
 from itertools import chain
 from math import ceil, prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, PositiveInt
 
 from reground.core.errors import DataError
-from reground.evaluation.data import Record, data_path, read_records
+from reground.evaluation.data import data_path, fields, read_values
 
 Kind = Literal["gather", "craft", "smelt", "upgrade"]
 
@@ -35,6 +37,7 @@ _STATIONS = {
     "furnace": ("furnace",),
     "cooking": ("furnace", "smoker", "campfire", "soul_campfire"),
 }
+_ITEM = fields(name=str, displayName=(str | None, None))
 _NETHER, _END = 40.0, 80.0
 """The effort of what is there."""
 
@@ -179,7 +182,7 @@ def load_world(folder: Path, *, version: str = VERSION) -> World:
     file and line.
     """
     path = data_path(folder, "minecraft", f"recipes_{version}.jsonl")
-    recipes = [_recipe(record, path, line) for line, record in enumerate(read_records(path), start=1)]
+    recipes = [recipe for _, recipe in read_values(path, _Recipe)]
     if not recipes:
         raise DataError("has no recipe", path=path)
     display = _display(path.with_name(f"items_{version}.jsonl"))
@@ -227,15 +230,36 @@ def smelting() -> Iterator[Way]:
             yield Way("smelt", result, 1, (_one(*inputs),), (_STATIONS[stations],))
 
 
-@dataclass(frozen=True)
-class _Recipe:
+class _Recipe(BaseModel, frozen=True):
     """One crafting recipe of the files, in which each alternative of a tag has its own line."""
 
-    result: str
-    count: int
-    cells: tuple[str, ...]
-    shaped: bool
-    table: bool
+    result: Annotated[str, Field(min_length=1)]
+    count: PositiveInt = 1
+    ingredients: Annotated[dict[str, PositiveInt], Field(min_length=1)]
+    pattern: tuple[tuple[str | None, ...], ...] | None = None
+    needs_crafting_table: bool | None = None
+
+    @property
+    def laid(self) -> tuple[str, ...]:
+        """The pattern's items, row by row."""
+        return tuple(cell for row in self.pattern or () for cell in row if cell)
+
+    @property
+    def shaped(self) -> bool:
+        """Whether the pattern has all ingredients."""
+        return Counter(self.laid) == self.ingredients
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The ingredients, each as often as it is needed."""
+        return self.laid if self.shaped else tuple(Counter(self.ingredients).elements())
+
+    @property
+    def table(self) -> bool:
+        """Whether it needs a crafting table: a file may say it, else the size does."""
+        rows = self.pattern or ()
+        big = len(rows) > 2 or any(len(row) > 2 for row in rows) or (not rows and len(self.cells) > 4)
+        return big if self.needs_crafting_table is None else self.needs_crafting_table
 
 
 def _crafting(recipes: Iterable[_Recipe]) -> Iterator[Way]:
@@ -266,33 +290,6 @@ def _slots(variants: Sequence[tuple[str, ...]], *, shaped: bool) -> list[tuple[S
     return [tuple(Slot((name,), count) for name, count in one) for one in counted]
 
 
-def _recipe(record: Record, path: Path, line: int) -> _Recipe:
-    result, count, ingredients = record.get("result"), record.get("count", 1), record.get("ingredients")
-    if not isinstance(result, str) or not result:
-        raise DataError("a recipe needs a result: the item's name", path=path, line=line)
-    if not isinstance(count, int) or count < 1:
-        raise DataError(f"the count of {result} must be a whole number above 0", path=path, line=line)
-    if not isinstance(ingredients, dict) or not ingredients:
-        raise DataError(f"the recipe of {result} needs ingredients: a count an item", path=path, line=line)
-    cells: list[str] = []
-    for name, number in ingredients.items():
-        if not isinstance(number, int) or number < 1:
-            raise DataError(f"the recipe of {result} needs a count above 0 of {name}", path=path, line=line)
-        cells += [name] * number
-    pattern = record.get("pattern")
-    rows = [row for row in pattern if isinstance(row, list)] if isinstance(pattern, list) else []
-    laid = [cell for row in rows for cell in row if isinstance(cell, str)]
-    big = len(rows) > 2 or any(len(row) > 2 for row in rows) or (not rows and len(cells) > 4)
-    table = record.get("needs_crafting_table", big)
-    shaped = sorted(laid) == sorted(cells)
-    return _Recipe(result, count, tuple(laid if shaped else cells), shaped, bool(table))
-
-
 def _display(path: Path) -> dict[str, str]:
-    found = {}
-    for line, record in enumerate(read_records(path, ("name",)), start=1) if path.exists() else ():
-        name, shown = record["name"], record.get("displayName")
-        if not isinstance(name, str):
-            raise DataError("an item's name must be text", path=path, line=line)
-        found[name] = shown if isinstance(shown, str) else name_of(name).title()
-    return found
+    items = (item for _, item in read_values(path, _ITEM)) if path.exists() else ()
+    return {item.name: item.displayName or name_of(item.name).title() for item in items}

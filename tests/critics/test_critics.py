@@ -41,7 +41,7 @@ def test_a_critic_may_name_the_model_that_judges(spec: str, models: tuple[str, .
         ("prompted:best", "pointwise or rank"),
         ("prompted:openai/large", r"nobody has opened the model openai/large.*critics=load\('prompted:pointwise'"),
         ("random:x", "a seed, not 'x'"),
-        ("first:2", "takes no detail"),
+        ("first:2", "STAGE=GOAL,..., not '2'"),
         ("../../etc", "no critic is called"),
         ("dok=first", "no critic judges 'dok'; did you mean doc"),
         ("doc=first,subgaol=random", "did you mean subgoal"),
@@ -59,24 +59,14 @@ def test_a_name_or_detail_that_does_not_fit_is_refused(spec: str, complaint: str
         load(spec, model=ScriptedModel([]))
 
 
-def test_each_kind_may_have_a_critic_of_its_own_and_the_others_are_prompted() -> None:
-    critics = load("doc=random:7,subgoal=fixed:ROOT=GENQUERY,QUERY=RETRIEVE", model=ScriptedModel([]))
-    assert [critics.of(kind).name for kind in KINDS] == [
-        "fixed:QUERY=RETRIEVE,ROOT=GENQUERY",
-        "prompted:pointwise scripted",
-        "prompted:pointwise scripted",
-        "random:7",
-    ]
-
-
-def test_each_kind_may_be_asked_of_another_model() -> None:
-    spec = "doc=prompted:openai/large,query=prompted:rank:openai/small,subgoal=first"
+def test_each_kind_may_have_a_critic_and_a_model_of_its_own_and_the_others_are_prompted() -> None:
+    spec = "doc=prompted:openai/large,query=prompted:rank:openai/small,subgoal=fixed:ROOT=GENQUERY,QUERY=RETRIEVE"
     assert own_models(spec) == ("openai/small", "openai/large")
     assert own_models("first") == ()
     judges = {name: ScriptedModel([], name=name) for name in own_models(spec)}
     critics = load(spec, model=ScriptedModel([]), own=judges)
     assert [critics.of(kind).name for kind in KINDS] == [
-        "first",
+        "fixed:QUERY=RETRIEVE,ROOT=GENQUERY",
         "prompted:pointwise scripted",
         "prompted:rank openai/small",
         "prompted:pointwise openai/large",

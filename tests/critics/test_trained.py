@@ -143,7 +143,7 @@ def changed(folder: Path, tmp_path: Path, **fields: object) -> Path:
 @pytest.mark.parametrize(
     ("fields", "kind", "complaint"),
     [
-        ({"format": 2}, ConfigurationError, "has format 2, and this reads 1"),
+        ({"format": 2}, DataError, r"critic\.json: format: Input should be 1"),
         ({"template": "older"}, ConfigurationError, r"texts of another version \(older.*fit it again"),
         ({"kinds": {"doc": "shared"}}, ConfigurationError, "judges doc and not subgoal.*doc=trained:"),
         ({"engine": "oracle"}, DataError, r"critic\.json: engine"),
@@ -161,7 +161,7 @@ def test_what_is_no_critic_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no trained critic in .*holds no critic\.json"):
         load(f"trained:{tmp_path}", model=MODEL)
     (tmp_path / "critic.json").write_text("{")
-    with pytest.raises(DataError, match=r"critic\.json: cannot be read"):
+    with pytest.raises(DataError, match=r"critic\.json: Invalid JSON"):
         load(f"trained:{tmp_path}", model=MODEL)
 
 

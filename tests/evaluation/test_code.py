@@ -10,12 +10,11 @@ import pytest
 
 from reground.core.evidence import Passage
 from reground.core.trajectory import RetrieveStep, read_trajectories
-from reground.evaluation.report import build_reports
 from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.code import TASKS, UNSCORABLE, CodeTask, imported
-from reground.methods.baselines import RAG, Direct
+from reground.methods.baselines import RAG
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.data import need_data
@@ -245,15 +244,6 @@ def test_a_question_states_the_limits_and_no_case(task: Task) -> None:
     assert task.solutions() == [PROBLEMS[0]["solution"]]
     assert task.demonstrations() == ()
     assert "no example calls" not in task.form.instruction, "a contest's program has to call what it defines"
-
-
-async def test_a_report_groups_by_level(task: Task, tmp_path: Path) -> None:
-    model = ScriptedModel(lambda messages, sampling: f"```python\n{PROBLEMS[0]['solution']}\n```")
-    settings = EvalSettings(method="direct", model="scripted", limit=None)
-    await evaluate(task, Direct(model=model, form=task.form), settings, tmp_path / "run", sandbox=some_sandbox())
-    (report,) = build_reports([tmp_path / "run"], by="level")
-    (table,) = [each for each in report.tables if "level" in each.title]
-    assert any("bronze" in cell and "1.000" in " ".join(row) for row in table.rows for cell in row)
 
 
 async def test_the_bank_leaves_out_the_problem_that_is_being_solved(tmp_path: Path) -> None:

@@ -158,9 +158,9 @@ def test_lines_and_objects_are_questions(tmp_path: Path) -> None:
     ("name", "content", "why"),
     [
         ("q.txt", b"\n \n", "has no questions"),
-        ("q.txt", b"\xff\xfe\x00bad", "cannot be read as questions"),
+        ("q.txt", b"\xff\xfe\x00bad", "not UTF-8 text"),
         ("q.jsonl", b'{"text": "Who?"}\n', "question"),
-        ("absent.txt", None, "cannot be read as questions"),
+        ("absent.txt", None, "cannot be read"),
     ],
 )
 def test_a_bad_file_is_named(tmp_path: Path, name: str, content: bytes | None, why: str) -> None:

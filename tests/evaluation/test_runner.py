@@ -2,11 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
-import sqlite3
-import subprocess
-import sys
-import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,8 +25,6 @@ from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable
 from reground.methods.baselines import RAG
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.data import ROOT
-from tests.evaluation import killed_run
 from tests.evaluation.fakes import Chain, SumTask, adds
 from tests.evaluation.trajectories import answered
 
@@ -180,62 +173,6 @@ async def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
     result = await evaluate(SumTask(4), Chain(model, steps=3), SETTINGS, tmp_path / "run")
     assert result.summary.finished
     assert len(model.calls) == 4 * 3 - 2
-
-
-@pytest.mark.slow
-def test_kill_9_at_any_moment_pays_for_no_recorded_call_again(tmp_path: Path) -> None:
-    out, bill = tmp_path / "run", tmp_path / "bill"
-    dice = random.Random(7)
-    expected = killed_run.QUESTIONS * killed_run.REPEATS * (killed_run.STEPS + killed_run.BRANCHES)
-    command = [sys.executable, "-m", "tests.evaluation.killed_run", str(out), str(bill)]
-    kills = 0
-    while kills < 60:
-        recorded, before = _journalled(out), len(_lines(bill))
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
-        target = before + dice.randrange(expected // 8, expected // 3)
-        while process.poll() is None and len(_lines(bill)) < target:
-            time.sleep(0.001)
-        time.sleep(dice.random() * 0.01)
-        process.kill()
-        _, problem = process.communicate()
-        assert process.returncode in (0, -9), problem.decode()
-        # A question's two repeats ask the same, so a message may be paid once for each repeat that lacked it.
-        paid = Counter(_lines(bill)[before:])
-        for message, times in paid.items():
-            assert times <= killed_run.REPEATS - recorded[message], message
-        if process.returncode == 0:
-            break
-        kills += 1
-    assert kills >= 1
-    assert sum(_journalled(out).values()) == expected
-    assert len(_lines(bill)) <= expected + kills * killed_run.CONCURRENCY * max(1, killed_run.BRANCHES)
-    ids = [t.id for t in read_trajectories(out / "trajectories.jsonl")]
-    assert sorted(ids) == sorted(r.id for r in read_records(out / "scores.jsonl"))
-    assert len(set(ids)) == len(ids) == killed_run.QUESTIONS * killed_run.REPEATS
-    assert json.loads((out / "summary.json").read_text())["metrics"]["exact match"]["mean"] == 1.0
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines() if path.exists() else []
-
-
-def _journalled(out: Path) -> Counter[str]:
-    """How often each message's reply is in the journal."""
-    if not (out / "journal.sqlite").exists():
-        return Counter()
-    db = sqlite3.connect(out / "journal.sqlite")
-    try:
-        rows = db.execute("SELECT question, span, ordinal FROM effects").fetchall()
-    except sqlite3.OperationalError:  # killed before the table was made
-        return Counter()
-    finally:
-        db.close()
-    found: Counter[str] = Counter()
-    for question, span, ordinal in rows:
-        i = question.split("~")[0].removeprefix("q")
-        where = f"branch {span.rsplit('.', 1)[1]}" if span else f"step {ordinal}"
-        found[f"what is {i} + {i} {where}"] += 1
-    return found
 
 
 async def test_progress_adds_up_and_ends_with_everything_done(tmp_path: Path) -> None:

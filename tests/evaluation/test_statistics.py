@@ -72,8 +72,6 @@ def test_the_exact_test_counts_sign_patterns() -> None:
 
 def test_the_sampled_test_agrees_with_scipy() -> None:
     stats = pytest.importorskip("scipy.stats")
-    differences = [1.0] * 14 + [-1.0] * 6 + [0.0] * 10
-    assert permutation_p(differences) == pytest.approx(stats.binomtest(14, 20).pvalue, abs=0.015)
     uneven = [0.5, 0.25, -0.125, 0.3, 0.7, -0.2, 0.1, 0.4, 0.9, -0.6, 0.2, 0.35, 0.15, -0.05, 0.45]
     expected = stats.permutation_test(
         (uneven,), lambda x, axis: x.mean(axis=axis), permutation_type="samples", n_resamples=math.inf, vectorized=True

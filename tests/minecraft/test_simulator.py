@@ -186,7 +186,7 @@ def test_an_unreachable_item_is_refused(small):
 @settings(max_examples=60)
 @given(st.data())
 def test_any_reachable_item_of_the_real_game_has_a_sound_and_minimal_plan(data):
-    chosen = planner(*data.draw(st.sampled_from([("1.16.5",), ("1.19",), ("1.16.5", True)])))
+    chosen = planner(data.draw(st.sampled_from(["1.16.5", "1.19"])))
     target = data.draw(st.sampled_from(sorted(chosen.world.reachable)))
     check_sound_and_minimal(chosen, target, data.draw(st.integers(1, 5)))
 

@@ -65,10 +65,10 @@ def test_the_items_file_decides_what_exists_and_how_it_is_shown(tmp_path):
     ("line", "complaint"),
     [
         ("{", "not JSON"),
-        ("{}", "needs a result"),
-        ('{"result": "x", "count": 0, "ingredients": {"a": 1}}', "count of x"),
-        ('{"result": "x", "ingredients": {}}', "needs ingredients"),
-        ('{"result": "x", "ingredients": {"a": 0}}', "above 0 of a"),
+        ("{}", "'result' is missing"),
+        ('{"result": "x", "count": 0, "ingredients": {"a": 1}}', "count is unusable"),
+        ('{"result": "x", "ingredients": {}}', "ingredients is unusable"),
+        ('{"result": "x", "ingredients": {"a": 0}}', "ingredients.a is unusable"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, complaint):
@@ -80,8 +80,8 @@ def test_a_malformed_line_is_named(tmp_path, line, complaint):
 
 
 def test_an_empty_file_and_a_malformed_item_are_refused(tmp_path):
-    root = write_recipes(tmp_path, items=[{"name": 3}])
-    with pytest.raises(DataError, match=r"items_1\.16\.5\.jsonl:1: an item's name"):
+    root = write_recipes(tmp_path, items=[{"name": []}])
+    with pytest.raises(DataError, match=r"items_1\.16\.5\.jsonl:1: the field name is unusable"):
         load_world(root)
     (root / "minecraft" / "recipes_1.16.5.jsonl").write_text("\n")
     with pytest.raises(DataError, match="no recipe"):

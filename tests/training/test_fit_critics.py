@@ -20,7 +20,7 @@ from transformers import AutoTokenizer
 
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
 from reground.core.trajectory import Pair
-from reground.critics.scorers import embedder_texts, open_scorer, read_manifest
+from reground.critics.scorers import FolderScorer, embedder_texts, read_manifest
 from reground.training.critics.evaluate import evaluate, report_tables
 from reground.training.critics.fit import fit_critics
 from reground.training.critics.pairs import make_pairs
@@ -56,7 +56,7 @@ def ordered(critic: Path, *, spelled: bool = False) -> float:
     context = "Question:\nWhere does the boat number 77 sail?\n\nReasoning so far:\n(none)"
     steps = [text for number in range(4) for text in planted_steps(number, spelled=spelled)]
     items = [("rationale", Pair(context=context, candidate=text)) for text in steps]
-    scores = open_scorer(folder, manifest).scores(items)  # type: ignore[arg-type]
+    scores = FolderScorer(folder, manifest).scores(items)  # type: ignore[arg-type]
     wins = [one > other for one in scores[::2] for other in scores[1::2]]
     return sum(wins) / len(wins)
 
@@ -121,8 +121,8 @@ def test_adapters_of_several_kinds_share_one_base(tmp_path: Path) -> None:
     items = [
         (kind, Pair(context="Question:\nWhere?", candidate=text)) for text in texts for kind in ("rationale", "query")
     ]
-    both = open_scorer(folder, manifest).scores(items)
-    alone = {kind: open_scorer(folder, manifest).scores([i for i in items if i[0] == kind]) for kind in manifest.kinds}
+    both = FolderScorer(folder, manifest).scores(items)
+    alone = {kind: FolderScorer(folder, manifest).scores([i for i in items if i[0] == kind]) for kind in manifest.kinds}
     assert both[0::2] == pytest.approx(alone["rationale"], abs=1e-5)
     assert both[1::2] == pytest.approx(alone["query"], abs=1e-5)
     assert both[0] > both[2] and both[1] < both[3]

@@ -61,16 +61,6 @@ def test_a_model_that_knows_nothing_is_not_trusted_and_the_search_is() -> None:
     assert right(text) < 0.55 < 0.75 < right(mixed_gaps(rows, text)) == right(mixed_gaps(rows, [0.0] * len(rows)))
 
 
-def test_a_model_and_a_search_that_both_know_something_are_joined() -> None:
-    rows, text = planted_rows(0.8)
-    mix = mix_of_gaps(rows, text)
-    assert mix["text"] > 0.2
-    assert mix["score"] + mix["rank"] > 0.5
-    mixed = right(mixed_gaps(rows, text))
-    assert mixed > right(text)
-    assert mixed > right(mixed_gaps(rows, [0.0] * len(rows)))
-
-
 @pytest.mark.parametrize("share", [0.8, 1.0])  # at 1.0 the text orders every pair right
 def test_no_other_weights_cost_less(share: float) -> None:
     rows, text = planted_rows(share)

@@ -56,8 +56,7 @@ def reference(game, root, settings):
         while children.get(path):
             path = choose(path)
             enter(path)
-        shallow = settings.max_depth is None or len(path) < settings.max_depth
-        if path not in children and shallow and (path == () or started[path]):
+        if path not in children and (path == () or started[path]):
             open_node(path)
             if children[path]:
                 path = choose(path)

@@ -29,7 +29,7 @@ from reground.core.run import Critic
 from reground.core.user_code import Entry, entries
 
 CRITICS = {
-    "first": "reground.critics.simple:FirstCritic",
+    "first": "reground.critics.simple:FixedCritic",
     "fixed": "reground.critics.simple:FixedCritic",
     "prompted": "reground.critics.prompted",
     "random": "reground.critics.simple:RandomCritic",

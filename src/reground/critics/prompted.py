@@ -78,10 +78,6 @@ class PromptedCritic:
         own = "" if words == (Prompts(), JOBS) else " " + hashlib.sha256(repr(words).encode()).hexdigest()[:8]
         return f"prompted:{self.style} {self.model.name}{own}"
 
-    def calls_for(self, candidates: int) -> int:
-        """The number of calls that a choice between this number of candidates takes."""
-        return candidates if self.style == "pointwise" else 1
-
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """Between 0 and 1; 0.5, and a note, for each reply without a verdict.
 

@@ -141,7 +141,6 @@ def _fitted(tokenizer: Any, kind: Kind, pair: Pair, room: int) -> tuple[str, str
     return scored_text(kind, pair, room=room, spans=spans, special=tokenizer.all_special_tokens)
 
 
-FORMAT: Literal[1] = 1
 FILE = "critic.json"
 
 Engine = Literal["encoder", "embedder", "lm"]
@@ -158,7 +157,7 @@ class Manifest(Value):
     text and each of `reground.critics.trained.FEATURES` count; None where nobody asked.
     """
 
-    format: Literal[1] = FORMAT
+    format: Literal[1] = 1
     engine: Engine
     base: str
     kinds: dict[Kind, str]
@@ -183,15 +182,10 @@ def read_manifest(place: Path) -> tuple[Path, Manifest]:
         )
     file = folder / FILE
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        if isinstance(said, dict) and said.get("format") != FORMAT:
-            raise ConfigurationError(
-                f"the critic in {folder} has format {said.get('format')!r}, and this reads {FORMAT}"
-            )
-        manifest = Manifest.model_validate(said)
+        manifest = Manifest.model_validate_json(file.read_bytes())
     except ValidationError as error:
         raise DataError(first_fault(error), path=file) from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise DataError(f"cannot be read: {error}", path=file) from None
     if manifest.template != TEMPLATE:
         raise ConfigurationError(
@@ -263,16 +257,11 @@ def require(engine: Engine) -> None:
         raise MissingExtra(f"a trained critic ({engine})", extra)
 
 
-def open_scorer(folder: Path, manifest: Manifest) -> Scorer:
-    """The scorer of a critic folder."""
-    require(manifest.engine)
-    return FolderScorer(folder, manifest)
-
-
 class FolderScorer:
-    """The weights of a critic folder. Each sub-folder's are loaded when they are first needed."""
+    """The weights of a critic folder. Each sub-folder's are loaded when they are first needed. Raises MissingExtra."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
+        require(manifest.engine)
         self._folder, self._manifest = folder, manifest
         self._opened: dict[Path, Scoring] = {}
         self._bases: dict[str, Any] = {}

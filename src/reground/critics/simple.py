@@ -40,26 +40,8 @@ _CHOSEN = re.compile(
 
 
 @dataclass(frozen=True)
-class FirstCritic:
-    """Scores 0, -1, -2, ... in the order given."""
-
-    name: str = "first"
-
-    @classmethod
-    def create(cls, kind: str, *, model: LanguageModel, detail: str) -> FirstCritic:
-        """The same critic for every kind. Raises ConfigurationError for a detail: there is nothing to set."""
-        if detail:
-            raise ConfigurationError(f"the critic first takes no detail, not {detail!r}")
-        return cls()
-
-    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        """The earlier the better."""
-        return [-float(place) for place in range(len(pairs))]
-
-
-@dataclass(frozen=True)
 class FixedCritic:
-    """1 for the sub-goal of the table; the others, and all else, by their place."""
+    """1 for the sub-goal of the table; the others, and all else, by their place: without a table all, as `first`."""
 
     kind: str
     table: Mapping[str, str]
@@ -81,7 +63,8 @@ class FixedCritic:
     @property
     def name(self) -> str:
         """With its table."""
-        return "fixed:" + ",".join(f"{stage}={goal}" for stage, goal in sorted(self.table.items()))
+        table = ",".join(f"{stage}={goal}" for stage, goal in sorted(self.table.items()))
+        return f"fixed:{table}" if table else "first"
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The table's choice first, then the earlier the better."""

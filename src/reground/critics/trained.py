@@ -32,11 +32,11 @@ from reground.core.run import Critic, Run
 from reground.core.trajectory import Pair
 from reground.critics import Kind, grouped, in_place
 from reground.critics.scorers import (
+    FolderScorer,
     Queue,
     encoder_texts,
     folder_of,
     mix_of,
-    open_scorer,
     read_manifest,
     require,
     scored_text,
@@ -90,7 +90,7 @@ def create(kind: Kind, *, model: LanguageModel, detail: str) -> Critic:
     name += f" mix {fingerprint('mix', json.dumps(mix, sort_keys=True))[:8]}" if mix else ""
     folder = folder.resolve()
     key = (folder, manifest.model_dump_json())
-    queue = _queues.get(key) or _queues.setdefault(key, Queue(lambda: open_scorer(folder, manifest)))
+    queue = _queues.get(key) or _queues.setdefault(key, Queue(lambda: FolderScorer(folder, manifest)))
     cosines = manifest.engine == "embedder"
     return TrainedCritic(kind, name, manifest.passage_tokens, queue, mix, cosines)
 

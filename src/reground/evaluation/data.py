@@ -84,13 +84,19 @@ def read_records(path: Path, required: Sequence[str] = ()) -> Iterator[Record]:
 
 def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
     """The records with the numbers of their lines, for complaints of one's own."""
+    for number, line in numbered_lines(path):
+        yield number, _parse(line, path, number, required)
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, gzipped or not, that are not blank, with their numbers. Raises DataError."""
     number = 0
     try:
         packed = path.name.endswith(".gz")
         with gzip.open(path, "rt", encoding="utf-8-sig") if packed else path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield number, _parse(line, path, number, required)
+                    yield number, line
     except UnicodeDecodeError:
         raise DataError("not UTF-8 text", path=path, line=number + 1) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):

@@ -13,12 +13,12 @@ from statistics import correlation, fmean, stdev
 from typing import TypeVar
 
 from reground.core.concurrency import gather
-from reground.core.errors import DataError, ModelError
+from reground.core.errors import DataError, ModelError, TransientModelError
 from reground.core.journal import Journal, fingerprint
 from reground.core.run import Run
 from reground.evaluation.report import NOTHING, Table, number, p_value
 from reground.evaluation.results import RunFolder
-from reground.evaluation.runner import before_checks, data_of, is_refusal
+from reground.evaluation.runner import FATAL, before_checks, data_of
 from reground.evaluation.task import Task, answer_of, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
 
@@ -131,7 +131,7 @@ async def ask_each(
             try:
                 await ask(item)
             except ModelError as error:
-                if not is_refusal(error):
+                if isinstance(error, (*FATAL, TransientModelError)):  # another item would fare no better
                     raise
                 refused.append(error)
             done += 1

@@ -6,7 +6,8 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import sub
@@ -407,17 +408,10 @@ def draw(report: Report, out: Path) -> list[Path]:
     )
     if not rows:
         return []
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("plots", "eval") from error
-
     metric, several = rows[0].summary.primary, len({row.config.model for row in rows}) > 1
-    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
-        FigureCanvasAgg(figure)
+    name = "".join(c if c.isalnum() else "-" for c in f"{report.task} {report.part}".lower()).strip("-")
+    files = [out / f"{name}-tokens.svg", out / f"{name}-tokens.png"]
+    with drawing(files[0], (7.2, 4.4)) as figure:
         axes = figure.add_subplot()
         lines = groupby(rows, key=lambda row: (row.config.method, row.config.model))
         for i, ((method, model), line) in enumerate(lines):
@@ -426,11 +420,27 @@ def draw(report: Report, out: Path) -> list[Path]:
         axes.set_ylabel(f"{metric} (mean, 95 % interval)")
         axes.set_title(f"{report.task}: {metric} against tokens", fontsize=11)
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
-        name = "".join(c if c.isalnum() else "-" for c in f"{report.task} {report.part}".lower()).strip("-")
-        files = [out / f"{name}-tokens.svg", out / f"{name}-tokens.png"]
-        figure.savefig(files[0], metadata={"Date": None})
-        figure.savefig(files[1], dpi=160, metadata={"Software": None})
     return files
+
+
+@contextmanager
+def drawing(file: Path, size: tuple[float, float]) -> Iterator[Any]:
+    """A figure of this size in inches, written as an SVG file and a PNG file beside it when the block ends.
+
+    What is the same gives the same bytes. Raises MissingExtra without matplotlib.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("plots", "eval") from error
+    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        yield figure
+        figure.savefig(file, metadata={"Date": None})
+        figure.savefig(file.with_suffix(".png"), dpi=160, metadata={"Software": None})
 
 
 def _draw_line(axes: Any, rows: Sequence[Row], number: int, name: str) -> None:

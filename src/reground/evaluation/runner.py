@@ -26,10 +26,8 @@ from reground.core.errors import (
     DataError,
     IndexRefused,
     JournalError,
-    ModelError,
     SandboxUnavailable,
     StorageError,
-    TransientModelError,
 )
 from reground.core.journal import Journal, SqliteJournal, fingerprint
 from reground.core.language import Usage
@@ -192,11 +190,6 @@ FATAL = (
     StorageError,
 )
 """Errors of the run, not of a question: the run stops, and no question is marked as failed."""
-
-
-def is_refusal(error: ModelError) -> bool:
-    """Whether a model does not take one prompt, such as a long one, and may take the next."""
-    return not isinstance(error, (*FATAL, TransientModelError))
 
 
 @dataclass(frozen=True)

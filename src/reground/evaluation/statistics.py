@@ -71,9 +71,7 @@ def bootstrap_interval(values: Sequence[float], *, resamples: int = RESAMPLES) -
     return Interval(mean=mean, low=min(low, mean), high=max(high, mean))
 
 
-def compare(
-    method: Mapping[str, float], baseline: Mapping[str, float], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Comparison:
+def compare(method: Mapping[str, float], baseline: Mapping[str, float], *, resamples: int = RESAMPLES) -> Comparison:
     """Compare per-question means by question id, on the questions that both sides have."""
     shared = sorted(method.keys() & baseline.keys())
     differences = [method[q] - baseline[q] for q in shared]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reground.core.errors import MissingExtra
-from reground.evaluation.report import COLOURS
+from reground.evaluation.report import COLOURS, drawing
 from reground.evaluation.results import write_text
 from reground.training.fitting import METRICS, read_metrics
 
@@ -38,7 +38,7 @@ def _fit(name: Path, folder: Path, rows: Sequence[Mapping[str, float]]) -> list[
     curve = smoothed([row[goal] for row in rows if goal in row])
     about = f"{len(rows)} steps; smoothed {goal} {curve[0]:.4f} at first, {curve[-1]:.4f} at last."
     try:
-        plot_metrics(rows, folder / "metrics", title=str(name))
+        plot_metrics(rows, folder / "metrics.svg", title=str(name))
         plot = f"![metrics of {name}]({name}/metrics.svg)"
     except MissingExtra as error:
         plot = f"(No plot: {error})"
@@ -54,20 +54,12 @@ def smoothed(values: Sequence[float], share: float = 0.1) -> list[float]:
     return [(sums[end] - sums[max(0, end - width)]) / min(width, end) for end in range(1, len(sums))]
 
 
-def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str) -> None:
+def plot_metrics(rows: Sequence[Mapping[str, float]], file: Path, *, title: str) -> None:
     """Draw every recorded metric over the steps, raw and smoothed, as SVG and PNG. Raises MissingExtra."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtra("plots", "eval") from error
     names = sorted({key for row in rows for key in row} - _NOT_PLOTTED)
     columns = min(3, len(names))
     height = -(-len(names) // columns)
-    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(3.6 * columns, 2.4 * height), layout="constrained")
-        FigureCanvasAgg(figure)
+    with drawing(file, (3.6 * columns, 2.4 * height)) as figure:
         for place, name in enumerate(names, start=1):
             axes = figure.add_subplot(height, columns, place)
             steps, values = zip(*((row["step"], row[name]) for row in rows if name in row), strict=True)
@@ -78,5 +70,3 @@ def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str)
             axes.grid(True, linewidth=0.4, alpha=0.5)
             axes.spines[["top", "right"]].set_visible(False)
         figure.suptitle(title, fontsize=11)
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
-        figure.savefig(stem.with_suffix(".png"), dpi=140, metadata={"Software": None})

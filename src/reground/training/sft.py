@@ -48,7 +48,7 @@ def fit_named(
     """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME, where an interrupted fit goes on.
 
     The result is OUT/NAME: an adapter for LoRA, else whole weights. base: as in `hf/`. fresh: discard checkpoints, and
-    the models after each pass. keep_epochs: keep the model after each pass too, in `epoch_place(OUT/NAME, number)`.
+    the models after each pass. keep_epochs: keep the model after each pass too, in OUT/NAME-epoch1 and so on.
     cut: whether rows longer than max_length lose the beginning of their prompt; else they are left out. on_note: told
     how many there are, if any. Raises ConfigurationError where an interrupted fit had other settings or rows, what
     `fit` and `load_base` raise, and DataError without rows.
@@ -81,16 +81,11 @@ def fit_named(
 
     def after(epoch: int) -> None:
         if keep_epochs:
-            write(epoch_place(place, epoch))
+            write(place.with_name(f"{place.name}-epoch{epoch}"))
 
     fitting.fit(trainer, folder, length=lambda pair: sum(map(len, pair)), on_step=on_step, on_epoch=after)
     write(place)
     return place
-
-
-def epoch_place(place: Path, epoch: int) -> Path:
-    """Where `keep_epochs` keeps the model after a pass; passes count from 1."""
-    return place.with_name(f"{place.name}-epoch{epoch}")
 
 
 class Passes(list[Pair]):

@@ -38,30 +38,19 @@ class Settings:
     in_flight: maximum number of unfinished simulations. One is the serial algorithm; the tree depends on this number,
     never on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where
     calls take uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once.
-    max_depth: nodes this deep are not expanded (the root has depth 0); None is no limit.
     seed: for the order in which new siblings are tried and ties are broken. Nothing else is random.
     """
 
     simulations: int = 100
     c: float = math.sqrt(2)
     in_flight: int = 1
-    max_depth: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, holds, what in (
-            ("simulations", _is_count(self.simulations), "a whole number, at least 1"),
-            ("in_flight", _is_count(self.in_flight), "a whole number, at least 1"),
-            ("c", isinstance(self.c, int | float) and 0 <= self.c < math.inf, "a finite number, not negative"),
-            ("max_depth", self.max_depth is None or _is_count(self.max_depth), "a whole number, at least 1, or None"),
-            ("seed", isinstance(self.seed, int), "a whole number"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} must be {what}, not {getattr(self, name)!r}")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if min(self.simulations, self.in_flight) < 1:
+            raise ValueError(f"simulations and in_flight must be at least 1, not {self.simulations}, {self.in_flight}")
+        if not 0 <= self.c < math.inf:
+            raise ValueError(f"c must be a finite number, not negative, not {self.c!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,11 +77,6 @@ class Node(Generic[S]):
     def mean(self) -> float | None:
         """Mean reward per visit, v/n; None without a visit."""
         return self.value / self.visits if self.visits else None
-
-    @property
-    def terminal(self) -> bool:
-        """Whether expansion found no children."""
-        return self.expanded and not self.children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,16 +138,6 @@ class Problem(Protocol[S]):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
-    """A simulation whose reward has entered the tree."""
-
-    index: int
-    path: Path
-    visit: int
-    reward: float
-
-
 def ucb1(value: float, visits: float, parent_visits: float, c: float) -> float:
     """UCB1 as in section 2.3: v/n + c * sqrt(ln n_parent / n); infinite without a visit."""
     if not visits:
@@ -178,13 +152,13 @@ async def search(
     /,
     *,
     until: tuple[type[Exception], ...] = (),
-    watch: Callable[[Simulation], None] | None = None,
+    watch: Callable[[int, float], None] = lambda number, reward: None,
 ) -> Tree[S]:
     """Search from `state`.
 
     until: errors of the problem that end the search without failing it, such as the end of a budget. The tree then
         holds every finished simulation and the reason why it is shorter.
-    watch: is told each simulation when its reward enters the tree, in the order of selection.
+    watch: is told each simulation's number, from 1, and reward when it enters the tree, in the order of selection.
 
     Any other error of the problem is raised, the first in the order of selection, after the simulations in flight have
     finished, because they are paid for. Cancellation reaches them at once. Raises ValueError for a reward that is no
@@ -235,7 +209,7 @@ class _Flight(Generic[S]):
 class _Search(Generic[S]):
     problem: Problem[S]
     settings: Settings
-    watch: Callable[[Simulation], None] | None
+    watch: Callable[[int, float], None]
     root: _Branch[S]
     window: deque[_Flight[S]] = field(default_factory=deque)
     failing: bool = False
@@ -292,9 +266,8 @@ class _Search(Generic[S]):
         return max(parent.order, key=score)  # the first of equals, which are in random order
 
     def _start(self, flight: _Flight[S]) -> None:
-        leaf, limit = flight.line[-1], self.settings.max_depth
-        deep = limit is not None and len(flight.line) > limit
-        opens = leaf.children is None and not deep and (leaf is self.root or leaf.started > 0)
+        leaf = flight.line[-1]
+        opens = leaf.children is None and (leaf is self.root or leaf.started > 0)
         # marked before the task, because the next selection comes before the task's first step
         if opens:
             leaf.opening = asyncio.Event()
@@ -348,9 +321,7 @@ class _Search(Generic[S]):
             branch.visits += 1
             branch.value += reward
         flight.line[-1].rewards.append(reward)
-        if self.watch is not None:
-            index = self.root.visits - 1
-            self.watch(Simulation(index=index, path=flight.path, visit=flight.visit, reward=reward))
+        self.watch(self.root.visits, reward)
 
 
 def _freeze(root: _Branch[S]) -> Node[S]:

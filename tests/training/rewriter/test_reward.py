@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
@@ -12,13 +14,13 @@ from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
 from reground.training.rewriter.reward import (
     GAIN,
+    NO_READER,
     RANK,
     RETRIEVAL,
     PipelineReward,
     retriever_only,
     reward_weights,
     teaches,
-    without_reader,
 )
 
 DANUBE = Passage(id="w-1", title="Danube", text="The Danube flows through Vienna and Budapest.")
@@ -43,6 +45,10 @@ class Library:
 def method(*replies: object, **settings: object) -> RewriteRetrieveRead:
     model = ScriptedModel(list(replies)) if replies else ScriptedModel(lambda messages, sampling: "Answer: Rhine")
     return RewriteRetrieveRead(model=model, retriever=Library(), **{"total": 2, **settings})
+
+
+def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
+    return replace(method, model=NO_READER)
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def collect(options: RewriterCollect, config: ConfigFile = None) -> None:
         return replace(
             ready,
             settings=settings,
-            method=replace(rewards.without_reader(method), rewriter=bench.model, rewriter_style="prompted"),
+            method=replace(method, model=rewards.NO_READER, rewriter=bench.model, rewriter_style="prompted"),
         )
 
     own = replace(options, settings={"total": options.passages, **options.settings})

@@ -17,6 +17,7 @@ from math import log2
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.data import numbered_lines
 
 Qrels = Mapping[str, Mapping[str, int]]
 Metric = Callable[[Sequence[str], Mapping[str, int]], float]
@@ -82,18 +83,10 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The columns of every line that is not blank. All lines have as many, three or four."""
-    number, width = 0, 0
-    try:
-        with path.open(encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):
-                columns = line.split()
-                if columns and len(columns) not in ((width,) if width else (3, 4)):
-                    expected = width or "3 or 4"
-                    raise DataError(f"expected {expected} columns, found {len(columns)}", path=path, line=number)
-                if columns:
-                    width = len(columns)
-                    yield number, columns
-    except UnicodeDecodeError:
-        raise DataError("not UTF-8 text", path=path, line=number + 1) from None
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+    width = 0
+    for number, line in numbered_lines(path):
+        columns = line.split()
+        if len(columns) not in ((width,) if width else (3, 4)):
+            raise DataError(f"expected {width or '3 or 4'} columns, found {len(columns)}", path=path, line=number)
+        width = len(columns)
+        yield number, columns

@@ -15,18 +15,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from reground.core.answers import TEXT, AnswerForm
-from reground.core.budget import MOST_COUNT
-from reground.core.errors import DataError, ParseError
+from reground.core.errors import ParseError
 from reground.core.journal import Journal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Sampling
 from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
-from reground.evaluation.data import numbered_records, worked
+from reground.evaluation.data import fields, read_values, worked
 from reground.evaluation.task import NO_ANSWER, Example, Score, Task, answer_of, as_read, criteria_of
 
 METRIC = "auto-eval"
@@ -75,35 +76,30 @@ def parse_verdict(reply: str) -> bool:
 
     Raises ParseError.
     """
-    value = _assigned(reply, "implied", "`implied = True` or `implied = False`")
+    value = _assigned(reply, "implied")
     if not isinstance(value, bool):
-        raise ParseError("`implied` must be True or False.")
+        raise ParseError("there is no line `implied = True` or `implied = False`.")
     return value
 
 
 def parse_mark(reply: str) -> float:
     """The first `mark = N`, from 0 for the lowest mark to 1 for the highest. Raises ParseError."""
-    value = _assigned(reply, "mark", "`mark = N`")
+    value = _assigned(reply, "mark")
     if type(value) is not int or not 1 <= value <= MARKS:
-        raise ParseError(f"`mark` must be a whole number from 1 to {MARKS}.")
+        raise ParseError(f"there is no line `mark = N` with a whole number from 1 to {MARKS}.")
     return (value - 1) / (MARKS - 1)
 
 
-def _assigned(reply: str, name: str, form: str) -> object:
+def _assigned(reply: str, name: str) -> object:
     """The value of the first line `name = value`: a Python literal, or None; nothing is evaluated.
 
-    Without such a line it may stand in backticks within a sentence, if no other value does. form: how the line looks,
-    for the error. Raises ParseError where there is neither.
+    Without such a line it may stand in backticks within a sentence, if no other value does.
     """
     line = re.search(rf"^[ \t\r`]*+{name}\s*+(?::\s*+\w++\s*+)?+=\s*+([^#\n`]*)", reply, re.MULTILINE)
     values = [line[1]] if line is not None else re.findall(rf"`{name}\s*+=\s*+([^\n`]*+)`", reply)
-    if len(set(values)) != 1:
-        raise ParseError(f"there is no line {form}.")
-    try:
-        value: object = ast.literal_eval(values[0].strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
-    return value
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        return ast.literal_eval(values[0].strip()) if len(set(values)) == 1 else None
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,17 +131,17 @@ class Judge:
         return None
 
 
+_LABEL = fields(id=str, rating=Annotated[float, Field(allow_inf_nan=False)])
+
+
 def read_labels(path: Path) -> dict[str, float]:
     """Human labels, JSONL {"id", "rating"}; several ratings of one id are averaged.
 
     Ratings are numbers or true and false. Raises DataError naming the line.
     """
     ratings: dict[str, list[float]] = {}
-    for line, record in numbered_records(path, ("id", "rating")):
-        rating = record["rating"]
-        if not isinstance(rating, bool | int | float) or not abs(rating) <= MOST_COUNT:
-            raise DataError(f"the rating {rating!r} is not a number", path=path, line=line)
-        ratings.setdefault(str(record["id"]), []).append(float(rating))
+    for _, label in read_values(path, _LABEL):
+        ratings.setdefault(label.id, []).append(label.rating)
     return {item: fmean(values) for item, values in ratings.items()}
 
 

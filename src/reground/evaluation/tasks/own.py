@@ -18,7 +18,7 @@ from reground.core.errors import DataError
 from reground.core.files import expanded, regular
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Record, numbered_records, value_of
+from reground.evaluation.data import Record, numbered_lines, numbered_records, value_of
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.task import Example, Loaded, Score, Task, answer_of
 from reground.evaluation.tasks.qa import MULTI_HOP, QuestionAnswering
@@ -170,15 +170,9 @@ class OwnQuestions(Loaded):
 
 def read_own(path: Path) -> Task:
     """The questions of a file: one a line, or JSONL objects with `question` and perhaps `id`. Raises DataError."""
-    records: Iterable[tuple[int, Record]]
+    records: Iterable[tuple[int, Record]] = ((line, {"question": text.strip()}) for line, text in numbered_lines(path))
     if path.name.endswith(_OBJECTS):
         records = numbered_records(path, ("question",))
-    else:
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"cannot be read as questions, one a line: {error}", path=path) from None
-        records = [(number, {"question": line.strip()}) for number, line in enumerate(lines, start=1) if line.strip()]
     questions = tuple(
         value_of({"id": record.get("id", str(line)), "question": record["question"]}, Example, path, line)
         for line, record in records

@@ -32,7 +32,7 @@ from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
 from reground.methods.cr_planner.tree import PlannerProblem, Rollout, decode, encode
 from reground.training.rows import record_questions
-from reground.treesearch.mcts import Settings, Simulation, Tree, search
+from reground.treesearch.mcts import Settings, Tree, search
 
 RUN_ID = "trees"
 
@@ -62,8 +62,8 @@ class Growing:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Grow the tree; a note tells of every simulation that has entered it."""
 
-        def watch(simulation: Simulation) -> None:
-            run.note(runner.SIMULATION, number=simulation.index + 1, reward=simulation.reward)
+        def watch(number: int, reward: float) -> None:
+            run.note(runner.SIMULATION, number=number, reward=reward)
 
         problem = PlannerProblem(planner=self.planner, run=run, reward=self._reward, rollout=self.searching.rollout)
         tree = await search(problem, State(question), self.searching.settings, until=(BudgetExceeded,), watch=watch)

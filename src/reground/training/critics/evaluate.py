@@ -16,7 +16,7 @@ from pydantic import Field
 from reground.core.errors import ConfigurationError
 from reground.core.language import Value
 from reground.critics import Kind
-from reground.critics.scorers import Scorer, mix_of, open_scorer, read_manifest
+from reground.critics.scorers import FolderScorer, Scorer, mix_of, read_manifest
 from reground.evaluation.report import Table, interval, number
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
@@ -91,7 +91,7 @@ def evaluate(out: Path, *, on_kind: Callable[[Kind, int], None] = lambda kind, p
             f"the critic in {folder} was fitted to other pairs than those in {out / 'data'}, and may know the "
             "questions that are held out now: fit it again with --fresh"
         )
-    scorer = open_scorer(folder, manifest)
+    scorer = FolderScorer(folder, manifest)
     table = constant_goals(pairs_of(out, "subgoal"))
     kinds: dict[Kind, KindReport] = {}
     for kind in manifest.kinds:

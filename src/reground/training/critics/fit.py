@@ -28,11 +28,11 @@ from reground.critics import Kind
 from reground.critics.scorers import (
     FILE,
     SCALE,
+    FolderScorer,
     Manifest,
     embedder_texts,
     encoder_texts,
     lm_tokens,
-    open_scorer,
     read_manifest,
 )
 from reground.critics.trained import FEATURES, TEXT
@@ -143,7 +143,7 @@ def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]],
         for name, place in fitted.items():
             shutil.copytree(place, folder / name, copy_function=_link)
         if not settings.text_only:
-            scorer = open_scorer(folder, manifest)
+            scorer = FolderScorer(folder, manifest)
             held_out = {kind: pairs_of(out, kind, held_out=True) for kind in manifest.kinds}
             mixes = {kind: mix_of_gaps(rows, gaps(rows, scorer)) for kind, rows in held_out.items() if rows}
             manifest = manifest.model_copy(update={"mix": {kind: mix for kind, mix in mixes.items() if mix}})

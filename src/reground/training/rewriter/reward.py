@@ -57,11 +57,6 @@ NO_READER = Said("Answer: unknown", name="no reader")
 """A reader that knows nothing, for rewards of what is retrieved alone."""
 
 
-def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
-    """The method with a reader that knows nothing."""
-    return replace(method, model=NO_READER)
-
-
 @dataclass(frozen=True)
 class PipelineReward:
     """R_lm: a weighted sum of metrics of what the pipeline answers and retrieves.
