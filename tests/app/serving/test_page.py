@@ -1,13 +1,17 @@
 """The page at /: in a browser, and what it asks the server for."""
 
+import io
 import json
+import os
 
 import aiohttp
 import pytest
 
 from reground.app.serving.keys import Keys, new_key
+from reground.demo import corpus_path
 from tests.app.serving.served import Slow, served
 from tests.browser import browser_page
+from tests.data import ROOT
 from tests.view.samples import HOSTILE
 from tests.view.test_page import SHOWN, expect, texts
 
@@ -18,6 +22,16 @@ FILES = {
     "scan.xyz": "of no known kind",
 }
 ANSWER = f"The Vltava flows through Prague [1]. Penguins cannot fly. {HOSTILE}"
+
+SOLVED = "John Harrison was a clockmaker who solved the problem of finding longitude at sea"
+LEARNT = "He taught himself to make clocks, the first of them almost wholly of wood [1]."
+LOST = "His clock H4 lost only about five seconds in 81 days"
+STORY = [  # a draft, then for each of its steps a query and the text as it is revised so far
+    f"{SOLVED}.\n\nHe was taught to make clocks by a master in London.\n\n{LOST}.",
+    *("John Harrison longitude at sea", f"{SOLVED} [1]."),
+    *("John Harrison make clocks taught", f"{SOLVED} [1].\n\n{LEARNT}"),
+    *("H4 seconds in 81 days", f"{SOLVED} [1].\n\n{LEARNT}\n\n{LOST} [1]. A copy of it is shown in Vienna."),
+]
 
 
 @pytest.fixture
@@ -44,7 +58,7 @@ async def get(server, path, key="", body=None, **query):
             return response.status, await response.json()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (400, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)])
 async def test_a_question_its_evidence_and_the_place_in_the_document(docs, width, dark):
     with serving(docs) as server:
         async with browser_page(width=width, dark=dark) as browsed:
@@ -84,6 +98,28 @@ async def test_a_question_its_evidence_and_the_place_in_the_document(docs, width
             await page.click(".row")
             await page.wait_for_selector(".steps")
             assert browsed.complaints == []
+
+
+async def test_an_answer_is_shown_as_the_pictures_in_the_docs_have_it(tmp_path):
+    """REGROUND_REWRITE_PICTURES=1 takes them again."""
+    question = "How did John Harrison learn to make clocks, and how good was his best one?"
+    with served(tmp_path, Slow(STORY), methods=["rat"], folder=corpus_path()) as server:
+        for name, width, dark in (("wide", 1200, False), ("narrow", 360, False), ("dark", 1200, True)):
+            async with browser_page(width=width, height=800, dark=dark) as browsed:
+                page = browsed.page
+                await page.goto(server.url)
+                await page.fill("#question", question)
+                await page.keyboard.press("Enter")
+                await page.wait_for_selector(".steps")
+                assert len(await texts(page, ".answer .supported")) == 3
+                assert await texts(page, ".thoughts >> nth=0 >> ins") != []
+                assert (await texts(page, "figcaption"))[0] == "[1] John Harrison john-harrison.md, line 3"
+                assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+                if os.environ.get("REGROUND_REWRITE_PICTURES"):
+                    from PIL import Image
+
+                    taken = Image.open(io.BytesIO(await page.screenshot()))
+                    taken.quantize(256).save(ROOT / "docs" / "images" / f"page-{name}.png", optimize=True)
 
 
 async def test_the_page_asks_for_a_key_and_keeps_it_in_its_tab(docs, tmp_path):

@@ -144,3 +144,4 @@ function askForKey(why) {
 
 document.getElementById("place").replaceWith(el("nav", { "aria-label": "Pages" },
   [["#/", "Ask"], ["#/check", "Check"], ["#/documents", "Documents"]].map(([href, name]) => el("a", { href }, name))));
+addEventListener("hashchange", () => say("")); // what was done here is no news on the next page

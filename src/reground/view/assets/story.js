@@ -91,7 +91,7 @@ function where(citation) {
   return el("span", { class: "where" }, citation.marker && `[${citation.marker}] `,
     el("b", { dir: "auto" }, citation.title || citation.passage_id), " ",
     citation.link ? el("a", { href: citation.link, dir: "auto" }, file) : address(file), place && `, ${place}`,
-    citation.heading && el("span", { class: "soft", dir: "auto" }, `, ${citation.heading}`),
+    citation.heading && citation.heading !== citation.title && el("span", { class: "soft", dir: "auto" }, `, ${citation.heading}`),
     citation.fetched && el("span", { class: "soft" }, `, fetched ${citation.fetched}`));
 }
 
