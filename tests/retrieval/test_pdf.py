@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -80,13 +80,24 @@ def test_a_compound_keeps_its_hyphen_at_the_end_of_a_line(halves: tuple[str, str
     assert pdf_pages(content).texts[0] == said
 
 
+def laid_out(*texts: tuple[float, float, str], size: int = 9, bold: Sequence[str] = ()) -> str:
+    """The text of a page with each text from a place on. bold: the texts in another font."""
+    fonts = {
+        name: made(Type="/Font", Subtype="/Type1", BaseFont=f"/{name}") for name in ("Helvetica", "Helvetica-Bold")
+    }
+    drawn = (
+        f"BT /{'Helvetica-Bold' if text in bold else 'Helvetica'} {size} Tf {x} {y} Td ({text}) Tj ET"
+        for x, y, text in texts
+    )
+    page = stream("\n".join(drawn).encode())
+    return pdf_pages(written(pdf_of((page, lambda add: made(Font=made(**fonts)))))).texts[0]
+
+
 def columns(*rows: tuple[str, str]) -> str:
     """The text of a page with two columns that are written row by row, under a line of their own and over another."""
     lines = [(20, 280, "Harbour handbook of the whole north coast, edition of 1931")]
     lines += [(x, 262 - 10 * n, text) for n, row in enumerate(rows) for x, text in zip((20, 160), row, strict=True)]
-    drawn = "".join(f"BT /F1 9 Tf {x} {y} Td ({text}) Tj ET " for x, y, text in [*lines, (140, 5, "7")])
-    font = made(Font=made(F1=made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica")))
-    return pdf_pages(written(pdf_of((stream(drawn.encode()), lambda add: font)))).texts[0]
+    return laid_out(*lines, (140, 5, "7"))
 
 
 def test_columns_of_prose_that_are_written_row_by_row_are_read_one_by_one() -> None:
@@ -100,6 +111,64 @@ def test_columns_of_prose_that_are_written_row_by_row_are_read_one_by_one() -> N
 def test_rows_of_a_table_stay_rows(left: str) -> None:
     rows = [(left.format(n), "12 m" if n % 2 else "9 m on Sundays and days of rest") for n in range(12)]
     assert f"{left.format(4)} 9 m on Sundays" in columns(*rows)
+
+
+DEPTHS = ("Well", "Depth", "Yield"), ("Hollem", "", "9 l"), ("Sande", "41 m", "3 l"), ("Grue", "12 m", "")
+
+
+def table(*rows: Sequence[str], wide: int = 80, bold: Sequence[str] = ()) -> list[str]:
+    """The lines of a page on which there is a table."""
+    places = [(20 + wide * x, 250 - 16 * y, cell) for y, row in enumerate(rows) for x, cell in enumerate(row) if cell]
+    text = laid_out((20, 280, "Wells of the coast."), *places, (20, 100, "All are old."), bold=bold)
+    return [line.strip() for line in text.split("\n") if line.strip()][1:-1]
+
+
+@pytest.mark.parametrize("bold", [(), DEPTHS[0]])
+def test_the_rows_of_a_table_have_the_names_of_their_columns(bold: Sequence[str]) -> None:
+    assert table(*DEPTHS, bold=bold) == [
+        "Well | Depth | Yield", "Well: Hollem; Yield: 9 l", "Well: Sande; Depth: 41 m; Yield: 3 l",
+        "Well: Grue; Depth: 12 m",
+    ]  # fmt: skip
+
+
+def test_a_cell_of_a_table_goes_on_in_the_line_below() -> None:
+    rows = [(20, 250, "Berth"), (90, 250, "Use"), (20, 230, "A"), (90, 230, "boats of the"), (90, 220, "pilots")]
+    assert "Berth: A; Use: boats of the pilots\n" in laid_out(
+        *rows, (20, 200, "B"), (90, 200, "ice"), bold=("Berth", "Use")
+    )
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (("Name", "Anna"), ("Age", "34"), ("Height", "170")),
+        (("Depot", "2019", "2020"), ("Vik", "12", "13"), ("Moss", "9", "8")),
+        (("Set", "Train", ""), ("News", "79 168", "58 880"), ("Quiz", "78 785", "60 413")),
+    ],
+)
+def test_what_may_name_no_columns_stays_as_it_is(rows: Sequence[Sequence[str]]) -> None:
+    assert table(*rows) == [" ".join(filter(None, row)) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (("3 x 10", "^6", " cells and 2", "^64", " grains."), "3 x 10^6 cells and 2^64 grains."),
+        (("It takes 10", "^-7", " s, at 5 m", "^3", "/s."), "It takes 10^-7 s, at 5 m^3/s."),
+        (("H", "_2", "O and 101", "_2", " here."), "H2O and 101_2 here."),
+        (("by the age of 85.", "^2", " Then it falls."), "by the age of 85.[2] Then it falls."),
+        (("a survey", "^12", ", and one more"), "a survey[12], and one more"),
+        (("Room 12 and A4, 1931.",), "Room 12 and A4, 1931."),
+    ],
+)
+def test_raised_and_lowered_numbers_stay_apart(pieces: Sequence[str], text: str) -> None:
+    drawn = ""
+    for piece in pieces:
+        size, rise = (7, 5 if piece[0] == "^" else -2) if piece[0] in "^_" else (12, 0)
+        drawn += f"/F1 {size} Tf {rise} Ts ({piece.lstrip('^_')}) Tj "
+    font = made(Font=made(F1=made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica")))
+    page = stream(f"BT 20 200 Td {drawn} ET".encode())
+    assert pdf_pages(written(pdf_of((page, lambda add: font)))).texts == [text]
 
 
 def test_the_dots_of_a_table_of_contents_are_few() -> None:
@@ -356,6 +425,12 @@ def test_boxes_are_ticked_or_not_and_named_by_the_words_beside_them() -> None:
     on, off = (made(N=made(Yes=stream(b""), Off=stream(b""))) for _ in range(2))
     ticks = (field(5, "b1", "/Btn", AS="/Yes", V="/Yes", AP=on), field(200, "b2", "/Btn", AS="/Off", V="/Off", AP=off))
     assert read(written(form("Diesel", *ticks))).text.split("\n")[1:] == ["Diesel: ticked", "Diesel: not ticked"]
+    looks = (made(N=made(**{each: stream(b""), "Off": stream(b"")})) for each in ("Norway", "Malta"))
+    choice = (
+        field(5, "flag", "/Btn", Ff=1 << 15, AS="/Off", AP=next(looks)),
+        field(9, "flag", "/Btn", Ff=1 << 15, AS="/Malta", V="/Malta", AP=next(looks)),
+    )
+    assert read(written(form(" ", *choice))).text.endswith("flag Malta: ticked")
 
 
 def test_notes_of_a_pdf_are_read_and_attached_files_named() -> None:

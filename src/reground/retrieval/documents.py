@@ -75,7 +75,7 @@ FORMATS = (
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
     Format((".md", ".markdown"), "text.read_markdown", version=5, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
-    Format((".pdf",), "pdf.read_pdf", version=4, most=256),
+    Format((".pdf",), "pdf.read_pdf", version=5, most=256),
     JSONL,
     Format((".docx", ".docm", ".dotx"), "office.read_word", version=3),
     Format((".pptx", ".pptm", ".ppsx"), "office.read_slides", version=3, most=256),

@@ -13,18 +13,22 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
+import math
 import os
 import re
 import resource
 import signal
 import sys
+from bisect import bisect
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2.raw as pdfium
 from pypdfium2 import PdfDocument, PdfImage, PdfiumError, PdfPage, PdfTextPage
+
+from reground.retrieval.reading.formulas import lowered, noted, raised
 
 _MEMORY = 2 << 30  # bytes that the process may ask for
 _SECONDS = 600  # seconds that the processor may work for it
@@ -36,6 +40,14 @@ _DIVIDED = re.compile(r"(-?)([^\W\d_]{0,50}+)\ufffe([^\W\d_]{0,50}+)")
 _LEAST_LINES, _MOST_BOXES, _SAMPLE = 8, 2000, 400  # of a page with two columns; characters
 _LEAST_FILLED = 0.7  # of a column's width, by the lines of prose
 _SHORTEST = 3  # letters of the first half of a compound
+
+_DIGITS = re.compile(r"[-+\u2212\u2013]?\d++")
+_NOTED = re.compile(r"(?:[^\W\d_]{4}|[.,;:!?”\"'’)」』]|[\u1100-\u11ff\u3040-\u9fff\uac00-\ud7ff])\Z")
+"""A word or the end of a sentence: a raised number behind it is the mark of a note. Behind a unit it is a power."""
+_LINE, _PIECE = re.compile(r"[^\r\n]++"), re.compile(r"\S++")
+_APART, _LEADING = 0.7, 0.4  # of the height of a line: the room between cells, and between the lines of one cell
+_LEAST_ROWS, _MOST_ROWS, _HEADS_TRIED = 3, 500, 5
+_SMALLER, _RISE = 0.85, 0.15  # of the height of the character before it
 
 _LEADERS = re.compile(r"(?: ?\.){5,}")  # the dots of a table of contents, which would fill passages
 
@@ -71,7 +83,8 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
         try:
             page = document[number]
             letters_of = page.get_textpage()
-            content = _by_columns(letters_of, letters_of.get_text_range()).replace("\r\n", "\n")
+            shown = _with_tables(letters_of, letters_of.get_text_range())
+            content = _by_columns(letters_of, shown).replace("\r\n", "\n")
             added = list(_added(page, letters_of, attached))
             letters_of.close()
             texts.append("\n".join([_LEADERS.sub(" …", content), *added]))
@@ -100,6 +113,203 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
     }
 
 
+class _Cell(NamedTuple):
+    """A part of a line with room around it. start, end: its place in the text."""
+
+    left: float
+    right: float
+    start: int
+    end: int
+
+
+class _Line(NamedTuple):
+    """A line of a page. bottom, top: of its first character."""
+
+    start: int
+    end: int
+    bottom: float
+    top: float
+    cells: list[_Cell]
+
+
+def _with_tables(letters: PdfTextPage, text: str) -> str:
+    """The text of a page in which each row of a table is a paragraph that has the names of its columns."""
+    pieces: list[str] = []
+    done = 0
+    for lines in _wide_lines(letters, text):
+        tables = (lines[number:] for number in range(min(len(lines), _HEADS_TRIED)))
+        if rows := next((table for table in tables if _has_head(letters, text, table)), None):
+            pieces += [_with_scripts(letters, text, done, rows[0].start), *_as_rows(letters, text, rows)]
+            done = rows[-1].end
+    return "".join([*pieces, _with_scripts(letters, text, done)])
+
+
+def _wide_lines(letters: PdfTextPage, text: str) -> Iterator[list[_Line]]:
+    """Lines one under the other in which parts stand apart, and what goes on below one of these parts."""
+    lines: list[_Line] = []
+    for found in _LINE.finditer(text):
+        line = _line(letters, text, found.start(), found.end())
+        last = lines[-1] if lines else None
+        if line and last and _is_on(last, line):
+            lines[-1] = last._replace(end=line.end, cells=[*last.cells, *line.cells])
+        elif line and (len(line.cells) > 1 or (last and _goes_on(last, line))) and (not last or line.top < last.top):
+            lines.append(line)
+        else:
+            yield lines[:_MOST_ROWS]
+            lines = [line] if line and len(line.cells) > 1 else []
+    yield lines[:_MOST_ROWS]
+
+
+def _line(letters: PdfTextPage, text: str, start: int, end: int) -> _Line | None:
+    """A line with its parts; None where it has no place."""
+    words = ((word.start(), word.end()) for word in _PIECE.finditer(text, start, end))
+    boxes = [(_letter(letters, text, first), _letter(letters, text, last - 1), first, last) for first, last in words]
+    boxes = [each for each in boxes if each[0].right > each[0].left]
+    if not boxes:
+        return None
+    bottom, top = boxes[0][0].bottom, boxes[0][0].top
+    room = _APART * (top - bottom)
+    edges = [at for at, (one, two) in enumerate(pairwise(boxes), 1) if two[0].left - one[1].right > room]
+    cells = [
+        _Cell(boxes[first][0].left, boxes[last - 1][1].right, boxes[first][2], boxes[last - 1][3])
+        for first, last in pairwise([0, *edges, len(boxes)])
+    ]
+    return _Line(start, end, bottom, top, cells)
+
+
+def _number(letters: PdfTextPage, place: int) -> int:
+    """PDFium's number of a character of the text."""
+    return int(pdfium.FPDFText_GetCharIndexFromTextIndex(letters, place))
+
+
+def _font(letters: PdfTextPage, place: int) -> str:
+    name = ctypes.create_string_buffer(_LONGEST_LABEL)
+    pdfium.FPDFText_GetFontInfo(letters, _number(letters, place), name, _LONGEST_LABEL, ctypes.c_int())
+    return name.value.decode("utf-8", "replace")
+
+
+def _is_on(line: _Line, other: _Line) -> bool:
+    """Whether the other one goes on to the right, as behind a raised number."""
+    middle = (other.bottom + other.top) / 2
+    return line.bottom < middle < line.top and other.cells[0].left >= line.cells[-1].right
+
+
+def _goes_on(line: _Line, other: _Line) -> bool:
+    """Whether the other one is a second line of a cell: alone close below it, not in the first column."""
+    is_close = line.bottom - other.top < _LEADING * (other.top - other.bottom)
+    return is_close and len(other.cells) == 1 and other.cells[0].left > line.cells[0].right
+
+
+def _columns(lines: Sequence[_Line]) -> list[tuple[float, float]]:
+    """From where to where the columns go, where no cell stands over two of them."""
+    columns: list[tuple[float, float]] = []
+    for cell in sorted(cell for line in lines for cell in line.cells):
+        if columns and cell.left < columns[-1][1]:
+            columns[-1] = (columns[-1][0], max(columns[-1][1], cell.right))
+        else:
+            columns.append((cell.left, cell.right))
+    return columns
+
+
+def _placed(line: _Line, columns: Sequence[tuple[float, float]]) -> dict[int, _Cell]:
+    """The cells of a line by the numbers of their columns."""
+    return {bisect(columns, (cell.left, math.inf)) - 1: cell for cell in line.cells}
+
+
+def _has_head(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> bool:
+    """Whether the first line names the columns of the others: it has a cell in each, and either its font is not theirs,
+    or there are three columns or more, in one of which all cells but its own have numbers. Two columns of prose are
+    no table."""
+    columns = _columns(lines)
+    rows = [_placed(line, columns) for line in lines]
+    are_apart = all(len(row) == len(line.cells) for row, line in zip(rows, lines, strict=True))
+    if len(columns) < 2 or len(rows) < _LEAST_ROWS or len(rows[0]) < len(columns) or not are_apart:
+        return False
+    names = [text[cell.start : cell.end] for cell in lines[0].cells]
+    if max(map(len, names)) > _LONGEST_LABEL or any(map(str.isdigit, "".join(names))):
+        return False
+    below = [[row[number] for row in rows[1:] if number in row] for number in range(len(columns))]
+    width = columns[-1][1] - columns[0][0]
+    if sum(len(cells) >= _LEAST_LINES and _is_filled([cell[:2] for cell in cells], width) for cells in below) > 1:
+        return False
+    fonts, *others = [{_font(letters, cell.start) for cell in line.cells} for line in lines]
+    if len(fonts) == 1 and fonts.isdisjoint(set().union(*others)):
+        return True
+    values = ([text[cell.start : cell.end] for cell in cells] for cells in below if len(cells) > 1)
+    return len(columns) > 2 and any(all(any(map(str.isdigit, value)) for value in column) for column in values)
+
+
+def _as_rows(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> Iterator[str]:
+    """The rows of a table whose first line names its columns, each as a paragraph."""
+    columns = _columns(lines)
+    rows: list[dict[int, str]] = []
+    for line in lines:
+        cells = {at: _with_scripts(letters, text, cell.start, cell.end) for at, cell in _placed(line, columns).items()}
+        if len(cells) == 1 and 0 not in cells:
+            [(at, more)] = cells.items()
+            rows[-1][at] = f"{rows[-1].get(at, '')} {more}"
+        else:
+            rows.append(cells)
+    names, *others = [{at: " ".join(cell.split()) for at, cell in row.items()} for row in rows]
+    yield "\n" + " | ".join(names.values()) + "\n"
+    for row in others:
+        yield "\n" + "; ".join(f"{names[at]}: {cell}" for at, cell in sorted(row.items())) + "\n"
+
+
+def _with_scripts(letters: PdfTextPage, text: str, start: int = 0, stop: int | None = None) -> str:
+    """A part of a page's text in which numbers that are raised or lowered stand apart from what they follow: 10^6.
+    PDFium ends a line behind them; it goes on here."""
+    pieces: list[str] = []
+    done, stop = start, len(text) if stop is None else stop
+    for run in _DIGITS.finditer(text, start, stop):
+        place = max(run.start(), done + 1)
+        while place < run.end() and _script(letters, text, place) == 0:
+            place += 1
+        if place >= run.end():
+            continue
+        script, end = _script(letters, text, place), place + 1
+        while end < stop and not text[end].isspace() and _script(letters, text, end, place - 1) == script:
+            end += 1
+        is_note = _NOTED.search(text, max(place - 4, 0), place)
+        write = lowered if script < 0 else noted if is_note else raised
+        pieces += [text[done:place], write(text[place:end], text[place - 1])]
+        done = end
+        if text.startswith("\r\n", end) and _is_beside(letters, text, end + 2, place - 1):
+            pieces.append(" " if text[end + 2].isalnum() else "")
+            done = end + 2
+    return "".join([*pieces, text[done:stop]])
+
+
+def _script(letters: PdfTextPage, text: str, place: int, base: int | None = None) -> int:
+    """1 for a character that is smaller and raised behind the one before it, -1 for a lowered one, else 0."""
+    before = place - 1 if base is None else base
+    if before < 0 or text[before].isspace():
+        return 0
+    own, other = _letter(letters, text, place), _letter(letters, text, before)
+    height = other.top - other.bottom
+    if not 0 < own.top - own.bottom < _SMALLER * height:
+        return 0
+    rise = (own.bottom - other.bottom) / height
+    return 1 if rise > _RISE else -1 if rise < 0 else 0
+
+
+def _is_beside(letters: PdfTextPage, text: str, place: int, base: int) -> bool:
+    """Whether a character stands on the line of another one, to its right."""
+    if place >= len(text):
+        return False
+    own, other = _letter(letters, text, place), _letter(letters, text, base)
+    return bool(own.left >= other.right and other.bottom <= (own.bottom + own.top) / 2 <= other.top)
+
+
+def _letter(letters: PdfTextPage, text: str, place: int) -> Any:
+    """Where a character of the text lies, with the room that its font gives to each; nowhere if it is not known."""
+    box = pdfium.FS_RECTF()
+    number = _number(letters, place)
+    if number >= 0 and pdfium.FPDFText_GetUnicode(letters, number) == ord(text[place]):
+        pdfium.FPDFText_GetLooseCharBox(letters, number, box)
+    return box
+
+
 def _by_columns(letters: PdfTextPage, text: str) -> str:
     """The text of a page, and of two columns of prose that were written row by row first all of the left one. In
     prose, lines are about as long as their column is wide; rows of a table are not."""
@@ -116,7 +326,8 @@ def _by_columns(letters: PdfTextPage, text: str) -> str:
     bottom, top = min((box[1] for box in right), default=0), max((box[3] for box in right), default=0)
     beside = [box for box in boxes if box[0] < start and bottom <= (box[1] + box[3]) / 2 <= top]
     turns = sum((before[0] < start) != (after[0] < start) for before, after in pairwise(boxes))
-    are_filled = all(len(column) >= _LEAST_LINES and _is_filled(column, most - least) for column in (beside, right))
+    sides = ([box[::2] for box in column] for column in (beside, right))
+    are_filled = all(len(side) >= _LEAST_LINES and _is_filled(side, most - least) for side in sides)
     if not are_filled or turns < len(right) or any(box[2] > start for box in beside):
         return text
     parts = (
@@ -128,8 +339,9 @@ def _by_columns(letters: PdfTextPage, text: str) -> str:
     return "\n".join(filter(str.strip, (letters.get_text_bounded(*part) for part in parts)))
 
 
-def _is_filled(column: Sequence[tuple[float, ...]], width: float) -> bool:
-    lengths = [box[2] - box[0] for box in column]
+def _is_filled(column: Sequence[Sequence[float]], width: float) -> bool:
+    """Whether parts of lines, from left to right, are as long as those of prose."""
+    lengths = [right - left for left, right in column]
     return sum(lengths) / len(lengths) > max(_LEAST_FILLED * max(lengths), width / 4)
 
 
@@ -250,7 +462,10 @@ def _label(form: Any, letters: PdfTextPage, annotation: Any, boxes: Sequence[Any
     behind = letters.get_text_bounded(left=box.right, bottom=box.bottom, right=right, top=box.top)
     names = (pdfium.FPDFAnnot_GetFormFieldAlternateName, pdfium.FPDFAnnot_GetFormFieldName)
     own = next(filter(None, (_string(name, form, annotation) for name in names)), "Field")
-    is_tick = pdfium.FPDFAnnot_GetFormFieldType(form, annotation) in _TICKS
+    kind = pdfium.FPDFAnnot_GetFormFieldType(form, annotation)
+    is_tick = kind in _TICKS
+    if kind == pdfium.FPDF_FORMFIELD_RADIOBUTTON:  # all of a group have one name
+        own = f"{own} {_string(pdfium.FPDFAnnot_GetFormFieldExportValue, form, annotation)}".strip()
     near = (behind, before) if is_tick else (before,)
     labels = [label for words in near if (label := " ".join(words.split())[-_LONGEST_LABEL:].strip(" :._"))]
     words = set(_WORD.findall(own.lower()))
