@@ -23,7 +23,7 @@ import torch
 
 from reground.core.language import Message
 from reground.models.hf import padded
-from reground.training.fitting import Step
+from reground.training.fitting import Step, by_tokens
 from reground.training.rows import Demonstration
 from reground.training.settings import Fitting
 from reground.training.sft import Pair, fit_named, tokenised
@@ -41,17 +41,6 @@ def rows_of(count: int, tokens: int, draw: random.Random) -> list[Demonstration]
         messages = (Message(role="user", content=asked), Message(role="assistant", content=said))
         rows.append(Demonstration(question=str(number), messages=messages))
     return rows
-
-
-def by_tokens(pairs: Sequence[Pair], most: int) -> list[list[Pair]]:
-    """The pairs in batches of about one length; a batch has at most `most` tokens, padding included."""
-    batches: list[list[Pair]] = [[]]
-    for pair in sorted(pairs, key=lambda pair: -len(pair[0]) - len(pair[1])):
-        longest = sum(map(len, (batches[-1] or [pair])[0]))
-        if batches[-1] and longest * (len(batches[-1]) + 1) > most:
-            batches.append([])
-        batches[-1].append(pair)
-    return batches
 
 
 def plain(base: str, batches: Sequence[Sequence[Pair]], settings: Fitting) -> float:
@@ -113,7 +102,7 @@ def main() -> int:
     pairs = [tokenised(tokenizer, row, apart=False) for row in rows]
     total = sum(len(prompt) + len(reply) for prompt, reply in pairs)
     most = chosen.batch * total // len(pairs)
-    batches = by_tokens(pairs, most)
+    batches = by_tokens(pairs, lambda pair: sum(map(len, pair)), most)
     steps = -(-len(rows) // chosen.batch)
     loop_tokens = total - sum(len(prompt) + len(reply) for prompt, reply in batches[0])
     loop = loop_tokens / plain(chosen.base, batches, settings)

@@ -17,9 +17,21 @@ pytest.importorskip("transformers", reason="needs the extra [train]")
 
 import torch
 from torch import nn
+from transformers import default_data_collator
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import Step, arguments, begin, fit, has_room, newest_checkpoint, result, trainer_class
+from reground.training.fitting import (
+    Parts,
+    Step,
+    arguments,
+    begin,
+    fit,
+    has_room,
+    make_room,
+    newest_checkpoint,
+    result,
+    trainer_class,
+)
 from reground.training.settings import Fitting
 
 
@@ -58,7 +70,10 @@ class Line(nn.Module):
 
     def __init__(self, poison: bool = False) -> None:
         super().__init__()
-        self.weights, self.drop, self.poison = nn.Linear(4, 1), nn.Dropout(0.2), poison
+        self.weights, self.drop, self.poison, self.again = nn.Linear(4, 1), nn.Dropout(0.2), poison, False
+
+    def gradient_checkpointing_enable(self, how: object) -> None:
+        self.again = True
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
         loss = ((self.weights(self.drop(x))[:, 0] - labels) ** 2).mean()
@@ -126,18 +141,24 @@ def test_checkpoints_are_made_by_the_clock_without_steps(tmp_path: Path, pause: 
     assert {int(folder.name.rpartition("-")[2]) for folder in tmp_path.glob("checkpoint-*")} == steps
 
 
-def test_a_batch_is_tried_for_room_without_a_trace(tmp_path: Path) -> None:
+def test_a_step_is_tried_for_room_without_a_trace_and_divided_where_there_is_none(tmp_path: Path) -> None:
     made, before = trainer(tmp_path), torch.random.get_rng_state()
-    rows = made.train_dataset[:2]
+    rows = made.train_dataset[:8]
     assert has_room(made, rows)
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(each.grad is None for each in made.model.parameters())
 
-    def full(*given: object) -> None:
-        raise torch.OutOfMemoryError("no room")
+    def full(model: nn.Module, given: object, named: dict[str, torch.Tensor]) -> None:
+        if len(named["x"]) > room[-1]:
+            raise torch.OutOfMemoryError("no room")
 
-    made.model.register_forward_pre_hook(full)
-    assert not has_room(made, rows)
+    room: list[int] = []
+    made.model.register_forward_pre_hook(full, with_kwargs=True)
+    for fitting_rows, most, again in ((8, None, False), (3, 2 * 4, False), (1, 4, False), (0, 4, True)):
+        room.append(fitting_rows)
+        made.data_collator = Parts(default_data_collator, lambda row: 4, None)
+        make_room(made, rows, lambda row: 4)
+        assert (made.data_collator.most, made.model.again) == (most, again)
 
 
 @pytest.mark.parametrize(("epochs", "every"), [(2, 12), (2, 6), (2, 5), (1.5, 100)])

@@ -15,6 +15,7 @@ pytest.importorskip("datasets", reason="needs the extra [train]")
 
 import torch
 from safetensors.torch import load_file
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.language import Message
@@ -71,8 +72,8 @@ async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: P
 def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(
     rank: int, family: dict[str, Any] | None, tmp_path: Path
 ) -> None:
-    """Also where the gradients of several batches are added up, where a family scales or caps the logits, and for an
-    encoder-decoder (None)."""
+    """Also where the gradients of several batches are added up, where a batch is divided, where a family scales or
+    caps the logits, and for an encoder-decoder (None)."""
     base = tiny_t5(tmp_path / "base") if family is None else tiny_llama(tmp_path / "base", **family)
     config = json.loads((base / "config.json").read_text())
     (base / "config.json").write_text(json.dumps({**config, "dropout_rate": 0.0}))
@@ -87,18 +88,26 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(
                 logits = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1]
         lost -= float(logits.log_softmax(-1).gather(-1, torch.tensor(said)[:, None]).sum())
         count += len(said)
-    for batch in (4, 2, 1):
+    gradients: list[torch.Tensor] = []
+
+    def kept(optimizer: Any, *given: Any) -> None:
+        gradients.append(torch.cat([each.grad.flatten() for each in optimizer.param_groups[0]["params"]]))
+
+    hook = register_optimizer_step_pre_hook(kept)
+    for batch, most in ((4, None), (4, 1), (4, 17), (2, None), (2, 8), (1, None)):
         steps: list[Step] = []
-        settings = fitting(rank, epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch)
-        fit_named(tmp_path / str(batch), "model", ROWS, str(base), settings, on_step=steps.append)
+        settings = fitting(rank, epochs=1, learning_rate=1e-4, batch=batch, accumulate=4 // batch, batch_tokens=most)
+        fit_named(tmp_path / f"{batch}-{most}", "model", ROWS, str(base), settings, on_step=steps.append)
         assert [step.loss for step in steps] == [pytest.approx(lost / count, rel=1e-4)]
+        torch.testing.assert_close(gradients[-1], gradients[0], rtol=0, atol=1e-6)
+    hook.remove()
 
 
 @pytest.mark.parametrize("stop", [3, 5, 6])
 def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(stop: int, tmp_path: Path) -> None:
     """In whichever pass it was interrupted, it comes to the same weights."""
     base, steps = str(tiny_llama(tmp_path / "base")), list[Step]()
-    settings = fitting(epochs=2, learning_rate=1e-4, batch=1, checkpoint_every=1)
+    settings = fitting(epochs=4, learning_rate=1e-4, batch=2, batch_tokens=8, checkpoint_every=1)
 
     def interrupted(step: Step) -> None:
         if step.number == stop:
@@ -112,8 +121,8 @@ def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(stop: int
     whole = fit_named(tmp_path, "whole", ROWS, base, settings)
     assert (place / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
     fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, threads=2))
-    with pytest.raises(ConfigurationError, match=r"other settings: batch \(was 1\)"):
-        fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, batch=2))
+    with pytest.raises(ConfigurationError, match=r"other settings: batch \(was 2\)"):
+        fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, batch=4))
 
 
 def test_each_pass_has_an_order_of_its_own_with_like_lengths_together() -> None:

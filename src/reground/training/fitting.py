@@ -12,7 +12,7 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,31 +121,89 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
     }
 
 
+@dataclass
+class Parts:
+    """Makes a step's rows into parts that are computed one after the other.
+
+    collate: makes a part of rows. length: of a row, in tokens. most: the tokens of a part, padding included; a longer
+    row is a part by itself. None makes one part of all rows.
+    """
+
+    collate: Callable[[Sequence[Any]], dict[str, Any]]
+    length: Callable[[Any], int]
+    most: int | None
+
+    def __call__(self, rows: Sequence[Any]) -> dict[str, Any]:
+        """The parts, and all their labels: a step's loss is the mean over these, however its rows are divided."""
+        import torch
+
+        divided = [rows] if self.most is None else by_tokens(rows, self.length, self.most)
+        parts = [self.collate(part) for part in divided]
+        return {"parts": parts, "labels": torch.cat([part["labels"].flatten() for part in parts])}
+
+
+def by_tokens(rows: Iterable[Any], length: Callable[[Any], int], most: int) -> list[list[Any]]:
+    """Rows in parts of about one length and at most this many tokens, padding included; a longer row is alone."""
+    parts: list[list[Any]] = []
+    for row in sorted(rows, key=length, reverse=True):
+        if not parts or length(parts[-1][0]) * (len(parts[-1]) + 1) > most:
+            parts.append([])
+        parts[-1].append(row)
+    return parts
+
+
+def make_room(trainer: transformers.Trainer, rows: Sequence[Any], length: Callable[[Any], int]) -> None:
+    """Divide steps into parts as far as memory asks for it, and have activations computed again where one row asks it.
+
+    trainer: collates by `Parts`. rows: the longest of one step, by length.
+    """
+    for computed_again in (False, True):
+        if computed_again:
+            trainer.model.gradient_checkpointing_enable({"use_reentrant": False})
+        for halved in range(len(rows).bit_length()):
+            some = rows[-(len(rows) >> halved) :]
+            if halved:
+                trainer.data_collator.most = len(some) * length(rows[-1])
+            if has_room(trainer, some):
+                return
+
+
 def has_room(trainer: transformers.Trainer, rows: Sequence[Any]) -> bool:
     """Whether memory has room for the gradients of a batch, which are computed once, and for Adam's two moments."""
     import torch
     from accelerate.utils import send_to_device
 
-    model = trainer.model
+    model, has_card = trainer.model, torch.cuda.is_available()
+    if has_card:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
     try:
         with torch.random.fork_rng(), trainer.compute_loss_context_manager():
             batch = send_to_device(trainer.data_collator(rows), trainer.args.device)
-            trainer.compute_loss(model, batch, num_items_in_batch=torch.ones(())).backward()
+            for part in batch.get("parts", [batch]):
+                trainer.compute_loss(model, part, num_items_in_batch=torch.ones(())).backward()
     except torch.OutOfMemoryError:
         return False
     finally:
         model.zero_grad()
     moments = 8 * sum(each.numel() for each in model.parameters() if each.requires_grad)
-    whole = torch.cuda.mem_get_info()[1] if torch.cuda.is_available() else math.inf
+    whole = torch.cuda.mem_get_info()[1] if has_card else math.inf
     return bool(torch.cuda.max_memory_allocated() + moments < 0.9 * whole)
 
 
 def trainer_class() -> Any:
-    """transformers' Trainer with a learning rate above 0 at every step; its own takes the first step with 0."""
+    """transformers' Trainer with a learning rate above 0 at every step; its own takes the first step with 0.
+
+    What `Parts` made is computed part by part.
+    """
     from torch.optim.lr_scheduler import LambdaLR
     from transformers import Trainer
 
     class Rising(Trainer):  # type: ignore[misc]
+        def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
+            step = super().training_step
+            return sum(step(model, part, num_items_in_batch) for part in inputs.get("parts", [inputs]))
+
         def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
             rising: int = self.args.get_warmup_steps(num_training_steps)
             falling = max(1, num_training_steps - rising)
@@ -179,17 +237,18 @@ def fit(
     out: Path,
     *,
     length: Callable[[Any], int] | None = None,
+    most: int | None = None,
     pause: float = 300.0,
     on_step: Callable[[Step], None] = lambda step: None,
     on_epoch: Callable[[int], None] = lambda epoch: None,
 ) -> None:
     """Train to the end, from the newest whole checkpoint in `out` if there is one.
 
-    trainer: made with `arguments(fitting, out)`. length: of a row; on a GPU without room for the longest batch a
-    language model computes activations again. pause: seconds between checkpoints, where no steps are set. on_step:
-    called after each optimizer step. on_epoch: called after each pass over the data, the last one whole or not, with
-    its number from 1; a pass that ended just before a kill is reported again. Raises TrainingFailed when a loss is not
-    finite; the checkpoints before it stay.
+    trainer: made with `arguments(fitting, out)`. length, most: as in `Parts`, where rows may be divided; most is by
+    default what a GPU has room for. pause: seconds between checkpoints, where no steps are set. on_step: called after
+    each optimizer step. on_epoch: called after each pass over the data, the last one whole or not, with its number from
+    1; a pass that ended just before a kill is reported again. Raises TrainingFailed when a loss is not finite; the
+    checkpoints before it stay.
     """
     import torch
     from transformers import PrinterCallback
@@ -200,9 +259,10 @@ def fit(
     for part in trainer.model.modules():
         if hasattr(part, "cast_input_dtype_enabled"):  # of an adapter; autocast casts already, and to half the size
             part.cast_input_dtype_enabled = not trainer.args.bf16
-    rows = sorted(trainer.train_dataset, key=length)[-trainer.args.train_batch_size :] if length else []
-    if rows and torch.cuda.is_available() and not has_room(trainer, rows):
-        trainer.model.gradient_checkpointing_enable({"use_reentrant": False})
+    if length is not None:
+        trainer.data_collator = Parts(trainer.data_collator, length, most)
+        if torch.cuda.is_available():
+            make_room(trainer, sorted(trainer.train_dataset, key=length)[-trainer.args.train_batch_size :], length)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(recorder)
     try:

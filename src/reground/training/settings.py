@@ -17,13 +17,13 @@ from reground.models.options import Dtype
 FILE = {"file": True}
 """The metadata of a field that only the configuration file and Python have."""
 
-FREE = frozenset({"checkpoint_every", "threads", "collapse_kl", "collapse_invalid", "collapse_length"})
+FREE = frozenset({"checkpoint_every", "threads", "batch_tokens", "collapse_kl", "collapse_invalid", "collapse_length"})
 """Settings that a fit may go on with another value of: they do not change what is computed."""
 
 _ABOVE_0 = {
     *("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every", "iterations", "episodes"),
     *("replies", "prompt_tokens", "reply_tokens", "sample_batch", "temperature", "target", "clip", "max_norm"),
-    *("collapse_kl", "collapse_invalid", "collapse_length", "validate_every"),
+    *("collapse_kl", "collapse_invalid", "collapse_length", "validate_every", "batch_tokens"),
 }
 _AT_LEAST = {"lora_rank": 0, "beta": 0, "value_coefficient": 0, "min_visits": 1}
 _SHARES = {"warmup", "gamma", "lam", "complete", "unanswerable", "long"}
@@ -78,6 +78,9 @@ class Fitting(Training):
     """The highest learning rate; it rises over the warm-up and then falls linearly to zero."""
     batch: int = field(default=8, metadata={"min": 1})
     """Rows that are computed together on one device."""
+    batch_tokens: int | None = field(default=None, metadata={"min": 1, **FILE})
+    """The most tokens that are computed together, padding included: a batch with more is computed in parts, and the
+    step stays the same. By default as many as memory has room for. Critics of the engine lm have it, the others not."""
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
     max_length: int = field(default=2048, metadata={"min": 16})

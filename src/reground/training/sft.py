@@ -83,7 +83,8 @@ def fit_named(
         if keep_epochs:
             write(place.with_name(f"{place.name}-epoch{epoch}"))
 
-    fitting.fit(trainer, folder, length=lambda pair: sum(map(len, pair)), on_step=on_step, on_epoch=after)
+    most = settings.batch_tokens
+    fitting.fit(trainer, folder, length=lambda pair: sum(map(len, pair)), most=most, on_step=on_step, on_epoch=after)
     write(place)
     return place
 

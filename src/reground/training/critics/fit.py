@@ -86,8 +86,9 @@ def fit_critics(
             if fresh:  # now that the base will do
                 fitting.begin(place, _recorded(settings, rows), fresh=True)
             with quietly(), fitting.result(weights) as folder:
-                length = (lambda row: max(map(len, row[:2]))) if settings.engine == "lm" else None
-                fitting.fit(trainer, place, length=length, on_step=partial(on_step, name))
+                length = (lambda row: 2 * max(map(len, row[:2]))) if settings.engine == "lm" else None
+                most = settings.batch_tokens
+                fitting.fit(trainer, place, length=length, most=most, on_step=partial(on_step, name))
                 store(folder)
         for checkpoint in place.glob("checkpoint-*"):
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -201,8 +202,7 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
             self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
         ) -> Any:
             better, worse = engine.scores(inputs["texts"]).float().chunk(2)
-            losses = -logsigmoid(better - worse - inputs["labels"])
-            return losses.mean() if num_items_in_batch is None else losses.sum() / num_items_in_batch
+            return -logsigmoid(better - worse - inputs["labels"]).sum() / num_items_in_batch
 
     pairs = [
         (
@@ -213,7 +213,9 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path) -> tupl
         for row in rows
     ]
     args = TrainingArguments(**fitting.arguments(settings, out))
-    return Pairwise(model=engine.model, args=args, train_dataset=pairs, data_collator=collate), engine.store
+    trainer = Pairwise(model=engine.model, args=args, train_dataset=pairs, data_collator=collate)
+    trainer.model_accepts_loss_kwargs = True  # the loss is told how many pairs a step has
+    return trainer, engine.store
 
 
 def _encoder(settings: CriticFit) -> _Engine:
