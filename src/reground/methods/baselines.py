@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from reground.core.answers import Answer, Demonstration
 from reground.core.evidence import only_markers
-from reground.core.language import LEAST_REPLY, Prompt, Reply, Sampling, tokens_of
+from reground.core.language import LEAST_REPLY, Prompt, Reply, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import (
@@ -161,8 +161,7 @@ class SelfConsistency(ChainOfThought):
         return run.propose(self._vote(replies))
 
     async def _sample(self, prompt: Prompt, run: Run, *, n: int, least: int) -> list[Reply]:
-        sampling = Sampling(n=n, temperature=self.temperature, max_tokens=self.max_tokens)
-        return await run.generate(self.model, prompt, name="sample", sampling=sampling, least=least)
+        return await run.generate(self.model, prompt, name="sample", sampling=self.sampling(n=n), least=least)
 
     def _vote(self, replies: Sequence[Reply]) -> Answer:
         texts = [reply.text for reply in replies if reply.text.strip()] or [""]

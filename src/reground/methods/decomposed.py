@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from reground.core.answers import Answer, Thought
 from reground.core.code_blocks import without_fences
@@ -72,16 +72,8 @@ class Decomposed(Retrieving):
         with run.keeping(lambda: self._concluding(question, {}), reply=self._usual):
             parts = await self._divide(question, run)
         if len(parts) < 2:
-            rag = RAG(
-                model=self.model,
-                retriever=self.retriever,
-                form=self.form,
-                k=self.whole_k,
-                passage_tokens=self.passage_tokens,
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-            )
-            return await rag.solve(question, run)
+            own = {each.name: getattr(self, each.name) for each in fields(Retrieving)}
+            return await RAG(**own | {"k": self.whole_k}).solve(question, run)
         evidence, notes = Evidence(), dict[int, Thought]()
         with run.keeping(lambda: self._concluding(question, notes), reply=self._usual):
             await self._look_up(parts, notes, evidence, run)
@@ -89,8 +81,7 @@ class Decomposed(Retrieving):
         run.answer_from = evidence.passages
         text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         steps = [notes[n] for n in sorted(notes)]
-        shown = [marker for step in steps for marker in step.citations]
-        return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=steps))
+        return run.propose(evidence.answer(text, run, self.form, steps=steps))
 
     async def _look_up(self, parts: Sequence[str], notes: dict[int, Thought], evidence: Evidence, run: Run) -> None:
         """Answer the parts, those first that others need, as long as there is room beside the last call."""

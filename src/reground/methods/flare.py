@@ -83,8 +83,7 @@ class FLARE:
         parts = {"question": question, "form": self.form.instruction, "cite": cite(self.form)}
 
         def answer(text: str, run: Run) -> Answer:
-            shown = [marker for thought in thoughts for marker in thought.citations]
-            return run.propose(evidence.answer(text.strip(), run, self.form, shown=shown, steps=thoughts))
+            return run.propose(evidence.answer(text.strip(), run, self.form, steps=thoughts))
 
         for number in range(1, self.max_sentences + 1):
             with run.span("sentence", sentence=number) as step:

@@ -127,7 +127,7 @@ class Grounded(Retrieving):
             form = f"{form} {_ABSTAIN}"
         later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
         uses, tokens = (number + 1 + later) / (number + 1), self.passage_tokens
-        sampling = self.sampling().model_copy(update={"logprobs": True})
+        sampling = self.sampling(logprobs=True)
 
         async def answer(form: str, markers: Sequence[int]) -> Reply:
             values = {"question": question, "form": form}

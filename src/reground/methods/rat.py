@@ -152,9 +152,8 @@ class _Solving(SolvingDraft[RAT]):
 
     async def _search(self, i: int, before: str, run: Run) -> tuple[str, list[Passage]]:
         """Q_i <- ToQuery(I, T*) and R_i <- RetrieveFromCorpus(Q_i). before: the thoughts before T_i."""
-        source = {"causal": before, "step": ""}
         text = join_steps(self.thoughts) if self.config.query_from == "whole" else self.thoughts[i]
-        before = source.get(self.config.query_from, "")
+        before = before if self.config.query_from == "causal" else ""
         query = self.question
         if self.config.query_from != "question":
             whole = join_steps([before, text])

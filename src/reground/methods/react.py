@@ -14,7 +14,6 @@ from typing import ClassVar, Literal
 
 from reground.core.answers import Answer, Thought
 from reground.core.errors import ParseError
-from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, Templates, ending, render
@@ -86,8 +85,7 @@ class ReAct(Retrieving):
             return render(template, ended=ended, question=question, transcript=transcript, form=ending(self.form))
 
         def given(text: str) -> Answer:
-            shown = [marker for thought in thoughts for marker in thought.citations]
-            return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
+            return run.propose(evidence.answer(text, run, self.form, steps=thoughts))
 
         with run.keeping(lambda: prompt(self.prompts.answer), reply=self.form.usual):
             for number in range(1, self.max_steps + 1):
@@ -115,7 +113,7 @@ class ReAct(Retrieving):
         return given(text)
 
     async def _act(self, prompt: str, run: Run) -> Action | None:
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.turn_tokens, stop=("\nObservation",))
+        sampling = self.sampling(self.turn_tokens, stop=("\nObservation",))
         try:
             return await run.parse(self.model, prompt, parse_action, name="act", sampling=sampling)
         except ParseError as error:

@@ -135,7 +135,7 @@ class RewriteRetrieveRead(Settings):
         if markers:  # as many passages as the run has room for
             prompt = evidence.fill(template, parts, markers, run, tokens=2 * self.word_budget)
         stop = self._stop()
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
+        sampling = self.sampling(stop=(stop,) if stop else ())
         run.answer_from = None if stop else evidence.passages
         reply = await self._asked(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()

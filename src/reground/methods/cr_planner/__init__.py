@@ -344,7 +344,7 @@ class CRPlanner(Settings):
         self, state: State, run: Run, name: Literal["reason", "query"], most: int, stop: tuple[str, ...] = ()
     ) -> list[Reply]:
         """Sample all candidates in one call; none if the prompt is too long for the model."""
-        sampling = Sampling(n=self.candidates, temperature=self.temperature, max_tokens=most, stop=stop, logprobs=True)
+        sampling = self.sampling(most, n=self.candidates, stop=stop, logprobs=True)
         try:
             prompt = self.prompt(name, state)
             return await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")

@@ -671,8 +671,7 @@ class _Agent:
         return "\n".join(filter(None, (each.grounded_summarization for each in selections))) or _NOTHING
 
     def _answer(self, text: str) -> Answer:
-        shown = [marker for thought in self.thoughts for marker in thought.citations]
-        return self.evidence.answer(text, self.run, self.config.form, shown=shown, steps=self.thoughts)
+        return self.evidence.answer(text, self.run, self.config.form, steps=self.thoughts)
 
     async def optional(self, step: Step, run: Run, **seen: Any) -> Action | None:
         """As `take`; None also if the step does not fit beside what is kept for the answer."""
@@ -713,14 +712,7 @@ class _Agent:
         links = tuple(link.link_id for link in view.results or ())
         most = config.action_tokens if step in (DECIDE, SUMMARISE) else config.max_tokens
         grammar = None if config.grammar == "off" else step.grammar(links)
-        sampling = Sampling(
-            n=config.samples,
-            temperature=config.temperature,
-            max_tokens=most,
-            stop=STOP,
-            logprobs=self.logprobs,
-            grammar=grammar,
-        )
+        sampling = config.sampling(most, n=config.samples, stop=STOP, logprobs=self.logprobs, grammar=grammar)
         while True:
             fitted = self._within(step, view, run, most)
             try:

@@ -118,15 +118,17 @@ class Evidence:
         run: Run,
         form: AnswerForm,
         *,
-        shown: Iterable[int] = (),
+        shown: Iterable[int] | None = None,
         steps: Iterable[Thought] = (),
         quote: bool = False,
     ) -> Answer:
         """An answer written from the passages `shown`, with its citations. Markers that name no passage are removed.
 
+        shown: by default those that the steps cite.
         quote: whether the text may begin with quotations. They become its `quoted` and `misquoted`.
         """
-        shown = list(shown)
+        steps = list(steps)
+        shown = [marker for step in steps for marker in step.citations] if shown is None else list(shown)
         text, quoted, misquoted = self._unquoted(text, form, shown) if quote else (text, [], [])
         clean = self.checked(text, run, form)
         cited = list(dict.fromkeys([*(each.marker for each in quoted), *self.cited(clean, form)]))

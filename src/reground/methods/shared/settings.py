@@ -41,9 +41,10 @@ class Settings:
         """The method in each size of its ladder."""
         return [replace(self, **size) for size in self.LADDER] or [self]
 
-    def sampling(self, max_tokens: int | None = None) -> Sampling:
-        """How a reply is decoded, of `max_tokens` tokens if no other limit is given."""
-        return Sampling(temperature=self.temperature, max_tokens=self.max_tokens if max_tokens is None else max_tokens)
+    def sampling(self, max_tokens: int | None = None, **more: Any) -> Sampling:
+        """How a reply is decoded, of `max_tokens` tokens if no other limit is given. more: other fields of it."""
+        limit = self.max_tokens if max_tokens is None else max_tokens
+        return Sampling(temperature=self.temperature, max_tokens=limit, **more)
 
 
 @dataclass(frozen=True, kw_only=True)
