@@ -79,7 +79,7 @@ FORMATS = (
     JSONL,
     Format((".docx", ".docm", ".dotx"), "office.read_word", version=3),
     Format((".pptx", ".pptm", ".ppsx"), "office.read_slides", version=3, most=256),
-    Format((".xlsx", ".xlsm"), "office.read_sheets", version=3),
+    Format((".xlsx", ".xlsm"), "office.read_sheets", version=4),
     Format((".odt", ".ods", ".odp"), "office.read_open_document", version=3),
     Format((".epub",), "office.read_epub", version=3, most=256),
     Format((".eml",), "mail.read_mail", version=4, has_lines=True),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ BUILT_IN = {
 """The codes of formats that a file only numbers, without the currency, which depends on the country."""
 _LAST_DAY = 2_958_466.0  # the year 9999 ends
 _LONGEST = 255
+_FRACTION = re.compile(r"[^/]*[0#?] */ *[0-9#?]+ *")
+_LARGEST = 1e15  # of the numbers that are shown as fractions
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _TOKEN = re.compile(
     r'"(?P<text>[^"]*+)"?|\\(?P<sign>.)|\[\$(?P<money>[^\]-]{0,99}+)[^\]]{0,99}+\]|\[(?P<length>h{1,9}+|m{1,9}+|s{1,9}+)\]'
@@ -50,7 +53,7 @@ def _format(code: str) -> _Format:
             sections[-1].append(_Token(match.lastgroup, match[match.lastgroup]))
     tokens = [token for section in sections for token in section]
     kinds = frozenset(token.kind for token in tokens)
-    is_text = any(token.text in ("@", "/") for token in sections[0])  # and fractions such as ?/?
+    is_text = any(token.text == "@" for token in sections[0])
     return _Format(sections, kinds, not tokens or kinds == {"general"} or "condition" in kinds or is_text)
 
 
@@ -98,6 +101,10 @@ def _length(tokens: Sequence[_Token], days: float) -> Iterator[str]:
 
 def _number(tokens: Sequence[_Token], number: float, plain: str) -> Iterator[str]:
     """The pieces of a number without its sign. plain: how it stands without a format."""
+    code = "".join(each.text for each in tokens) if ("other", "/") in tokens else ""
+    if _FRACTION.fullmatch(code) and number < _LARGEST:
+        yield _fraction(code, number)
+        return
     patterns = [each.text for each in tokens if each.kind == "digits"]
     power = next((each.text for each in tokens if each.kind == "power"), "")
     percent = sum(each == ("other", "%") for each in tokens)
@@ -110,6 +117,18 @@ def _number(tokens: Sequence[_Token], number: float, plain: str) -> Iterator[str
             yield plain
         elif kind != "power":
             yield text
+
+
+def _fraction(code: str, number: float) -> str:
+    """A number as in 2 1/4. Behind the stroke stands what it is divided by, or a sign for each of its digits."""
+    above, _, below = (part.strip() for part in code.partition("/"))
+    if below.isdecimal() and int(below):
+        count, parts = round(number * int(below)), int(below)
+    else:
+        near = Fraction(number).limit_denominator(max(10 ** min(len(below), 9) - 1, 1))
+        count, parts = near.numerator, near.denominator
+    whole, rest = divmod(count, parts) if len(above.split()) > 1 else (0, count)
+    return " ".join([*([str(whole)] if whole or not rest else []), *([f"{rest}/{parts}"] if rest else [])])
 
 
 def _powered(value: Decimal, pattern: str, power: str) -> str:
