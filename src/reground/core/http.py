@@ -342,7 +342,23 @@ QUEUE = 2048
 _LEAST, _OWN_FILES = 32, 160
 """The fewest connections; and open files that are left for the index, journals, models and those just accepted."""
 _PAUSE = 60.0
-"""Seconds between two lines of the log about connections that were closed."""
+"""Seconds between two lines of the log that say the same of clients."""
+
+
+class _Sparing(logging.Logger):
+    """The log of a server about its clients: of each kind of line one a minute, without errors' texts."""
+
+    def __init__(self) -> None:
+        super().__init__(_log.name, logging.WARNING)
+        self._told: dict[object, float] = {}
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Pass it on if it is time."""
+        if time.monotonic() - self._told.get(record.msg, -_PAUSE) >= _PAUSE:
+            self._told[record.msg] = time.monotonic()
+            kind = record.exc_info[0] if record.exc_info else None  # its text may hold what the client sent
+            why = "" if kind is None else f": {kind.__name__}"
+            _log.log(record.levelno, "%s%s (said once a minute)", record.getMessage().strip(), why)
 
 
 class Places:
@@ -359,7 +375,7 @@ class Places:
         self.all: set[Connection] = set()
         self.seconds, self._most = seconds, room if most is None else most
         self._waiting: dict[Connection, asyncio.TimerHandle] = {}
-        self._told = -_PAUSE
+        self.log = _Sparing()
 
     def add(self, new: Connection) -> None:
         """Take a new connection in, which waits for the head of a request."""
@@ -384,9 +400,7 @@ class Places:
             self._close(connection, f"nothing came from the client within {seconds:g} s")
 
     def _close(self, connection: Connection, why: str) -> None:
-        if time.monotonic() - self._told >= _PAUSE:
-            self._told = time.monotonic()
-            _log.warning("connections are closed: %s (said once a minute)", why)
+        self.log.warning("connections are closed: %s", why)
         self.wait(connection, None)
         self.all.discard(connection)
         connection.transport.abort()

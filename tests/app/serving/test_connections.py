@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -91,6 +92,28 @@ async def test_behind_two_lengths_no_other_request_is_answered(server) -> None:
         lengths = b"Transfer-Encoding: chunked\r\nContent-Length: 300\r\n\r\n0\r\n\r\n"
         reader, _ = await connected(port, ASKED[:-2] + lengths + ASKED)
         assert (await asyncio.wait_for(reader.read(), 10)).count(b"HTTP/1.") <= 1
+
+
+UPGRADED = ASKED[:-2] + b"Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n"
+
+
+async def test_what_is_no_request_takes_a_line_of_the_log_once(server, caplog: pytest.LogCaptureFixture) -> None:
+    kinds = (
+        b"\x16\x03\x01\0\r\n\r\n",
+        ASKED[:-2] + b"key sk-secret\r\n\r\n",
+        b"GET /sk-secret" + b"a" * 70000,
+        UPGRADED,
+    )
+    async with server(Places(most=8, seconds=0.3)) as port:
+        for sent in kinds * 3:
+            reader, writer = await connected(port, ASKED + sent)
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == len(set(said)) <= 4
+    assert "secret" not in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_body_may_take_longer_than_a_head() -> None:

@@ -35,7 +35,7 @@ class _Bounded(Connection, H11Protocol):
 
     def __init__(self, places: Places, **given: Any) -> None:
         super().__init__(**given)
-        self.places = places
+        self.places, self.logger = places, places.log
 
     @property
     def _is_answering(self) -> bool:
