@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +102,6 @@ def test_damaged_lines_of_a_trace_are_set_aside_before_a_question(
     aside = (tmp_path / "trace.jsonl.damaged").read_bytes()
     assert aside == b"".join(line.removesuffix(b"\n") + b"\n" for line in lines) * 2
     assert len(caplog.records) == 2 * len(lines)
-
-
-def test_a_pipe_is_no_trace(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match="a pipe"):
-        reground.ask("One?", method="direct", model=ScriptedModel([]), home=tmp_path, trace=tmp_path / "pipe")
 
 
 def test_a_budget_that_ends_gives_the_best_answer_and_says_so(tmp_path: Path) -> None:

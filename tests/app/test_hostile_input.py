@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from reground.app.cli import run
-from reground.core.errors import ConfigurationError, DataError, IndexRefused
+from reground.app.cli.commands import cli
+from reground.core.errors import ConfigurationError, DataError, IndexRefused, RegroundError
 from reground.evaluation.compare import read_plan
 from reground.models.options import ModelOptions
 from reground.retrieval.documents import SourceFile, read_jsonl
@@ -73,13 +75,30 @@ def test_a_number_that_counts_nothing_is_refused(option: str, number: str, capsy
 
 
 @pytest.mark.parametrize(
-    "command", [["show", "-n", "1"], ["view", "--no-open"], [*ASK, "--config"], [*ASK, "-m", "rat", "--draft"]]
+    "command",
+    [["show", "-n", "1"], ["view"], [*ASK, "--config"], [*ASK, "-m", "rat", "--draft"], [*ASK, "--trace"]],
 )
 @pytest.mark.parametrize("device", ["/dev/zero", "pipe"])
 def test_a_file_that_never_ends_or_never_begins_is_refused(command: list[str], device: str, home: Path, capsys) -> None:
     os.mkfifo(home / "pipe")
     assert run([*command, device]) == 2
     assert "is a device or a pipe" in capsys.readouterr().err
+
+
+NAMED = [
+    *([*ASK, f"--model={model}"] for model in ("gguf/{}", "gguf/o/r:{}.gguf", "gguf/{}/r:x.gguf", "hf/./{}")),
+    *([*ASK, option] for option in ("--corpus={}", "--trace={}", "--method={}.py", "--web=frozen:{}")),
+    *(["index", "{}"], ["index", "docs", "--out={}"], ["show", "{}"], ["view", "{}"], ["report", "{}"]),
+    *(["serve", "--new-key=x", "--keys={}"], ["chat", "--resume", "--conversation={}"]),
+]
+
+
+@pytest.mark.parametrize("command", NAMED)
+def test_a_name_that_no_file_can_have_is_refused(command: list[str]) -> None:
+    for name in ("a" * 400, "b/" * 3000, "c\0", "\ud800"):
+        with pytest.raises((RegroundError, typer.BadParameter)) as refused:
+            cli(args=[word.replace("{}", name) for word in command], standalone_mode=False)
+        assert len(str(refused.value)) < 1_500
 
 
 @pytest.mark.parametrize(

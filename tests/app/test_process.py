@@ -268,21 +268,6 @@ def test_a_read_only_disk(disk):
         assert server.completed.total() == 0
 
 
-def test_a_trace_without_room_keeps_its_whole_lines(tmp_path):
-    trace = tmp_path / "trace.jsonl"
-    with serving(MockOpenAI(lambda body: "Answer: 42")) as server:
-        home = tmp_path / "home"
-        assert (reground(*ask(server, "--trace", str(trace)), home=home))[0] == 0
-        with trace.open("ab") as file:
-            file.write(b"\n" * 200_000)
-        whole = trace.read_bytes()
-        one_clear_line(
-            *reground(*ask(server, "--trace", str(trace), "--fresh"), home=home, before=limited(len(whole) + 1000))
-        )
-        assert trace.read_bytes() == whole
-        assert len(list(read_trajectories(trace))) == 1
-
-
 def test_output_that_cannot_be_written(tmp_path):
     if not Path("/dev/full").exists():
         pytest.skip("no /dev/full here")

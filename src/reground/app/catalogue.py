@@ -24,6 +24,7 @@ from reground.core.answers import AnswerForm
 from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
+from reground.core.files import expanded
 from reground.core.language import LanguageModel
 from reground.core.programs import Sandbox
 from reground.core.run import Method
@@ -153,7 +154,7 @@ def method(name: str) -> Listed:
     Raises ConfigurationError, with similar names as a hint.
     """
     if name.endswith(".py"):
-        file = Path(name).absolute()
+        file = expanded(name).absolute()
         return _of_file(name, file, file.stat().st_mtime_ns if file.is_file() else 0)
     own, _, preset = name.partition("+")
     own = _underscored(own, methods())

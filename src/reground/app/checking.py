@@ -167,7 +167,9 @@ async def checked(
         progress=progress,
     )
     if folder is not None:
-        sentences = await in_daemon(partial(_placed, sentences, folder), name="places")
+        quoted = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
+        placed = (await in_daemon(partial(located, quoted, folder), name="places")).sentences
+        sentences = [replace(each, evidence=at.supports) for each, at in zip(sentences, placed, strict=True)]
     skipped = tuple(skipped for report in session.reports.get(name, ()) for skipped in report.skipped)
     return CheckResult(text, tuple(sentences), question, folder, skipped)
 
@@ -189,13 +191,6 @@ async def mend(session: Session, result: CheckResult, options: Check, observer: 
         observer=observer or options.observer,
     )
     return replace(result, mended=after)
-
-
-def _placed(sentences: list[Checked], folder: Path) -> list[Checked]:
-    """The same with the places of their quotes in the files of the folder."""
-    quoted = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
-    placed = located(quoted, folder).sentences
-    return [replace(each, evidence=place.supports) for each, place in zip(sentences, placed, strict=True)]
 
 
 @spread(Check)

@@ -198,7 +198,7 @@ def instructions_of(options: Instructed) -> str:
 def _text_in(path: Path | str, what: str) -> str:
     try:
         return decode(regular(expanded(path)).read_bytes()).text
-    except (OSError, ValueError, Unreadable) as error:
+    except (OSError, ValueError, Unreadable, ConfigurationError) as error:
         raise DataError(f"{what} cannot be read: {getattr(error, 'strerror', None) or error}", path=path) from None
 
 

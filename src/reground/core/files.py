@@ -10,6 +10,7 @@ whether weights, or code, are still those that were used before.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
@@ -76,9 +77,7 @@ def _alone(path: Path) -> Iterator[FileIO]:
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             with path.open("ab+", buffering=0) as file:
-                with suppress(ImportError, OSError):  # Windows has none, nor have some network file systems
-                    import fcntl
-
+                with suppress(OSError):  # some network file systems have no locks
                     fcntl.flock(file, fcntl.LOCK_EX)
                 if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):  # else it was replaced
                     yield file
@@ -174,7 +173,7 @@ def files_fingerprint(path: Path, *inside: str) -> str | None:
     for file in files:
         size = file.stat().st_size
         name = file.relative_to(path).as_posix() if file != path else file.name
-        digest.update(f"{name}\0{size}\0".encode())
+        digest.update(f"{name}\0{size}\0".encode(errors="surrogateescape"))
         with file.open("rb") as content:
             if size <= _SAMPLES * _SAMPLE:
                 digest.update(content.read())
@@ -229,7 +228,8 @@ def _nested(value: object, depth: int) -> object:
     return tuple(sorted(nested, key=repr) if isinstance(value, (Mapping, AbstractSet)) else nested)
 
 
-_LONGEST = 300  # the most characters of another library's message
+_LONGEST = 300  # the most characters of another library's message, or of a name, in one of ours
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095  # bytes that usual file systems take
 
 
 def trouble(error: Exception, *places: str | Path | None) -> str:
@@ -304,10 +304,16 @@ def config_file() -> Path:
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with `~` expanded. Raises ConfigurationError if there is no such user."""
+    """A path with `~` expanded. Raises ConfigurationError if there is no such user, and for what no file is called."""
+    try:
+        whole = os.fsencode(path)
+    except UnicodeEncodeError:
+        whole = b"\0"
+    if b"\0" in whole or len(whole) > _LONGEST_PATH or max(map(len, whole.split(b"/"))) > _LONGEST_NAME:
+        raise ConfigurationError(f"no file can be called {str(path)[:_LONGEST]!r}: too long, or with other characters")
     try:
         return Path(path).expanduser()
-    except (RuntimeError, ValueError):
+    except RuntimeError:
         raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
 
 
@@ -338,8 +344,6 @@ def locked(file: Path, work: str, place: Path) -> IO[str]:
 
     work: what is done in the place, as in "training in". Raises ConfigurationError where another process does it.
     """
-    import fcntl
-
     handle = file.open("a")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

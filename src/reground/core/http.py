@@ -66,7 +66,7 @@ def listening(host: str, port: int) -> tuple[socket.socket, str]:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         opened = socket.create_server((address[0], port), family=family, backlog=QUEUE)
-    except (OSError, OverflowError) as error:  # OverflowError: a port that cannot be
+    except (OSError, OverflowError, ValueError) as error:  # a port or a name that cannot be
         why = str(getattr(error, "strerror", None) or error).lower()
         raise ConfigurationError(f"cannot listen at {host}:{port}: {why}") from None
     host, port = opened.getsockname()[:2]

@@ -35,6 +35,7 @@ from urllib.parse import quote
 from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, RegroundError, StorageError
+from reground.core.files import writing
 from reground.core.language import Value
 
 FORMAT = "reground-index"
@@ -269,7 +270,8 @@ def building(path: Path) -> Iterator[None]:
     Raises IndexBusy where another process builds it, ConfigurationError where the folder holds anything else, and
     StorageError where the disk refuses.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
     if not is_ours(path):
         raise ConfigurationError(f"{path} holds other files and no index: choose another folder with --out")
     with (path / LOCK).open("ab") as lock:

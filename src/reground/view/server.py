@@ -158,7 +158,7 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
 
 class _Bounded(Connection, RequestHandler):
     def __init__(self, places: Places, manager: Any) -> None:
-        super().__init__(manager, loop=asyncio.get_running_loop(), access_log=None, logger=places.log)
+        super().__init__(manager, loop=asyncio.get_running_loop(), logger=places.log)
         self.places = places
 
 

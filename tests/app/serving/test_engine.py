@@ -121,15 +121,6 @@ async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path):
     assert is_idle(engine)
 
 
-async def test_wrong_names_and_empty_questions_are_refused(tmp_path):
-    engine = engine_of(tmp_path, ScriptedModel([]))
-    with pytest.raises(UnknownName, match="direct/m"):
-        await engine.ask("direct/n", [user("a?")])
-    for turns in ([], [user("  ")], [Message(role="assistant", content="a")]):
-        with pytest.raises(ConfigurationError, match="no question"):
-            await engine.ask("", turns)
-
-
 @pytest.mark.parametrize("indexed", [False, True])
 async def test_files_that_change_come_and_go_are_seen_at_the_next_question(indexed, tmp_path):
     docs, place = tmp_path / "docs", tmp_path / "index"

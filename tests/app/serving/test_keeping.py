@@ -66,14 +66,12 @@ async def test_of_too_many_runs_those_that_nobody_asked_for_longest_go(tmp_path)
     assert [each.exists() for each in runs] == [False, False, False, True]
 
 
-async def test_who_asked_stands_in_a_line_of_its_own_behind_one_that_was_cut_short(tmp_path):
+async def test_who_asked_stands_behind_a_line_that_was_cut_short(tmp_path):
     keeping, folder = Keeping(tmp_path, 30), tmp_path / "ask-1"
     for line in ("alice\tWhy?", "bob\tHow?"):
         async with keeping.asked(folder, line=line):
-            pass
-        with (folder / MARK).open("ab") as mark:
-            mark.write(b"carol\tW\xff")
-    assert [what for _, _, what in (*keeping.asked_by("alice"), *keeping.asked_by("bob"))] == ["Why?", "How?"]
+            (folder / MARK).write_bytes((folder / MARK).read_bytes() + b"carol\tW\xff")
+    assert [what for who in ("alice", "bob") for _, _, what in keeping.asked_by(who)] == ["Why?", "How?"]
 
 
 async def test_what_follow_ups_were_understood_as_goes_with_the_folders_of_a_budget(tmp_path):

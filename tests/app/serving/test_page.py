@@ -179,19 +179,36 @@ async def test_a_key_sees_its_questions_and_its_documents_alone(docs, tmp_path):
             assert (await get(server, f"/v1/questions/{run}", other))[0] == 404
         assert len((await get(server, "/v1/questions", bob))[1]["data"]) == 1
         assert (await get(server, "/v1/questions", carol))[1]["data"] == []
-        assert [each["id"] for each in (await get(server, "/v1/models", bob))[1]["data"]] == [
-            "rag/m@others",
-            "rat/m@others",
-        ]
-        refused = [
-            ("/v1/chat/completions", {"model": "rag/m@docs", "messages": [{"role": "user", "content": "?"}]}),
-            ("/v1/check", {"text": "It is so.", "corpus": "docs"}),
-            ("/v1/check", {"text": "It is so.", "model": "rag/m@docs"}),
-            ("/retrieve", {"queries": ["river"], "corpus": "docs"}),
-        ]
-        for where, body in refused:
-            assert (await get(server, where, bob, body))[0] == 404
-        assert (await get(server, "/v1/models/rag/m@docs", bob))[0] == 404
-        assert (await get(server, "/v1/documents/text", bob, corpus="docs", file="prague.md"))[0] == 404
-        assert [each["corpus"] for each in (await get(server, "/v1/documents", bob))[1]["data"]] == ["others"]
         assert (await get(server, "/v1/documents"))[0] == 401
+
+
+READ = ("/", "/page.js", "/healthz", "/openapi.json", "/metrics", "/nothing", "/v1/models", "/v1/models/none")
+READ += ("/v1/documents", "/v1/documents/text?file=prague.md", "/v1/questions", "/v1/questions/none")
+POSTED = {
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "Which river?"}]},
+    "/v1/responses": {"input": "Which river?"},
+    "/v1/check": {"text": "The Vltava flows through Prague."},
+    "/retrieve": {"queries": ["river"]},
+}
+
+
+async def test_nothing_names_a_key_the_documents_of_others(docs, tmp_path):
+    path, name = tmp_path / "keys.jsonl", "salaries"
+    alice, bob = new_key(path, "alice"), new_key(path, "bob=others")
+    with serving(docs, keys=Keys(path), corpora=[name, "others"]) as server:
+
+        async def asked(where, key, body=None):
+            method, headers = "GET" if body is None else "POST", {"Authorization": f"Bearer {key}"}
+            async with aiohttp.request(method, f"{server.url}{where}", json=body, headers=headers) as reply:
+                return reply.status, f"{await reply.text()} {reply.headers}"
+
+        assert [name in (await asked(where, alice, POSTED[where]))[1] for where in POSTED] == [True, True, True, False]
+        for where in READ:
+            assert name not in (await asked(where, bob))[1], where
+        for more in ({}, {"stream": True}, {"model": "rag/m@x"}, {"model": 1}, {"corpus": "x"}, {"where": "a = 1"}):
+            for where, body in POSTED.items():
+                assert name not in (await asked(where, bob, body | more))[1], (where, more)
+        refused = [(where, body | {"model": f"rag/m@{name}"}) for where, body in POSTED.items() if where != "/retrieve"]
+        refused += [(where, POSTED[where] | {"corpus": name}) for where in ("/v1/check", "/retrieve")]
+        refused += [(f"/v1/models/rag/m@{name}", None), (f"/v1/documents/text?corpus={name}&file=prague.md", None)]
+        assert {(await asked(where, bob, body))[0] for where, body in refused} == {404}

@@ -75,7 +75,9 @@ def _parameter(
     The field of a record gives its metadata to all of the record's options. It may name in `only` the fields that
     become options. A field that only Python has is marked `python_only`.
     """
-    parse = _or_none(kind) if nullable else getattr(kind, "parse", path if kind is Path else None)
+    parse = getattr(kind, "parse", path if kind in (Path, list[Path]) else None)
+    if nullable:
+        parse = lambda text: None if str(text).lower() == "none" else kind(text)  # noqa: E731
     text = text.replace("[", r"\[")
     if argument:
         info: Any = typer.Argument(help=text, show_default=False, parser=parse)
@@ -95,10 +97,6 @@ def _parameter(
     default = inspect.Parameter.empty if default is MISSING else default
     annotation = Annotated[hint, info, is_word if found is True else found] if found else Annotated[hint, info]
     return inspect.Parameter(key, _KEYWORD, default=default, annotation=annotation)
-
-
-def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda text: None if str(text).lower() == "none" else kind(text)
 
 
 def path(text: Any) -> Path:

@@ -67,7 +67,7 @@ def show(
     listed = id is None and number is None
     names: list[str] = []
     shown = 0
-    if files := tree_files(place):
+    if files := tree_files(expanded(place)):
         names = [unquote(file.stem) for file in files]
         alone = not place.is_dir() and id is None
         for count, (name, file) in enumerate(zip(names, files, strict=True), start=1):

@@ -105,7 +105,8 @@ class Engine:
         """
         offer = self.offer(name, holder)
         question_of(turns)  # refused before it waits for a place
-        limits = _smaller(self.session.setup.budget, budget)
+        given = [each.model_dump(exclude_none=True) for each in (self.session.setup.budget, budget) if each is not None]
+        limits = Budget(**{name: min(each.get(name, math.inf) for each in given) for each in given for name in each})
         limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
         home = self._home / f"{WITHIN}{fingerprint(limited)[:12]}" if limited else self._home
         texts = (text for turn in turns for text in (turn.role, turn.content))
@@ -237,13 +238,6 @@ def setup_of(options: Offering) -> Setup:
         instructions=instructions_of(options),
         home=options.home,
     )
-
-
-def _smaller(*budgets: Budget | None) -> Budget:
-    """Of each limit the smaller one."""
-    limits = [budget.model_dump(exclude_none=True) for budget in budgets if budget is not None]
-    names = {name for each in limits for name in each}
-    return Budget(**{name: min(each[name] for each in limits if name in each) for name in names})
 
 
 def _without(budget: Budget, used: Usage, seconds: float) -> Budget:

@@ -67,9 +67,7 @@ class Door:
     ) -> None:
         self._router, self._metrics, self._keys = router, metrics, keys
         self._host, self._origins = host, frozenset(origins)
-        self._paths: dict[object, str] = {
-            route.endpoint: route.path for route in router.routes if isinstance(route, Route)
-        }
+        self._paths: dict[object, str] = {each.endpoint: each.path for each in router.routes if isinstance(each, Route)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

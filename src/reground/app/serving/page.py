@@ -54,11 +54,7 @@ def routes(engine: Engine, *, is_shared: bool) -> list[Route]:
             files = [file.name for file in held.files] if isinstance(held, Scan) else []
             unread = [each.model_dump() for report in reports for each in (*report.skipped, *report.partly)]
             lists = {"files": files[:_LISTED], "unread": unread[:_LISTED]}
-            counts = {
-                "documents": sum(report.documents for report in reports),
-                "file": len(files),
-                "unread": len(unread),
-            }
+            counts = {"documents": sum(each.documents for each in reports), "file": len(files), "unread": len(unread)}
             listed.append({"corpus": name, "counts": counts, **lists})
         return json_response({"object": "list", "data": listed})
 

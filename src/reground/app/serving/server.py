@@ -49,6 +49,7 @@ _CANCELLED_SECONDS = 0.5  # how long cancelled requests may take to end
 _SEARCHES = 32  # searches at once for `POST /retrieve`; others wait
 _CHECKS = 4  # answers that are checked at once; others wait
 _LONGEST = 20_000  # characters of a query that are searched for
+_TOLD = {"id", "title", "text", "url"}  # fields of a passage
 
 
 def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here: bool = True) -> ASGIApp:
@@ -71,7 +72,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
         return json_response({"status": "ok", "working": engine.working, "waiting": engine.waiting})
 
     async def figures(request: Request) -> Response:
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(request.scope[SEEN].holder), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(request: Request) -> Response:
         return json_response(described)
@@ -123,13 +124,7 @@ def _search(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Res
             async with room:
                 passages = await retriever.retrieve(query[:_LONGEST], k=asked.topk)
             documents = [
-                {
-                    "id": passage.id,
-                    "contents": f'"{passage.title}"\n{passage.text}',
-                    "title": passage.title,
-                    "text": passage.text,
-                    "url": passage.url,
-                }
+                {"contents": f'"{passage.title}"\n{passage.text}', **passage.model_dump(include=_TOLD)}
                 for passage in passages
             ]
             if not asked.return_scores:

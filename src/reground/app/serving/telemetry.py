@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -19,6 +20,7 @@ from reground.core.trajectory import GenerateStep, RetrieveStep
 if TYPE_CHECKING:
     from reground.app.runs import Result
     from reground.app.serving.engine import Engine
+    from reground.app.serving.keys import Holder
     from reground.app.session import Offer
     from reground.core.run import Event
 
@@ -30,7 +32,7 @@ class Metrics:
     """The figures of one server."""
 
     def __init__(self, engine: Engine) -> None:
-        self._registry = CollectorRegistry()
+        self._registry, self._engine = CollectorRegistry(), engine
 
         def made(kind: Any, name: str, about: str, labels: str = "", **more: Any) -> Any:
             return kind(f"reground_{name}", about, labels.split(), registry=self._registry, **more)
@@ -59,9 +61,12 @@ class Metrics:
             self._tokens.labels(model, "prompt").inc(usage.prompt)
             self._tokens.labels(model, "completion").inc(usage.completion)
 
-    def text(self) -> bytes:
-        """All figures in Prometheus's text format."""
-        return generate_latest(self._registry)
+    def text(self, holder: Holder) -> bytes:
+        """The figures in Prometheus's text format, without those of models that who asks may not use."""
+        shown, families = {"", *self._engine.offers_to(holder)}, [*self._registry.collect()]
+        for family in families:
+            family.samples = [each for each in family.samples if each.labels.get("model", "") in shown]
+        return generate_latest(SimpleNamespace(collect=lambda: families))
 
 
 try:
