@@ -228,7 +228,7 @@ def _nested(value: object, depth: int) -> object:
     return tuple(sorted(nested, key=repr) if isinstance(value, (Mapping, AbstractSet)) else nested)
 
 
-_LONGEST = 300  # the most characters of another library's message, or of a name, in one of ours
+_LONGEST = 300  # the most characters of another library's message, or of a name, in a message here
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095  # bytes that usual file systems take
 
 
