@@ -281,14 +281,22 @@ def test_a_prompt_begins_as_in_training_and_has_no_end(tmp_path, template):
     assert tokenizer.convert_ids_to_tokens(ids) == ["<s>", "a", "b"][1 - begins :]
 
 
-@pytest.mark.parametrize("name", ["./none", "/none/x", "~/none-x", "a/b/c", "HERE/modl", "../none"])
-def test_a_path_where_nothing_is_is_refused_before_a_hub_is_asked(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        *(("./none", ""), ("/none/x", ""), ("~/none-x", ""), ("a/b/c", ""), ("HERE/readr", "reader"), ("../none", "")),
+        *(("HRE/", "HERE"), ("my model", ""), ("models\\x", ""), ("HERE-", "HERE"), ("smol lm2", "smollm2")),
+        *(("a--b", ""), ("x" * 97, ""), ("größe", ""), ("HERE/./readers", "reader")),
+    ],
+)
+def test_what_no_hub_can_have_is_refused_before_one_is_asked(tmp_path, monkeypatch, name, near):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "HERE").mkdir()
+    (tmp_path / "HERE" / "reader").mkdir(parents=True)
     for opened in (lambda: create(name, OPTIONS), lambda: load_weights(name)):
-        with pytest.raises(ConfigurationError, match="there is no folder"):
+        with pytest.raises(ConfigurationError, match=f"there is no folder.*{near}") as refused:
             opened()
-    for other in ("org/repo", "gpt2", "HERE"):
+        assert ("did you mean" in str(refused.value)) == bool(near)
+    for other in ("org/repo", "gpt2", "HERE", "Qwen/Qwen2.5-0.5B", "all-MiniLM-L6-v2", "_a/b_", "HERE/reader"):
         create(other, OPTIONS)  # a hub may have it, or it is here
 
 

@@ -10,6 +10,7 @@ whether weights, or code, are still those that were used before.
 
 from __future__ import annotations
 
+import difflib
 import fcntl
 import hashlib
 import logging
@@ -30,6 +31,7 @@ from typing import IO
 
 from reground.core.errors import ConfigurationError, DataError, StorageError
 
+_OF_A_HUB = re.compile(r"\A(?:\b[\w.-]{1,96}+\b/)?+\b[\w.-]{1,96}+\b\Z", re.ASCII)
 _SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\Z')
 
 
@@ -317,17 +319,27 @@ def expanded(path: str | Path) -> Path:
         raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
 
 
-def model_place(name: str, what: str) -> str:
+def model_place(name: str, what: str, known: Iterable[str] = ()) -> str:
     """The path of what is here by this name, else the name, to be asked of a hub. what: as an error names it.
 
-    Raises ConfigurationError for a name that begins with . / ~ or a folder that is here, or has several slashes.
+    known: as in `near_here`. Raises ConfigurationError for what no hub can have, and for a path into a folder that is
+    here.
     """
-    place, (first, _, rest) = expanded(name), name.partition("/")
+    place, (first, slash, _) = expanded(name), name.partition("/")
     if place.exists():
         return str(place)
-    if first in ("", ".", "..") or first.startswith("~") or "/" in rest or (rest and Path(first).is_dir()):
-        raise ConfigurationError(f"no {what}: there is no folder {name}")
+    if not _OF_A_HUB.match(name) or "--" in name or ".." in name or (slash and Path(first).is_dir()):
+        raise ConfigurationError(f"no {what}: there is no folder {name}{near_here(name, known)}")
     return name
+
+
+def near_here(name: str, known: Iterable[str] = ()) -> str:
+    """The end of an error message about a folder that is not there: near names of folders beside it, and of `known`."""
+    place, beside = expanded(name), list[str]()
+    with suppress(OSError, ValueError):
+        beside += [each.name for each in place.parent.iterdir() if each.is_dir()]
+    near = difflib.get_close_matches(place.name[:200], [*beside, *known], n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _place(variable: str, fallback: str, name: str) -> Path:

@@ -33,7 +33,7 @@ from reground.core.errors import (
     ModelError,
     RegroundError,
 )
-from reground.core.files import expanded, model_place, quietly, trouble
+from reground.core.files import expanded, model_place, near_here, quietly, trouble
 from reground.core.language import Hearing, Message, Reply, Sampling, TokenLogprob, Usage, hearing
 from reground.core.untrusted import neutralise
 from reground.models import pull
@@ -107,7 +107,8 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
     except RegroundError:
         raise
     except Exception as error:  # each library has its own errors for damaged weights
-        raise ModelError(f"transformers could not load {model}: {trouble(error, model, adapter)}") from error
+        near = "" if expanded(model).exists() else near_here(model, pull.ALIASES)
+        raise ModelError(f"transformers could not load {model}: {trouble(error, model, adapter)}{near}") from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return weights.to(device).eval(), tokenizer
@@ -115,7 +116,9 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
 
 def _source(model: str) -> str | None:
     """What transformers loads; None for a GGUF file, which is pulled. Raises ConfigurationError for a wrong path."""
-    return None if model.lower() in pull.ALIASES or model.endswith(".gguf") else model_place(model, f"model hf/{model}")
+    if model.lower() in pull.ALIASES or model.endswith(".gguf"):
+        return None
+    return model_place(model, f"model hf/{model}", pull.ALIASES)
 
 
 def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
