@@ -388,19 +388,3 @@ async def test_a_method_that_cannot_be_judged_alone_is_unscored() -> None:
     example = next(each for each in task.examples() if each.id == "ClassEval_25/load_cookies")
     score = (await scored(task, example, "def load_cookies(self):\n    return {}", some_sandbox()))["pass@1"]
     assert (score.value, score.why) == (None, UNSCORABLE[example.id])
-
-
-def test_the_methods_of_the_real_data_are_there_and_no_reference_is_shown() -> None:
-    path = need_data("classeval", "ClassEval_data.jsonl")
-    task = TASKS["classeval_method"](path.parent.parent)
-    assert len(task.examples()) == 410
-    for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-        references = [
-            line.strip()
-            for info in record["methods_info"]
-            for line in info["solution_code"].splitlines()[1:]
-            if len(line.strip()) > 20 and line.strip() not in record["skeleton"]
-        ]
-        for info in record["methods_info"]:
-            question = next(e.question for e in task.examples() if e.id == f"{record['task_id']}/{info['method_name']}")
-            assert not [line for line in references if line in question]

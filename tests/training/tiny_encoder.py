@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from reground.core.files import files_fingerprint
 from reground.critics import KINDS, Kind
 from reground.critics.scorers import FILE, Manifest
 
@@ -40,8 +41,6 @@ def random_critic(
     import torch
     from sentence_transformers import CrossEncoder
 
-    from reground.training.critics.fit import fingerprint
-
     torch.manual_seed(seed)
     folder = out / "critic"
     CrossEncoder(str(base), num_labels=1, max_length=max_length).save_pretrained(str(folder / "shared"))
@@ -51,7 +50,7 @@ def random_critic(
         kinds=dict.fromkeys(kinds, "shared"),
         max_length=max_length,
         passage_tokens=passage_tokens,
-        weights={"shared": fingerprint(folder / "shared")},
+        weights={"shared": str(files_fingerprint(folder / "shared"))},
         mix=mix,
     )
     (folder / FILE).write_text(manifest.model_dump_json())

@@ -152,7 +152,7 @@ class Manifest(Value):
 
     base: the model that was fitted. kinds: the sub-folder with the weights of each kind; several may share one.
     max_length: the most tokens that are read. passage_tokens: where documents are cut before that.
-    template: the words and rules of the texts (`TEMPLATE`). weights: the SHA-256 of each sub-folder's weights.
+    template: the words and rules of the texts (`TEMPLATE`). weights: a fingerprint of each sub-folder.
     data: a fingerprint of the pairs, those held out among them. mix: for kinds where that helps, what the score of the
     text and each of `reground.critics.trained.FEATURES` count; None where nobody asked.
     """

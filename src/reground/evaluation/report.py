@@ -13,9 +13,12 @@ from itertools import groupby
 from operator import sub
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import JsonValue
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.evaluation.compare import Plan, budget_label, read_plan
@@ -34,10 +37,6 @@ from reground.evaluation.results import (
 )
 from reground.evaluation.statistics import Candidate, Comparison, Verdict, compare, holm, verdict
 from reground.evaluation.tasks.longform import METRIC
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
-
 
 NOTHING = "–"
 
@@ -59,10 +58,6 @@ class Table:
 
     def terminal(self) -> RichTable:
         """The table for rich to print."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
         table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
         for i, header in enumerate(self.headers):
             word = i < self.words

@@ -16,22 +16,19 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.user_code import load_file, load_module
 from reground.evaluation.data import data_root
 from reground.evaluation.questions import SUFFIX, is_file, is_training, split_of
-
-if TYPE_CHECKING:
-    from reground.evaluation.task import Task
+from reground.evaluation.task import Task
 
 _MODULES = ("choice", "code", "mathematics", "own", "qa", "retrieval", "writing")
 """The modules of this package with `TASKS` or `FOLDERS`."""
 GROUP = "reground.tasks"
 _PARTS = ("name", "form", "primary", "examples", "demonstrations", "solutions", "score")
 
-Loader = Callable[..., "Task"]
+Loader = Callable[..., Task]
 
 
 def task_names() -> list[str]:

@@ -8,7 +8,6 @@ fewer pairs. Each model can be interrupted and goes on from its checkpoint; the 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import importlib.util
 import os
 import shutil
@@ -23,6 +22,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.files import files_fingerprint, model_place, quietly, trouble
+from reground.core.journal import fingerprint
 from reground.core.trajectory import Pair
 from reground.critics import Kind
 from reground.critics.scorers import (
@@ -117,7 +117,7 @@ def pairs_of(out: Path, kind: Kind, *, held_out: bool = False) -> list[Preferenc
 
 def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
     """What a fit is made with; a resumed one must have the same."""
-    data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
+    data = fingerprint("pairs", *(row.model_dump_json() for row in rows))[:16]
     free = FREE | {"kinds", "models", "text_only"}
     given = {**dataclasses.asdict(settings), "base_weights": files_fingerprint(Path(settings.base)), "pairs": data}
     return {key: value for key, value in given.items() if key not in free}
@@ -132,7 +132,7 @@ def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]],
         kinds={kind: name for name, rows in plan.items() for kind in settings.chosen if kind in {r.kind for r in rows}},
         max_length=settings.max_length,
         passage_tokens=passage_tokens(out),
-        weights={name: fingerprint(place) for name, place in fitted.items()},
+        weights={name: str(files_fingerprint(place)) for name, place in fitted.items()},
         data=data_fingerprint(out),
     )
     with suppress(ConfigurationError, DataError):  # none is there, or it is of another version
@@ -156,15 +156,6 @@ def _link(old: str, new: str) -> None:
         os.link(old, new)
     except OSError:  # another file system, or one without links
         shutil.copy2(old, new)
-
-
-def fingerprint(folder: Path) -> str:
-    """The SHA-256 of a model's weights."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.safetensors")):
-        with file.open("rb") as data:
-            digest.update(hashlib.file_digest(data, "sha256").digest())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
