@@ -86,10 +86,11 @@ class Critic(Protocol):
 
 @runtime_checkable
 class AskingCritic(Critic, Protocol):
-    """A critic whose scores cost calls of a model, which a budget has to cover."""
+    """A critic whose scores cost calls of its model, which a budget has to cover."""
 
-    def calls_for(self, candidates: int) -> int:
-        """The number of calls that a choice between this number of candidates takes; each reads the context once."""
+    @property
+    def model(self) -> LanguageModel:
+        """The model that judges."""
 
 
 T = TypeVar("T")
