@@ -159,24 +159,6 @@ def test_large_bodies_that_arrive_together_have_a_limit_and_small_ones_do_not(se
         assert time.monotonic() < ends
 
 
-def test_what_a_client_may_send_and_is_not_used_is_accepted(server):
-    more = {
-        "temperature": 0.3, "top_p": 1, "stop": ["a"], "logit_bias": {}, "presence_penalty": 0, "store": True,
-        "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto", "parallel_tool_calls": True,
-        "user": "me", "metadata": {"a": "b"}, "seed": 7, "n": 1, "response_format": {"type": "text"}, "stop_it": [1],
-        "stream": None, "max_tokens": None, "reasoning_effort": "low", "service_tier": "auto",
-    }  # fmt: skip
-    turns = [
-        {"role": "developer", "content": "Be kind."},
-        {"role": "user", "content": [{"type": "text", "text": "Which"}, {"type": "text", "text": "river?"}]},
-        {"role": "assistant", "content": None, "tool_calls": []},
-        {"role": "tool", "content": "something", "tool_call_id": "1"},
-        {"role": "user", "name": "me", "content": "Which river?"},
-    ]
-    status, reply, _ = ask(server, "POST", CHAT, {"messages": turns} | more)
-    assert (status, reply["choices"][0]["message"]["content"]) == (200, ANSWER)
-
-
 def raw(server, headers, body=b""):
     """The begin of the reply to a request whose body is sent as it is."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:

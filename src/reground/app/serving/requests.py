@@ -266,7 +266,6 @@ class _Asked(_Body):
     model: str = ""
     stream: bool | None = None
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
-    user: str | None = None
     metadata: dict[str, JsonValue] | None = None
     budget: Budget | None = None
     where: Filter = None
@@ -331,6 +330,7 @@ class ResponsesRequest(_Asked):
 
     input: str | list[InputItem]
     instructions: str | None = None
+    user: str | None = None
     max_output_tokens: int | None = Field(default=None, ge=1, le=MOST_COUNT)
     text: TextOptions | None = None
     background: Literal[False] | None = None
