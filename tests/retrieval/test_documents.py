@@ -34,13 +34,11 @@ def test_a_rule_at_the_top_of_markdown_begins_no_front_matter() -> None:
     ("content", "title"),
     [
         ("# The Title #\n\nText", "The Title"),
-        ("Intro\n\n## Second level\n", "Second level"),
         ("The Title\n=========\n\n# Later", "The Title"),
         ('---\ntitle: "From Front"\ntags: x\n---\n# Heading\n\nText', "From Front"),
         ("---\nauthor: x\n---\n# Heading\n\nText", "Heading"),
         ("```\n# comment\n```\n# Real\n", "Real"),
         ("Just text, #nothing else", "notes"),
-        ("# Windows\r\n\r\nText", "Windows"),
         ("Windows too\r\n===\r\n\r\nText", "Windows too"),
         ("    # code by its indent\n   # Real\n", "Real"),
         ("#nothing\n####### nothing\n#\n###### C# #\n", "C#"),

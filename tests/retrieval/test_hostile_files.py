@@ -197,6 +197,12 @@ def of_deep_levels() -> bytes:
     return files.open_document(f"<office:text>{style}<text:p>Danube</text:p></office:text>")
 
 
+def of_page() -> bytes:
+    """A page of cells over many rows, raised numbers, items and signs that another element hides."""
+    cell, hidden = "<td rowspan=999 colspan=99>a<td>b<sup>1</sup>", "<b>a<i aria-hidden=true>a</i></b>"
+    return f"<table><ol reversed>{f'<tr>{cell}<li>{hidden}' * (COUNT // 10)}".encode()
+
+
 def of_one_row() -> bytes:
     """A row of a table with a large branch, which is let go whole."""
     pieces = '<w:pStyle w:val="1"/><w:rPr><w:x w:val="1"/></w:rPr>' * 3 * COUNT
@@ -205,6 +211,7 @@ def of_one_row() -> bytes:
 
 ASKED_AGAIN = {
     "row.docx": of_one_row,
+    "page.html": of_page,
     "levels.odt": of_deep_levels,
     "styles.docx": of_styles,
     "links.docx": of_links,
@@ -352,15 +359,6 @@ def test_a_path_of_keys_is_cut_altogether() -> None:
     assert text == f"{KEY[:195]}.city: Vienna\n{KEY[:194]}.river: Danube"
 
 
-def test_a_block_that_does_not_fit_is_kept_to_its_beginning() -> None:
-    text = Text()
-    assert text.add("a") and text.add("b", goes_on=True) and text.add("c")
-    assert text.read().text == "a\nb\n\nc"
-    assert not text.add("d" * MOST_TEXT)
-    assert not text.add("e")
-    assert (len(text.read().text), text.read().text[-1]) == (MOST_TEXT, "d")
-
-
 @pytest.mark.parametrize(
     ("name", "known"),
     [
@@ -371,11 +369,6 @@ def test_a_block_that_does_not_fit_is_kept_to_its_beginning() -> None:
 )  # fmt: skip
 def test_encodings_of_texts(name: str, known: str) -> None:
     assert text_encoding(name) == known
-
-
-def test_utf_7_is_read_in_mail() -> None:
-    mail = b"Content-Type: text/plain; charset=utf-7\r\n\r\nDon+APw-"
-    assert read_mail(mail, PLAIN).text == "Donü"
 
 
 @pytest.mark.parametrize(

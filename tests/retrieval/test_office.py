@@ -1,7 +1,5 @@
 """Word, PowerPoint, Excel, OpenDocument and EPUB."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Callable
@@ -420,6 +418,37 @@ def test_headers_footers_and_comments_of_word_come_last() -> None:
     assert read("a.docx", files.docx(files.paragraph("Body"), **parts)).text.split("\n\n") == [
         "Body", "Mill Rules, 4th edition", "Draft", "Secret", "Comment by Ida: Check it.",
     ]  # fmt: skip
+
+
+def test_comments_of_slides_come_last_with_who_wrote_them() -> None:
+    people = '<x><author id="{7}" name="Ida"/><cmAuthor id="0" name="Bo"/></x>'
+    body = "<txBody><a:p xmlns:a='urn:a'><a:r><a:t>{}</a:t></a:r></a:p></txBody>"
+    reply = f'<reply authorId="9">{body.format("Done.")}</reply>'
+    talk = f'<x><cm authorId="{{7}}"><replies>{reply}</replies>{body.format("Check it.")}</cm>'
+    talk += '<cm authorId="0"><text>Too long?</text></cm></x>'
+    parts = {"ppt__authors_xml": people, "ppt__c_xml": talk}
+    parts["ppt__slides__rels__slide1_xml_rels"] = files.relations(r8=("comments", "../c.xml"))
+    main = files.relations(r0=("slide", "slides/slide1.xml"), r5=("authors", "authors.xml"))
+    show = joined(files.pptx([("Cranes",)], **parts), files.zipped({"ppt/_rels/presentation.xml.rels": main}))
+    said = "Comment by Ida: Check it.\nComment: Done.\nComment by Bo: Too long?"
+    assert read("a.pptx", show).text == f"Slide 1\nCranes\n{said}"
+
+
+def test_comments_of_a_sheet_have_their_cells_and_are_read_once() -> None:
+    run = "<text><r><t>Ida:</t></r><r><t xml:space='preserve'>\nToo </t></r><r><t>high.</t></r></text>"
+    old = (
+        f'<x><authors><author>Ida</author><author>tc=1</author></authors><comment ref="B2" authorId="0">{run}</comment>'
+    )
+    old += '<comment ref="C4" authorId="1"><text><t>[Threaded comment] Why?</t></text></comment></x>'
+    new = '<x><threadedComment ref="C4" personId="{7}"><text>Why?</text></threadedComment></x>'
+    people = files.relations(r0=("worksheet", "worksheets/sheet0.xml"), r5=("person", "p.xml"))
+    comments = files.relations(r1=("comments", "c.xml"), r2=("threadedComment", "t.xml"))
+    book = joined(files.xlsx({"Depths": f"<row>{cell('A1', '1')}</row>"}), files.zipped({
+        "xl/_rels/workbook.xml.rels": people, "xl/p.xml": '<x><person displayName="Bo" id="{7}"/></x>',
+        "xl/worksheets/_rels/sheet0.xml.rels": comments, "xl/worksheets/c.xml": old, "xl/worksheets/t.xml": new,
+    }))  # fmt: skip
+    said = "Comment on B2 by Ida: Too high.\n\nComment on C4 by Bo: Why?"
+    assert read("a.xlsx", book).text == f"# Depths\n\n1\n\n{said}"
 
 
 VALLEYS = (

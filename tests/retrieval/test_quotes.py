@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import reground
 from reground.core.answers import Answer, Citation, Sentence
-from reground.models.scripted import ScriptedModel
 from reground.retrieval.quotes import Places, located
 from reground.retrieval.reading.result import MOST_ROWS, Table, Text
 from tests.retrieval.corpora import write
@@ -28,19 +26,6 @@ TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross i
 )
 def test_a_quote_is_found_whatever_its_line_breaks(quote: str, line: int | None) -> None:
     assert Places(TEXT, has_lines=True).of(quote).get("line") == line
-
-
-def test_ask_gives_the_line_of_the_file(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "danube.md").write_text(TEXT)
-    result = reground.ask(
-        "How long is the Danube?", method="rag", model=ScriptedModel(["The Danube is 2850 km long [1]."]),
-        corpus=tmp_path / "docs", home=tmp_path / "home",
-    )  # fmt: skip
-    ((quote,),) = (sentence.supports for sentence in result.sentences)
-    assert (quote.url, quote.line, quote.quote) == ("danube.md", 4, "It is 2850 km long.")
-    assert result.to_dict()["sentences"][0]["supports"][0]["line"] == 4
-    assert result.answered and result.faithfulness == 1.0
 
 
 MAIL = "From: a@example.org\nDate: today\n\nThe Danube is long.\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -246,15 +246,39 @@ def read_slides(content: bytes, around: Circumstances) -> Read:
     # A slide has a number in the attribute id and the part's name in another of the same local name.
     shown = (value for each in named(archive.tree(main), "sldId") for key, value in each.items() if key.endswith("}id"))
     slides = list(dict.fromkeys(parts[id_] for id_ in shown if id_ in parts)) or list(parts.values())
-    text, title = Text(), ""
+    text, title, people = Text(), "", _people(archive, main)
     for number, slide in enumerate(slides, start=1):
         lines = _slide_lines(archive, slide, text)
         title = title or (lines[0] if lines else "")
         notes = _slide_lines(archive, related(archive, slide, "notesSlide"), text)
-        block = [f"Slide {number}", *lines, *(["Notes:", *notes] if notes else [])]
-        if (lines or notes) and not text.add(Placed("\n".join(block), f"slide {number}")):
+        lines += [*(["Notes:", *notes] if notes else []), *(said for _, said in _comments(archive, slide, people))]
+        if lines and not text.add(Placed("\n".join([f"Slide {number}", *lines]), f"slide {number}")):
             break
     return text.read(title)
+
+
+def _people(archive: Archive, main: str) -> dict[str, str]:
+    """The names of those who comment on a presentation or a workbook, by their ids."""
+    parts = (each.target for each in relations(archive, main) if each.kind in ("commentAuthors", "authors", "person"))
+    people = (each for part in parts for each in named(archive.tree(part), "cmAuthor", "author", "person"))
+    return {attribute(each, "id"): attribute(each, "name") or attribute(each, "displayName") for each in people}
+
+
+def _comments(archive: Archive, part: str, people: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The comments on a slide or a sheet and the replies to them, each behind its cell."""
+    for tree in (archive.tree(each.target) for each in relations(archive, part) if each.kind in _COMMENTS):
+        known = {**people, **{str(number): each.text or "" for number, each in enumerate(named(tree, "author"))}}
+        for comment in named(tree, "comment", "threadedComment", "cm", "reply"):
+            author = known.get(attribute(comment, "authorId") or attribute(comment, "personId"), "")
+            body = next((each for each in comment if local(each) in ("text", "txBody")), None)
+            if body is None or author.startswith("tc="):  # a copy for old programs of one that has replies
+                continue
+            said = " ".join(map(paragraph, named(body, "p"))) or _string(body) or body.text or ""
+            said, cell = " ".join(said.split()).removeprefix(f"{author}: "), attribute(comment, "ref")
+            yield cell, f"Comment{cell and f' on {cell}'}{author and f' by {author}'}: {said}"
+
+
+_COMMENTS = ("comments", "threadedComment")
 
 
 def _listed(archive: Archive, part: str, kinds: Sequence[str], usual: str) -> dict[str, str]:
@@ -339,13 +363,15 @@ def read_sheets(content: bytes, around: Circumstances) -> Read:
         strings.append(_string(each))
     styles = archive.tree(related(archive, main, "styles", "styles.xml"))
     is_1904 = any(attribute(each, "date1904") in ("1", "true") for each in named(book, "workbookPr"))
-    text = Text()
+    text, people = Text(), _people(archive, main)
     values = _Values(text, strings, _formats(styles), datetime(1904, 1, 1) if is_1904 else None)
     for part, name in sheets.items():
         rows = values.rows(archive.elements(part, "row"), _merged(archive, part))
         Table(text, f"# {name}\n\n", name).extend(rows)
         for line in (line for each in relations(archive, part) for line in _drawing(archive, each, text)):
             text.add(line)
+        for cell, line in _comments(archive, part, people):
+            text.add(Placed(line, f"{name}, {cell}"))
     return text.read()
 
 

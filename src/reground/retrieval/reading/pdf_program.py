@@ -49,6 +49,10 @@ _APART, _LEADING = 0.7, 0.4  # of the height of a line: the room between cells, 
 _LEAST_ROWS, _MOST_ROWS, _HEADS_TRIED = 3, 500, 5
 _SMALLER, _RISE = 0.85, 0.15  # of the height of the character before it
 
+_FROM_RIGHT = re.compile("[\u0590-\u065f\u066a-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]{2,}")
+"""Words of Hebrew and Arabic, without figures, which are read from the left."""
+_OPENING, _MIRRORED = re.compile(r" ?\( ?"), str.maketrans("()", ")(")
+
 _LEADERS = re.compile(r"(?: ?\.){5,}")  # the dots of a table of contents, which would fill passages
 
 
@@ -83,8 +87,8 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
         try:
             page = document[number]
             letters_of = page.get_textpage()
-            shown = _with_tables(letters_of, letters_of.get_text_range())
-            content = _by_columns(letters_of, shown).replace("\r\n", "\n")
+            shown = _with_tables(letters_of, _spelt(letters_of, letters_of.get_text_range()))
+            content = _with_brackets(_by_columns(letters_of, shown).replace("\r\n", "\n"))
             added = list(_added(page, letters_of, attached))
             letters_of.close()
             texts.append("\n".join([_LEADERS.sub(" …", content), *added]))
@@ -111,6 +115,28 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
         "is_cut": letters < 0,
         "attached": attached,
     }
+
+
+def _spelt(letters: PdfTextPage, text: str) -> str:
+    """The text of a page whose words of Hebrew and Arabic are spelt as they are read: of some, PDFium gives the letters
+    as they were drawn, from left to right."""
+
+    def word(match: re.Match[str]) -> str:
+        first, last = (_letter(letters, text, place) for place in (match.start(), match.end() - 1))
+        return match[0][::-1] if first.right > first.left and first.left < last.left else match[0]
+
+    return _FROM_RIGHT.sub(word, text)
+
+
+def _with_brackets(text: str) -> str:
+    """A text whose lines of Hebrew and Arabic open brackets before they close them, where all do the contrary: they
+    stand there as they look, and the blank before one that opens stands behind it."""
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        is_mirrored = 0 <= line.find(")") < line.find("(") and line.rfind(")") < line.rfind("(")
+        if is_mirrored and line.count("(") == line.count(")") and _FROM_RIGHT.search(line):
+            lines[number] = _OPENING.sub(" (", line.translate(_MIRRORED))
+    return "\n".join(lines)
 
 
 class _Cell(NamedTuple):

@@ -156,9 +156,6 @@ class _Counter:
         if len(attributes) > MOST_ATTRIBUTES:  # with a tree, the time of lxml would grow with the square
             raise Unreadable(TOO_MANY_ATTRIBUTES)
 
-    def end(self, tag: str) -> None:
-        """The parser asks for it."""
-
     def close(self) -> None:
         """The parser asks for it."""
 
