@@ -1,7 +1,5 @@
 """Small corpora and an embedder for the tests of retrieval."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

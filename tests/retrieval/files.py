@@ -1,7 +1,5 @@
 """Small real files of many formats, made by hand."""
 
-from __future__ import annotations
-
 import json
 import re
 import zipfile

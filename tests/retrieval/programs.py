@@ -1,7 +1,5 @@
 """The programs that read PDFs, as the system sees them, and a PDF that keeps one busy."""
 
-from __future__ import annotations
-
 import time
 import zlib
 from collections.abc import Callable

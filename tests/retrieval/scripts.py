@@ -1,7 +1,5 @@
 """Small corpora in scripts without spaces between words, each with questions and the document that answers them."""
 
-from __future__ import annotations
-
 JAPANESE = {
     "fuji": "富士山は静岡県と山梨県にまたがる日本で一番高い山である。標高は三千七百七十六メートル。",
     "biwa": "琵琶湖は滋賀県にある日本最大の湖で、京都や大阪に水を送っている。",

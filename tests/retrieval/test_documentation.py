@@ -1,7 +1,5 @@
 """Pages of documentation as their tools make them: what a browser shows of the main part is read, and little else."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

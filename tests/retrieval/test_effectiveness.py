@@ -1,7 +1,5 @@
 """BM25 on a real collection."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

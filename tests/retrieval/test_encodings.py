@@ -1,7 +1,5 @@
 """Files in encodings other than UTF-8: read where that can be made out, and said where it was guessed."""
 
-from __future__ import annotations
-
 import pytest
 
 from reground.retrieval.encodings import Unreadable, decode

@@ -1,7 +1,5 @@
 """Which files are read, and which documents a filter chooses."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

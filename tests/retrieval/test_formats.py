@@ -1,7 +1,5 @@
 """E-mail, tables, data, notebooks and source code."""
 
-from __future__ import annotations
-
 import codecs
 from email import message_from_bytes, policy
 from email.message import EmailMessage

@@ -1,7 +1,5 @@
 """Files that are built to do harm, or cut and changed on their way: Unreadable, within bounds of time and memory."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Building an index, bringing it up to date, and searching it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gzip

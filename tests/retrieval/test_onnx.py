@@ -1,7 +1,5 @@
 """Embedding without torch: the vectors are the model's, and what is missing or damaged is said."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Files of HTML: which part of a page is read, how, and what is said of the rest."""
 
-from __future__ import annotations
-
 import pytest
 
 from reground.retrieval.encodings import Unreadable

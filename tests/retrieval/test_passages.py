@@ -1,7 +1,5 @@
 """Pages put together from passages, and rankings joined."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

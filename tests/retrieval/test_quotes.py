@@ -1,7 +1,5 @@
 """Where a quote stands in its file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Rerankers: the order they give, the names they have, and what goes wrong with them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """What is left out of a corpus, and why, and mail under names that do not say that it is mail."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

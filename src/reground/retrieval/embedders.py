@@ -86,13 +86,8 @@ def create_embedder(
     )
 
 
-class _Fewer(Exception):
-    """A refusal of several texts: they may be too many, in whatever words. texts: how many to send at most instead."""
-
-    def __init__(self, sent: int, reply: bytes) -> None:
-        super().__init__()
-        numbers = re.findall(rb"(?<![\w.-])\d{1,4}(?![\w]|\.\d)", reply[:4000])
-        self.texts = max((number for each in numbers if 1 < (number := int(each)) < sent), default=sent // 2)
+class _TooMany(Exception):
+    """A refusal of several texts: they may be too many, in whatever words."""
 
 
 @dataclass
@@ -140,8 +135,8 @@ class EndpointEmbedder:
             try:
                 async with gate:
                     return await self._persist(batch)
-            except _Fewer as fewer:
-                self.batch = min(self.batch, fewer.texts)
+            except _TooMany:
+                self.batch = min(self.batch, len(batch) // 2)
                 return await rows(batch)
 
         sizes = range(0, len(texts), self.batch)
@@ -183,7 +178,7 @@ class EndpointEmbedder:
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
         if response.status in _REFUSED and len(batch) > 1:
-            raise _Fewer(len(batch), reply)
+            raise _TooMany
         if response.status != 200:
             raise self._refusal(response.status, response.headers, reply)
         rows = partial(_rows, reply, len(batch), self._url)

@@ -27,13 +27,14 @@ _HIDDEN_STYLE = re.compile(
 _HEADINGS_TRIED = 20
 _MOST_ELEMENTS = 50_000
 _DEEPEST = 100  # the page in which an article is looked for; the time for it grows with the product of both
+_LONGEST = 10_000_000  # characters of such a page; at a longer text the search for articles stops in silence
 _TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
 
 
 def read_html(content: bytes, around: Circumstances) -> Read:
     """The main part of a page. What of the page lies beside it is counted, except for navigation."""
     source, guessed = decode(content, markup=True)
-    page, _, partly = _page(source)
+    page, partly = _page(source)
     if page is None:
         return Read("", "")
     around.tick()
@@ -45,12 +46,12 @@ def read_html(content: bytes, around: Circumstances) -> Read:
 def read_article(content: bytes, around: Circumstances) -> Read:
     """The article of a stranger's page, or where it has none all of it, without what its own markup hides."""
     source, guessed = decode(content, markup=True)
-    page, is_vast, partly = _page(source)
+    page, partly = _page(source)
     if page is None:
         return Read("", "")
     source = without_hidden(page)
     around.tick()
-    text = "" if is_vast or _is_large(page) else _article(source)
+    text = "" if len(source) > _LONGEST or _is_large(page) else _article(source)
     around.tick()
     return Read(_title(page), text or visible(page), guessed, partly)
 
@@ -119,33 +120,18 @@ def parsed(source: str) -> Any:
     return _page(source)[0]
 
 
-def _page(source: str) -> tuple[Any, bool, str]:
-    """The root element of a page, whether the page is vast, and what of it was not read.
-
-    A vast page is beyond the parser's ordinary limits, 256 levels and 10 MB of one text, at which all that looks for
-    articles stops in silence.
-    """
+def _page(source: str) -> tuple[Any, str]:
+    """The root element of a page, and what of it was not read."""
     from lxml import etree
 
     if not source.strip():
-        return None, False, ""
+        return None, ""
     content = source.encode("utf-8", "replace")
     etree.fromstring(content, etree.HTMLParser(encoding="utf-8", target=_Counter(), huge_tree=True))
-    for is_vast in (False, True):
-        parser = etree.HTMLParser(
-            encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=is_vast
-        )
-        try:
-            root = etree.fromstring(content, parser)
-        except etree.XMLSyntaxError:
-            if is_vast:
-                raise
-            continue
-        is_whole = not parser.error_log.filter_from_fatals()
-        if is_whole or is_vast:
-            return root, is_vast, "" if is_whole else _TOO_DEEP
-        del root  # two trees at once may be too much memory
-    raise AssertionError
+    # Beyond its ordinary limits, 256 levels and 10 MB of one text, the parser would stop.
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=True)
+    root = etree.fromstring(content, parser)
+    return root, _TOO_DEEP if parser.error_log.filter_from_fatals() else ""
 
 
 class _Counter:
@@ -163,7 +149,7 @@ class _Counter:
 def plain(source: str, *, links: bool = False) -> tuple[str, str]:
     """The text that a browser shows of a page or of a piece of one, with the addresses of `links` or without, and what
     of it was not read."""
-    root, _, partly = _page(source)
+    root, partly = _page(source)
     walk = Walk(links=links).over([] if root is None else [root])
     return walk.text, partly or walk.partly
 
