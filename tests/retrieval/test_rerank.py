@@ -1,7 +1,6 @@
 """Rerankers: the order they give, the names they have, and what goes wrong with them."""
 
 import asyncio
-import json
 import math
 import shutil
 from collections.abc import Sequence
@@ -127,18 +126,9 @@ async def test_a_server_gets_query_and_passages_as_they_are() -> None:
         await found.aclose()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        {"results": [{"index": 0, "relevance_score": "high"}]},
-        {"results": {"index": 0}},
-        "text",
-        {"results": [{"index": 99, "relevance_score": 1}, {"index": -1, "relevance_score": 1}]},
-    ],
-)
-async def test_a_hostile_reply_is_a_failed_retrieval(reply: object) -> None:
+async def test_a_reply_without_scores_is_a_failed_retrieval() -> None:
     async with Reranking() as server:
-        server.replies = [web.Response(text=json.dumps(reply), content_type="application/json")]
+        server.replies = [web.json_response({"results": {"index": 0}})]
         with pytest.raises(RetrievalError, match="could not be reranked"):
             await rerank(Bare(), f"llama-server:{server.url}").retrieve("wool", k=2)
 

@@ -266,16 +266,19 @@ def _people(archive: Archive, main: str) -> dict[str, str]:
 
 def _comments(archive: Archive, part: str, people: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """The comments on a slide or a sheet and the replies to them, each behind its cell."""
-    for tree in (archive.tree(each.target) for each in relations(archive, part) if each.kind in _COMMENTS):
+    parts = {each.target: each.kind for each in relations(archive, part) if each.kind in _COMMENTS}
+    has_threads = "threadedComment" in parts.values()
+    for tree in map(archive.tree, parts):
         known = {**people, **{str(number): each.text or "" for number, each in enumerate(named(tree, "author"))}}
         for comment in named(tree, "comment", "threadedComment", "cm", "reply"):
             author = known.get(attribute(comment, "authorId") or attribute(comment, "personId"), "")
             body = next((each for each in comment if local(each) in ("text", "txBody")), None)
-            if body is None or author.startswith("tc="):  # a copy for old programs of one that has replies
+            if body is None or (has_threads and author.startswith("tc=")):  # a copy for old programs
                 continue
             said = " ".join(map(paragraph, named(body, "p"))) or _string(body) or body.text or ""
             said, cell = " ".join(said.split()).removeprefix(f"{author}: "), attribute(comment, "ref")
-            yield cell, f"Comment{cell and f' on {cell}'}{author and f' by {author}'}: {said}"
+            if said:
+                yield cell, f"Comment{cell and f' on {cell}'}{author and f' by {author}'}: {said}"
 
 
 _COMMENTS = ("comments", "threadedComment")
