@@ -9,11 +9,12 @@ import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from reground.core.errors import CapabilityError, DataError, ModelError
-from reground.core.language import Grammar, Message, Sampling
+from reground.core.language import Grammar, Message, Sampling, hearing
 from reground.models.gguf import available, create, read_header
 from reground.models.options import ModelOptions
 from tests.models import small_model
@@ -63,6 +64,15 @@ async def test_a_seed_decides_and_neighbouring_seeds_share_nothing(model):
     assert not set(first) & set(other)
     (reply,) = await model.generate(QUESTION, sampling(max_tokens=1))
     assert 0 < reply.usage.cached < reply.usage.prompt
+
+
+async def test_how_far_a_prompt_is_read_is_told_from_its_beginning_to_its_end(model):
+    hearing.set((heard := []).append)  # of this task alone
+    await model.generate([Message(role="user", content="Bridges are long. " * 60)], sampling(max_tokens=1))
+    read, whole = zip(*(news for news in heard if isinstance(news, tuple)), strict=True)
+    assert (read[0] < 40, read[-1], {*whole}) == (True, whole[0], {whole[0]})
+    assert all(before < after <= before + 128 for before, after in pairwise(read))
+    assert len(read) > 2
 
 
 async def test_every_token_has_its_log_probability(model):

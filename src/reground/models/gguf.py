@@ -254,7 +254,9 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
     return request
 
 
-_BATCH = 512  # prompt tokens between two checks for cancellation
+_BATCH, _BATCH_OF_A_CARD = 128, 512
+"""Prompt tokens that are read between two looks whether the call was cancelled, and two reports of how far it is. A
+processor reads 128 at once as fast as 512, and needs one to four seconds for them."""
 _LOOKED_UP, _GUESSED = 3, 5
 """Lookup: the last three tokens are looked for in the text so far, and the five that followed there are guessed."""
 
@@ -372,7 +374,8 @@ def parameters_of(settings: EngineSettings) -> Any:
         parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(settings.adapter), 1.0)]
     parameters.n_parallel = settings.slots
     parameters.n_ctx = settings.slots * settings.context
-    parameters.n_batch = _BATCH
+    has_card = any("GPU" in device["type"].name for device in xllamacpp.get_device_info())
+    parameters.n_batch = _BATCH_OF_A_CARD if has_card else _BATCH
     # The cache of prompts that lost their slot: after a cancelled call it can give one prompt the state of another.
     parameters.cache_ram_mib = 0
     parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(settings.threads)
