@@ -15,8 +15,13 @@ from tests.models.clocks import Clock
         ("[::1]:8766", "::1", True),
         ("10.0.0.5:8766", "127.0.0.1", False),
         ("10.0.0.5:8766", "0.0.0.0", True),
-        ("evil.example", "0.0.0.0", False),
+        ("LOCALHOST", "box.lan", True),
+        ("evil.example:80", "0.0.0.0", False),
+        ("localhost.evil.example", "box.lan", False),
+        ("127.0.0.1.evil.example:80", "box.lan", False),
+        ("", "box.lan", False),
         ("arena.lan:80", "arena.lan", True),
+        ("192.168.0.7:80", "box.lan", True),
     ],
 )
 def test_a_host_is_an_address_or_this_machine(named, listening, found):
