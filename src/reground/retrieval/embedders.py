@@ -15,6 +15,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -214,20 +215,13 @@ class EndpointEmbedder:
 
 def is_of_the_key(url: str) -> bool:
     """Whether a server is the one that OPENAI_API_KEY is for."""
-    own = os.environ.get("OPENAI_BASE_URL", "").strip()
-    origin = _origin(url)
-    return origin is not None and origin in (_origin(_BASE_URL), _origin(own))
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """Scheme, host and port, as they will be connected to; None for what is no address."""
     from yarl import URL
 
-    try:
-        address = URL(url)
-        return (address.scheme, address.host, address.port) if address.host else None
-    except ValueError:
-        return None
+    own = os.environ.get("OPENAI_BASE_URL", "").strip()
+    with suppress(ValueError):  # what is no address
+        server, *others = ((each.scheme, each.host, each.port) for each in map(URL, (url, _BASE_URL, own)))
+        return server[1] is not None and server in others
+    return False
 
 
 def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
