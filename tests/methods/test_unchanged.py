@@ -60,33 +60,37 @@ def lines(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-async def through_rat(text: str, form: AnswerForm) -> str:
+async def through_rat(text: str, form: AnswerForm) -> tuple[str, Run]:
     run = Run()
     steps = split_steps(text, most=5)
     revised = [join_steps(steps[: i + 1]) for i in range(len(steps))]
     method = rat([text, *(said for one in revised for said in ("river", one))], form)
     answer = await method.solve(QUESTION, run)
     assert all(one in prompt for one, prompt in zip(revised, prompts(run, "revise"), strict=True))
-    return answer.text
+    return answer.text, run
 
 
-async def through_rar(text: str, form: AnswerForm) -> str:
+async def through_rar(text: str, form: AnswerForm) -> tuple[str, Run]:
     run = Run()
     steps, raw = split_draft(text, form, most=4)
     phases = [*steps[:-1], join_steps([*steps[-1:], raw]), *[join_steps([*steps, raw])] * 2]
     method = rar([text, *(said for one in phases for said in ("river", "OK", one))], form)
     answer = await method.solve(QUESTION, run)
     assert all(one in prompt for one, prompt in zip(phases, prompts(run, "refine"), strict=False))
-    return answer.text
+    return answer.text, run
 
 
-async def through_self_refine(text: str, form: AnswerForm) -> str:
-    answer = await refine([text, "Wrong.", text, "Wrong.", text], form).solve(QUESTION, Run())
-    return answer.text
+async def through_self_refine(text: str, form: AnswerForm) -> tuple[str, Run]:
+    run = Run()
+    answer = await refine([text, "Wrong.", text, "Wrong.", text], form).solve(QUESTION, run)
+    return answer.text, run
+
+
+THROUGH = [through_rat, through_rar, through_self_refine]
 
 
 @pytest.mark.parametrize("form", [PLAN, TEXT])
-@pytest.mark.parametrize("through", [through_rat, through_rar, through_self_refine])
+@pytest.mark.parametrize("through", THROUGH)
 @given(
     parts=st.lists(
         st.sampled_from([*ORDINARY, *templates_lines(), ""]) | st.from_regex(r"[A-Z][a-z ]{2,9}:", fullmatch=True),
@@ -103,5 +107,5 @@ async def through_self_refine(text: str, form: AnswerForm) -> str:
 @settings(max_examples=60)
 async def test_any_text_that_is_repeated_stays_whole(parts, through, form):
     text = "\n".join(parts).strip() or "Nothing."
-    said = await through(text, form)
+    said, _ = await through(text, form)
     assert lines(said) == lines(text if through is through_self_refine else join_steps(split_steps(text)))
