@@ -72,8 +72,16 @@ def test_an_answer_is_put_into_json_and_keeps_its_evidence(server, tries):
 def test_json_that_stays_wrong_is_an_error(server, wrong):
     running, writes, _ = server
     writes[:] = [wrong, wrong]
-    with pytest.raises(openai.InternalServerError, match="into JSON of this schema"):
+    with pytest.raises(openai.BadRequestError, match="into JSON of this schema"):
         running.client.chat.completions.parse(model="", messages=ASKED, response_format=Flat)
+
+
+def test_a_schema_that_allows_nothing_is_the_fault_of_its_request(server):
+    running, writes, _ = server
+    writes[:] = ["7", "3"]
+    form = {"type": "json_schema", "name": "x", "schema": {"type": "integer", "minimum": 9, "maximum": 1}}
+    with pytest.raises(openai.BadRequestError):
+        running.client.responses.create(model="", input="Which river?", text={"format": form})
 
 
 SELF = {"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}}}

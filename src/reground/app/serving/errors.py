@@ -54,7 +54,8 @@ _FAILURES: tuple[tuple[type[RegroundError], int, str, str], ...] = (
     (AuthenticationError, 502, "model_refused", "the model's server refused the key of this server"),
     (TransientModelError, 503, "model_unavailable", "the model cannot be reached now; try again later"),
     (ModelError, 502, "model_failed", "the model gave no usable reply"),
-    (ParseError, 502, "no_json", "the model did not put its answer into JSON of this schema, at the second try either"),
+    # the schema may allow nothing, and asked again, the run is replayed
+    (ParseError, 400, "no_json", "the model did not put its answer into JSON of this schema, at the second try either"),
     (EmptyAnswer, 502, "empty_answer", "the model's last reply has no text, so there is no answer"),
     (RetrievalError, 502, "search_failed", "the documents could not be searched"),
     (SandboxUnavailable, 500, "no_sandbox", "this server cannot run generated code, which the method needs"),
@@ -82,7 +83,7 @@ def refusal_of(error: Exception) -> Refusal:
             return Refusal(400, "the conversation is too long for the model", "context_length_exceeded")
     for kind, status, code, message in _FAILURES:
         if isinstance(error, kind):
-            return Refusal(status, message, code, type="server_error")
+            return Refusal(status, message, code, type="server_error" if status >= 500 else "invalid_request_error")
     return Refusal(500, "this server could not answer; its log says why", "internal", type="server_error")
 
 
