@@ -38,7 +38,7 @@ async def test_build_search_and_update(notes: Path, tmp_path: Path, settings: In
     old = open_index(index, embedder=embedder)
     assert old.name == report.name
     assert old.manifest.embedder is not None
-    assert old.manifest.embedder.dimension == 32
+    assert old.manifest.embedder.dimension == 256
     first = (await old.retrieve("cats purr loudly", k=2))[0]
     assert (first.id, first.title, first.url) == ("cats.md", "Cats", "cats.md")
     assert first.text == "# Cats\n\nCats purr loudly."
@@ -133,7 +133,7 @@ async def test_a_query_that_cannot_be_embedded_is_a_retrieval_error(notes: Path,
 
 
 def test_many_passages_are_searched_by_an_approximate_index(tmp_path: Path) -> None:
-    embedder = WordEmbedder(dimension=16)
+    embedder = WordEmbedder()
     choose = random.Random(1)
     vocabulary = [f"w{i}" for i in range(300)]
     texts = [" ".join(choose.sample(vocabulary, 6)) for _ in range(2000)]
@@ -148,7 +148,7 @@ def test_many_passages_are_searched_by_an_approximate_index(tmp_path: Path) -> N
     for key, text in enumerate(texts[1500:], start=1500):
         writer.add(key, [Passage(id=str(key), text=text)])
     assert writer.finish() == 800
-    assert writer.dimension == 16
+    assert writer.dimension == 256
     writer.close()
     index = DenseIndex(tmp_path, embedder)
     hits = [asyncio.run(index.search(texts[key], 1))[0].id == str(key) for key in range(1200, 2000, 40)]
