@@ -190,6 +190,8 @@ def settled(text: str) -> str:
 def test_a_pages_blocks_run_and_print_what_the_page_shows(page: Path, world: MockOpenAI) -> None:
     if page.stem == "tutorial":
         world.refuses = ("logprobs",)  # the mock's own would choose between recorded answers
+    else:
+        shutil.copytree(corpus_path(), "articles")  # as the page about installing says
     printed = ""
     shown: list[tuple[Block, str]] = []
     for block in blocks(page):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pydantic import BaseModel
 
 from tests.app.serving.served import ANSWER, Slow, served
 from tests.app.serving.test_refusals import CHAT, MODELS, ask
+from tests.data import ROOT
 
 QUESTION = "Which river flows through Prague?"
 ASKED = [{"role": "user", "content": QUESTION}]
@@ -55,6 +57,18 @@ def test_what_a_client_sends_is_answered(server, kind):
         assert chunks[-1]["usage"]["total_tokens"] > 0 and reply.endswith("data: [DONE]\n\n")
     else:
         assert reply["choices"][0]["message"]["content"] == ANSWER
+
+
+def test_the_examples_of_the_page_about_serving_run(tmp_path, capsys):
+    page = (ROOT / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    bridge = '{"name": "Charles Bridge", "opened": null}'
+    model = Slow(lambda messages, sampling: bridge if sampling.grammar else ANSWER)
+    with served(tmp_path, model, methods=["rag"]) as server:
+        exec(compile(code.replace("http://127.0.0.1:8767", server.url), "serve.md", "exec"), {"__name__": "serve_page"})
+    said = capsys.readouterr().out
+    assert said.count("supported The Vltava flows through Prague [1].") == 2
+    assert "name='Charles Bridge' opened=None" in said
 
 
 class River(BaseModel):
