@@ -64,6 +64,11 @@ def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it(wrong: str)
          "El puente fue vendido al banco."),
         ("pt", "A ponte foi inaugurada no Porto em 1886.", "A ponte foi inaugurada em 1886, na cidade do Porto.",
          "A ponte não foi inaugurada no Porto em 1886."),
+        ("zh", "渡轮冬天不停在岛上，不仅载人。", "渡轮载人，冬天不停在岛上。", "渡轮冬天停在岛上。"),
+        ("zh", "渔民没有卖掉旧船。", "旧船渔民没有卖掉。", "渔民卖掉了旧船。"),
+        ("ja", "渡し船は冬には島に寄りません。", "冬には渡し船は島に寄りません。", "渡し船は冬には島に寄ります。"),
+        ("ja", "この橋は歩いて渡れない。", "歩いて渡れないのはこの橋です。", "この橋は歩いて渡れる。"),
+        ("ja", "港には人が少ない。", "港には人が少ない。", "港には人が少なくはない。"),
         ("ru", "Мост не был продан городу.", "Городу мост не был продан.", "Мост был продан городу."),
     ],
 )  # fmt: skip
@@ -73,6 +78,20 @@ def test_a_negation_in_the_language_of_the_documents_speaks_against_it(
     check = made(text, language=language)
     assert best(same, check=check)[0] > 0.5
     assert best(denied, check=check)[0] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "same", "denied"),
+    [
+        ("It is told to members who do not pay a fee.", "It is told to members who don't pay a fee.",
+         "It is not told to members who do not pay a fee."),
+        ("Visitors cannot enter the yard.", "Visitors never enter the yard.", "Visitors enter the yard."),
+        ("The yard is not lit and not swept.", "The yard is not swept.", "The yard is not lit, and swept."),
+    ],
+)  # fmt: skip
+def test_a_denial_that_both_share_speaks_for_no_other(text: str, same: str, denied: str) -> None:
+    assert best(same, check=made(text))[0] > 0.5
+    assert best(denied, check=made(text))[0] < 0.5
 
 
 QUAY = made(
@@ -202,6 +221,7 @@ def test_other_languages() -> None:
     score, sentence = best("日本で一番高い山は富士山です。", check=japanese)
     assert score > 0.5
     assert sentence.startswith("富士山")
+    assert best("琵琶湖はスイスで一番大きい湖です。", check=japanese)[0] < 0.5
     german = made("Die Häuser der Stadt sind alt. Der Fluss ist breit.", language="de")
     assert best("Das Haus in der Stadt ist alt.", check=german)[1].startswith("Die Häuser")
 

@@ -19,6 +19,10 @@ SETTINGS = (
     "   How long a session lives.\n   Defaults to ``31``."
 )
 MANUAL = "### `worker_count`\n\nThe default is `3`.\n\n### `queue_size`\n\nThe default is `500`."
+FUNCTIONS = (
+    ".. function:: sail(boat, *, crew=2)\n\n   Return the 12 largest boats.\n\n"
+    ".. function:: moor(boat, quay=None)\n\n   Return the 40 largest boats."
+)
 MAILS = (
     "From: ada@harbour.example To: ferry@harbour.example Date: 24 Apr 2019\n\nFrom: bo@harbour.example To: "
     "crane@harbour.example Date: 2 May 2020"
@@ -48,6 +52,8 @@ def supported(text: str, answer: str, question: str = "") -> bool:
         (SETTINGS, "What does session_lifetime default to?", "31", "4093"),
         (MANUAL, "What is the default of queue_size?", "The default of queue_size is 500.",
          "The default of queue_size is 3."),
+        (FUNCTIONS, "", "sail returns the 12 largest boats.", "moor returns the 12 largest boats."),
+        (FUNCTIONS, "", "page.moor returns the 40 largest boats.", "page.sail returns the 40 largest boats."),
         (MAILS, "When was the mail to ferry@harbour.example sent?",
          "The mail to ferry@harbour.example was sent on 24 April 2019.",
          "The mail to ferry@harbour.example was sent on 2 May 2020."),
@@ -93,6 +99,13 @@ def test_a_line_that_begins_with_markup_goes_on_with_its_sentence(text: str) -> 
         ("jib length\n    Twelve metres.\n\nmast\n    Steel.", "Steel.", "mast", ""),
         (".. data:: LIMIT\n\n   Defaults to 5.\n\nAll are numbers.", "Defaults to 5.", ".. data:: LIMIT", "LIMIT"),
         (".. data:: LIMIT\n\n   Defaults to 5.\n\nAll are numbers.", "All are numbers.", "", ""),
+        (
+            ".. method:: Gate.open(by=1, *,\n\n   Opens it.",
+            "Opens it.",
+            ".. method:: Gate.open(by=1, *,",
+            "Gate.open",
+        ),
+        (".. note:: Gates (all)\n\n   Open.", "Open.", ".. note:: Gates (all)", ""),
         ("## `open_gate`\n\nOpens it.", "Opens it.", "`open_gate`", "`open_gate`"),
     ],
 )

@@ -230,6 +230,11 @@ async def test_a_judge_decides_in_place_of_words() -> None:
         ("ja", "港の長さは240メートルです。1902年に開かれました。", "港の長さは240メートルです。",
          "港の長さは260メートルです。"),
         ("zh", "码头长240米。码头于1902年开放。", "码头于1902年开放。", "码头于1911年开放。"),
+        ("de", "Der Fährhafen hat sieben Kräne.", "Der Fährhafen hat 7 Kräne.", "Der Fährhafen hat neun Kräne."),
+        ("zh", "码头有二百五十个泊位。", "码头有250个泊位。", "码头有三百五十个泊位。"),
+        ("zh", "码头1902年由工程师吴立国设计。", "工程师吴立国1902年设计了码头。", "码头1902年由工程师郑明辉设计。"),
+        ("ja", "港には船が二百五十隻あります。", "港には250隻の船があります。", "港には船が三百五十隻あります。"),
+        ("ja", "渡し船は函館と青森を結びます。", "函館と青森を渡し船は結びます。", "渡し船は函館と大森を結びます。"),
     ],
 )  # fmt: skip
 async def test_answers_in_the_language_of_the_documents(language: str, text: str, right: str, wrong: str) -> None:

@@ -7,28 +7,27 @@ from collections.abc import Iterator, Sequence, Set
 from itertools import pairwise
 
 from reground.text.excerpts import FUNCTION_WORDS
+from reground.text.languages import CONTENT, HIRAGANA, VERBAL
 
 Tokens = list[tuple[str, set[str]]]
 """The words of a text in order, each with its terms; function words have none."""
 
 _TIME = re.compile(r"\A(?:1\d|20)\d\d(?:-\d\d-\d\d)?\Z")
-_HEDGES = frozenset(
-    ["least", "most", "more", "less", "fewer", "over", "under", "about", "around", "nearly", "almost", "up"]
-)
+_HEDGES = {"least", "most", "more", "less", "fewer", "over", "under", "about", "around", "nearly", "almost", "up"}
 """What makes a number a bound or a rough one, up to three words before it."""
 _ROUGH = 0.05
 """How far a rounded number is from what it stands for, as a share of it."""
 
 
 def kind(word: str) -> str:
-    """What a word names: a time (a year or a date), a number, a name, or nothing of these ("")."""
+    """What a word names: a time (a year or a date), a number, a name (without capitals any may), or nothing ("")."""
     if word[:1].isdigit():
         return "time" if _TIME.match(word) else "number"
-    return "name" if word[:1].isupper() or any(map(str.isdigit, word)) else ""
+    return "name" if word[:1].isupper() or any(map(str.isdigit, word)) or CONTENT.match(word) else ""
 
 
 def in_its_place(
-    value: Set[str], said: Tokens, there: Tokens, shared: Set[str], *, about: bool
+    value: Set[str], said: Tokens, there: Tokens, shared: Set[str], *, about: bool, least: int = 0
 ) -> tuple[str, str] | None:
     """What a claim says, and what a sentence that has not the value says instead; None where it says nothing of the
     kind.
@@ -36,7 +35,8 @@ def in_its_place(
     value: terms of the claim, all of a kind. said: the claim. there: the sentence. shared: all terms of the claim. The
     other value stands beside the same word as the first; a number may also be the only one. A word is a value only
     behind a number, as its unit. Bounds ("at least 3") and rounded numbers differ from nothing. about: whether both are
-    known to be about one thing; else a name with which the claim begins is what it is about, and no value.
+    known to be about one thing; else a name with which the claim begins is what it is about, and no value. least: 2 for
+    the same word before both, 3 for the same one behind them too.
     """
     start = next((at for at, (_, terms) in enumerate(said) if terms & value), None)
     if start is None:
@@ -47,7 +47,7 @@ def in_its_place(
     begins = all(kind(word) == "name" for word, _ in said[:start])
     runs = list(_runs(there, wanted, shared))
     near = [2 * _same(said, start - 1, there, first - 1) + _same(said, end, there, last) for first, last in runs]
-    least = int(wanted == "name" or len(runs) > 1) if wanted else 2
+    least = max(least, int(wanted == "name" or len(runs) > 1) if wanted else 2)
     if not runs or (wanted == "name" and begins and not about) or max(near) < least:
         return None
     first, last = runs[near.index(max(near))]
@@ -93,6 +93,20 @@ def leads_elsewhere(said: Sequence[Tokens], there: Sequence[Tokens]) -> tuple[st
     return None
 
 
+def replaced(said: Tokens, there: Tokens, passage: Set[str]) -> tuple[str, str] | None:
+    """A word of a claim that the passage lacks, and the other one that a sentence has between the same two words.
+
+    For writing without capitals, which would tell names from the rest. A word with which a verb begins is none.
+    """
+    shared = {term for term in _terms(said) if len(term) > 1}
+    for (word, terms), (behind, _) in pairwise(said):
+        value = terms & shared if CONTENT.match(word) and not behind.startswith(VERBAL) else set[str]()
+        other = in_its_place(value, said, there, shared, about=True, least=3) if value.isdisjoint(passage) else None
+        if other is not None and other[1] not in word:
+            return other
+    return None
+
+
 def other_unit(said: Tokens, cells: Sequence[Sequence[Tokens]]) -> tuple[str, str] | None:
     """The unit of a claim's number, and the other one with which the name of the number's column ends.
 
@@ -124,8 +138,9 @@ def _terms(tokens: Tokens) -> set[str]:
 
 def _lead(tokens: Tokens, at: int) -> Tokens:
     """The words before a place back to one that says something."""
-    start = next((place for place in reversed(range(at)) if tokens[place][0].casefold() not in FUNCTION_WORDS), at)
-    return tokens[start:at]
+    words = ((place, tokens[place][0]) for place in reversed(range(at)))
+    saying = (place for place, word in words if not (word.casefold() in FUNCTION_WORDS or HIRAGANA.fullmatch(word)))
+    return tokens[next(saying, at) : at]
 
 
 def _alike(lead: Tokens, other: Tokens) -> bool:

@@ -24,10 +24,11 @@ from typing import NamedTuple
 
 from reground.core.answers import abstains
 from reground.core.evidence import without_unknown
-from reground.support.contrast import Tokens, in_its_place, kind, leads_elsewhere, of_another, other_unit
+from reground.support.contrast import Tokens, in_its_place, kind, leads_elsewhere, of_another, other_unit, replaced
 from reground.support.units import Evidence
+from reground.text import languages
 from reground.text.excerpts import FUNCTION_WORDS
-from reground.text.languages import analyzer, language_code, segmenter
+from reground.text.languages import CHINESE, CONTENT, UNSTEMMED, analyzer, language_code, segmenter
 from reground.text.sentences import sentences
 
 _LABEL = re.compile(
@@ -93,7 +94,9 @@ def claims(text: str, question: str) -> list[Claim]:
         elif verdict == "yes":  # says what the question asks
             claimed.append(Claim(part, question.rstrip(" \t\n?？"), question))
         else:
-            short = _words(statement) < _SHORT_WORDS and len(statement) < _SHORT_LETTERS
+            unspaced = -(-len(_UNSPACED.findall(statement)) // 2)
+            words = unspaced + len(_RUN.findall(_UNSPACED.sub(" ", statement))) if unspaced else len(statement.split())
+            short = words < _SHORT_WORDS and len(statement) < _SHORT_LETTERS
             claimed.append(Claim(part, statement, question, alone=short or _LABEL.match(bare) is not None))
     return claimed
 
@@ -103,16 +106,6 @@ def _says_only_where(part: str) -> bool:
     rest, places = _PLACE.subn(" ", part)
     return places > 0 and sum(word.casefold() not in FUNCTION_WORDS for word in _RUN.findall(rest)) < _ENOUGH
 
-
-def _words(text: str) -> int:
-    """About how many words a text has."""
-    spaced, unspaced = len(text.split()), len(_UNSPACED.findall(text))
-    if not unspaced:
-        return spaced
-    return max(spaced, -(-unspaced // 2) + len(_RUN.findall(_UNSPACED.sub(" ", text))))
-
-
-NAME = "lexical"
 
 _MONTHS = (
     *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"),
@@ -135,7 +128,10 @@ _CODE_NAME, _CODE_NUMBER = re.compile(rf"\A(?:{_NAME_WORD})"), re.compile(rf"\A(
 _ONE = re.compile(rf"\A(?:{_NAME_WORD}|{_NUMBER_WORD})")
 """One name or number, although it has signs or capitals inside."""
 _WORD = re.compile(rf"{_NUMBER_WORD}|{_NAME_WORD}|\w++")
-_COUNTS = "two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+_COUNTS = [
+    *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"),
+    *("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
+]
 _COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u202f](?=\d{3}(?!\d))")
@@ -161,6 +157,11 @@ _NOT = {
     }.items()
 }
 """What denies, in the languages where it is a word of its own. In others English words are looked for."""
+_EASTERN_NOT = (
+    r"不(?![仅但同断久过管论少错止只僅斷過論])|没有?|沒有?|未(?!来|來|必)|并非|毫无|无法"
+    r"|ません|(?<![少危])な(?:い|かった)|(?<!だけで)(?<!ばかりで)(?<![少危])なく(?!な)"
+)
+"""What denies in Chinese and Japanese, other than "not only", "different" and "few"."""
 _NUMBER = 3.0  # what a number counts; a word counts 1
 _ELSEWHERE = 0.3  # what a word counts that stands in the passage, but in another sentence
 _NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.6, 0.5, 0.4
@@ -184,8 +185,7 @@ _SCALE = 2.5
 _LEAST = 0.3
 """What is left for an answer that stands there, but among no word of the question, and the most for a statement that
 shares a single word: too little to support it."""
-_FEW = 4
-"""Words of a value, at most, with the verb before it."""
+_FEW = 4  # words of a value, at most, with the verb before it
 _ENOUGH = 2
 """Words that a statement and a sentence share at least, unless one is a name or a number. "I made up the rest." has two
 that say something, and "The bridge rests on piers." has the stem of one: half of them, by chance."""
@@ -202,23 +202,24 @@ _AGREED = 0.75
 
 
 class _Words(NamedTuple):
-    """The terms of a text, with what each counts, and those of them that are numbers, names, and names in code."""
+    """The terms of a text, with what each counts, and those of them that are numbers, names, names in code, and
+    together those of each name without a capital."""
 
     weights: dict[str, float]
     numbers: set[str]
     names: set[str]
     code: set[str]
+    unspaced: list[set[str]]
 
-    @property
-    def first_name(self) -> set[str]:
-        """The terms of the first name, all its words."""
-        return set(takewhile(self.names.__contains__, dropwhile(lambda term: term not in self.names, self.weights)))
+    def names_without(self, there: Set[str]) -> set[str]:
+        """The terms of names that are not in a text, in writing without spaces of those that have no term there."""
+        return (self.names - there).union(*(terms for terms in self.unspaced if terms.isdisjoint(there)))
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
         shared = other.weights.keys()
         others = {term: weight for term, weight in self.weights.items() if term not in shared}
-        return _Words(others, self.numbers - shared, self.names - shared, self.code - shared)
+        return _Words(others, self.numbers - shared, self.names - shared, self.code - shared, self.unspaced)
 
 
 class Lexical:
@@ -226,21 +227,23 @@ class Lexical:
 
     def __init__(self, sentences: Sequence[Evidence], *, language: str = "en") -> None:
         code = language_code(language)
-        self._analyzer, self._segment = analyzer(code), segmenter(code)
+        self._analyzer, self._segment, self._pairs = analyzer(code), segmenter(code), segmenter(UNSTEMMED)
+        self._known, self._named = languages.chinese_words() if code == CHINESE else (frozenset[str](),) * 2
         self._cut: dict[str, Tokens] = {}
         self._grouped = _POINTED if code in _COMMA else _GROUPED
         self.sentences = sentences
         self._titles = titles = [self._terms(each.passage.title) for each in sentences]
         self._own = [self._terms(each.sentence) | self._terms(each.subject) for each in sentences]
+        for own, each in zip(self._own, sentences if self._named else (), strict=False):  # where jieba cuts otherwise
+            own.update(self._pairs(f"{each.passage.title} {each.subject} {each.sentence}").split())
         self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
-        self._not = re.compile(_NOT.get(code, _ENGLISH_NOT), re.IGNORECASE)
-        # "oil: no" denies nothing
-        self._denied = [[] if each.cells else self._denies(each.sentence) for each in sentences]
+        self._not = re.compile(f"{_NOT.get(code, _ENGLISH_NOT)}|{_EASTERN_NOT}", re.IGNORECASE)
+        self._denied = [[] if each.cells else self._denies(each.sentence) for each in sentences]  # not "oil: no"
         small = {word for each in sentences for word in _WORD.findall(each.sentence) if word.islower()}
         self._small = {*self._analyzed(self._segment(" ".join(small)))}
         self._holding = Counter(term for terms in self._titled for term in terms)
         self._keys = [self._key(each) for each in sentences]
-        self._cells = [[(self._cell(name), self._cell(value)) for name, value in each.cells] for each in sentences]
+        self._cells = [[[{*self._words(text).weights} for text in cell] for cell in each.cells] for each in sentences]
         self._keyed = Counter(term for terms in self._keys for term in terms)
         whole: dict[int, set[str]] = {}
         for each, terms in zip(sentences, self._titled, strict=True):
@@ -263,7 +266,7 @@ class Lexical:
         most = [1.0 if not value or value & titled else _LEAST for titled in self._titled]
         left = self._left(claim, words, question)
         agreeing = (place for place in places if min(scores[place], most[place]) * left[place] >= SUPPORTED)
-        for place in agreeing if words.names or words.numbers else ():
+        for place in agreeing if words.names or words.numbers or CONTENT.search(claim.statement) else ():
             left[place] *= _OTHER_KEY if self._of_another(claim.statement, place) else 1.0
         return [min(score * rest, limit) for score, rest, limit in zip(scores, left, most, strict=True)]
 
@@ -271,9 +274,11 @@ class Lexical:
         """What a claim says, and what a unit says instead, which has the claim's value for another thing."""
         unit = self.sentences[place]
         if unit.cells:
-            return other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in _spaced(unit.cells)])
-        claim, there = self._parts(statement), self._parts(unit.sentence)
-        return of_another(self._tokens(statement), there) or leads_elsewhere(claim, there)
+            cells = ((re.sub(r"[\W_]++", " ", name), value) for name, value in unit.cells)  # fee_per_day_eur
+            return other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in cells])
+        said, claim, there = self._tokens(statement), self._parts(statement), self._parts(unit.sentence)
+        other = of_another(said, there) or leads_elsewhere(claim, there)
+        return other or replaced(said, self._tokens(unit.sentence), self._whole[place])
 
     def _parts(self, text: str) -> list[Tokens]:
         return [self._tokens(part) for part in _PARTS.split(text)]
@@ -351,8 +356,8 @@ class Lexical:
         best: tuple[float, int, tuple[str, str]] = (0.0, 0, ("", ""))
         for place, unit in enumerate(self.sentences):
             here, title = self._titled[place], self._titles[place] | self._keys[place]
-            missing = shared - here
-            value = (missing & words.numbers) or (missing & words.names)
+            missing = {term for term in shared - here if not CONTENT.match(term)}
+            value = (missing & words.numbers) or words.names_without(here)
             rest = {term: weight for term, weight in words.weights.items() if term not in value | title}
             agreement = self._share(rest, here) if rest else 1.0
             first = next((term for term in words.weights if term not in value), "")
@@ -407,12 +412,8 @@ class Lexical:
         """
         added = (self._titled[second] - self._titled[first]) & claim.weights.keys()
         says = len(added) >= _MANY or bool(added - claim.names - claim.numbers)
-        return len(added) >= _ADDED and (says or self._leads(second, first))
-
-    def _leads(self, first: int, second: int) -> bool:
-        """Whether the second sentence follows the first in its passage, and names nothing itself."""
-        follows = second == first + 1 and self.sentences[first].place == self.sentences[second].place
-        return follows and not self._words(self.sentences[second].sentence).names
+        follows = first == second + 1 and self.sentences[first].place == self.sentences[second].place
+        return len(added) >= _ADDED and (says or (follows and not self._words(self.sentences[first].sentence).names))
 
     def _denies(self, text: str) -> list[set[str]]:
         """For each negation the terms that it stands before, or else behind. A name and a value None are none."""
@@ -428,15 +429,16 @@ class Lexical:
         return list(filter(None, denied))
 
     def _content(self, text: str) -> list[str]:
-        return [term for term in self._analyzed(self._plain(text)) if term not in FUNCTION_WORDS]
+        terms = self._analyzed(self._segment(self._plain(self._not.sub(" ", text))))
+        letters = [term for term in terms if len(term) == 1 and CONTENT.match(term)]
+        return letters or [term for term in terms if term not in FUNCTION_WORDS]
 
     def _linked(self, first: int, second: int) -> bool:
         """Whether two sentences are of one page, or one names the title of the other's."""
-        if self.sentences[first].passage.page_id == self.sentences[second].passage.page_id:
-            return True
+        is_one_page = self.sentences[first].passage.page_id == self.sentences[second].passage.page_id
         pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
         apart = self._titles[first] != self._titles[second]
-        return apart and any(title and title <= own for title, own in pairs)
+        return is_one_page or (apart and any(title and title <= own for title, own in pairs))
 
     def _states(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> float:
         """How far sentences say all of a claim.
@@ -451,7 +453,8 @@ class Lexical:
         counts = {term for term in claim.numbers if kind(term) == "number"}
         is_row = any(self.sentences[place].cells for place in places)
         says_more = claim.weights.keys() - claim.names - claim.numbers
-        enough = enough and (is_row or not (says_more and shared <= claim.first_name | counts))
+        first_name = takewhile(claim.names.__contains__, dropwhile(lambda term: term not in claim.names, claim.weights))
+        enough = enough and (is_row or not (says_more and shared <= counts.union(first_name)))
         share = self._share(claim.weights, here, passages)
         return self._against(places, claim, denied, here, passages) * (share if enough else min(share, _LEAST))
 
@@ -473,19 +476,18 @@ class Lexical:
     def _against(
         self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]], here: Set[str], passages: Set[str]
     ) -> float:
-        left = 1.0
-        for terms, lacking, apart in ((claim.numbers, _NO_NUMBER, _OTHER_NUMBER), (claim.names, _NO_NAME, _OTHER_NAME)):
-            left *= lacking if terms - passages else apart if terms - here else 1.0
+        left = _NO_NUMBER if claim.numbers - passages else _OTHER_NUMBER if claim.numbers - here else 1.0
+        left *= _NO_NAME if claim.names_without(passages) else _OTHER_NAME if claim.names_without(here) else 1.0
         return left * (_NEGATED if self._opposed(places, claim, denied) else 1.0)
 
     def _opposed(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> bool:
         """Whether a claim denies what the sentences do not, or they deny what it says."""
         there = [terms for place in places for terms in self._denied[place]]
         here = [
-            *there,
+            *(terms for terms in there if terms not in denied),  # what both deny is no other denial
             *({term.removeprefix("un")} for place in places for term in self._own[place] if term[:2] == "un"),
         ]
-        lacks = any(not any(terms & others for others in here) for terms in denied)
+        lacks = any(terms not in there and not any(terms & others for others in here) for terms in denied)
         return lacks or any(
             2 * len(terms & claim.weights.keys()) > len(terms) and not any(terms & others for others in denied)
             for terms in there
@@ -515,8 +517,7 @@ class Lexical:
 
         A capital behind it, or a verb, makes it a name too: "Ada Lovelace", and "Ada was born".
         """
-        words, before = _Words({}, set(), set(), set()), ""
-        found = self._tokens(text)
+        words, before = _Words({}, set(), set(), set(), self._unspaced(found := self._tokens(text))), ""
         for (word, terms), (behind, _) in zip(found, [*found[1:], ("", set())], strict=False):
             is_first, follows_name, before = not before, before[:1].isupper(), word
             is_code = _CODE_NAME.fullmatch(word) is not None
@@ -524,6 +525,8 @@ class Lexical:
                 if is_first or not word.isupper() or (word == "I" and not follows_name):
                     continue
                 terms = {word.casefold()}  # class A, WHO, George I
+            if is_code and "." in word and terms.isdisjoint(self._holding):
+                terms = {*self._analyzed(word)}  # textwrap.wrap, for the entry wrap of a page on textwrap
             if is_code:
                 words.code.update(terms)
             elif any(map(str.isdigit, word)):
@@ -537,17 +540,29 @@ class Lexical:
             words.weights.update({term: _NUMBER if term in words.numbers else 1.0 for term in terms})
         return words
 
+    def _unspaced(self, found: Tokens) -> list[set[str]]:
+        """The terms of words that may be names although they have no capital: in Chinese those that the dictionary
+        calls so or does not know, in Japanese those with which no verb begins."""
+        names = []
+        for (word, terms), (behind, _) in zip(found, [*found[1:], ("", set())], strict=False):
+            is_name = word in self._named or (len(word) > 1 and word not in self._known)
+            if is_name and CONTENT.fullmatch(word) and not behind.startswith(languages.VERBAL):
+                pairs = {term for term in self._pairs(word).split() if len(term) > 1}
+                names.append(terms | pairs if word > "ー" else pairs)  # one letter of katakana says nothing
+        return names
+
     def _tokens(self, text: str) -> Tokens:
+        cut = self._segment if self._named else languages.apart
         if text not in self._cut:  # claims meet the same sentences again and again
             self._cut[text] = [
-                (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzed(word)})
-                for word in _WORD.findall(self._plain(text))
+                (word, {word.casefold()} if _ONE.fullmatch(word) else {*self._analyzed(self._segment(word))})
+                for word in _WORD.findall(cut(self._plain(text)))
             ]
         return self._cut[text]
 
     def _terms(self, text: str) -> set[str]:
         """The terms of a text, with those of the parts of names in code and of dates."""
-        plain = self._plain(text)
+        plain = self._segment(self._plain(text))
         words = _WORD.findall(plain)
         plain = " ".join(word for word in words if not _CODE_NUMBER.fullmatch(word))  # 2.5 holds no 5
         signed = {word.casefold() for word in words if not word.isalpha() or not word.islower()}
@@ -561,9 +576,6 @@ class Lexical:
         terms: list[str] = self._analyzer.analyze(text)
         return terms
 
-    def _cell(self, text: str) -> set[str]:
-        return {*self._words(text).weights}
-
     def _key(self, unit: Evidence) -> set[str]:
         """What tells a row or an entry from others: all words of a row's values, and the name of an entry."""
         words = self._words(unit.key)
@@ -573,13 +585,8 @@ class Lexical:
         for date in _DATES:
             text = date.sub(_iso, text)
         text = _DECIMAL.sub(".", text.replace("%", " percent "))
-        text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) + 2), text)
-        return self._segment(_SCALED.sub(_written_out, self._grouped.sub("", text)))
-
-
-def _spaced(cells: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Cells with the words of their columns' names apart: fee_per_day_eur."""
-    return [(re.sub(r"[\W_]++", " ", name), value) for name, value in cells]
+        text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) % 11 + 2), text)
+        return languages.with_digits(_SCALED.sub(_written_out, self._grouped.sub("", text)))
 
 
 def _written_out(number: re.Match[str]) -> str:

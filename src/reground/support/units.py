@@ -16,7 +16,7 @@ from reground.text.sentences import sentences
 
 _HEADING = re.compile(r"(#{1,6}|={1,6})[ \t]+(\S.*)")
 _UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
-_DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*(.*)")
+_DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*([^\s(]*+)(.*)")  # a name, and its parameters or more words
 _FIELD = re.compile(r":[\w -]{1,40}:(?:\s|$)")
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
@@ -120,7 +120,8 @@ class _Outline:
                     block.lines.append(line)
                     continue
                 if _UNDERLINE.fullmatch(line):
-                    self._enter_heading(self._level(line[0]), block.text)
+                    self._marks += [] if line[0] in self._marks else line[0]  # the first mark is the highest
+                    self._enter_heading(self._marks.index(line[0]), block.text)
                     block.whole, block.is_open = True, False
                     continue
             if block is not None:
@@ -146,7 +147,7 @@ class _Outline:
             self._enter_heading(len(heading[1]), heading[2].strip("# "))
             return _Block([line], whole=True)
         if (directive := _DIRECTIVE.fullmatch(line)) is not None:
-            is_name = directive[1][:1].isalpha() and " " not in directive[1]
+            is_name = directive[1][:1].isalpha() and directive[2][:1] in ("", "(")
             return self._entered(_Block([line], indent, name=directive[1] if is_name else ""))
         if cells := _record(line):
             key = "; ".join(value for _, value in cells)
@@ -165,11 +166,6 @@ class _Outline:
         return self._entered(
             _Block([line], indent, subject=" ".join(names), key="; ".join(values), cells=cells, whole=True)
         )
-
-    def _level(self, mark: str) -> int:
-        """The level of an underlined heading: the first mark that a text uses is its highest."""
-        self._marks += [] if mark in self._marks else [mark]
-        return self._marks.index(mark)
 
     def _enter_heading(self, level: int, text: str) -> None:
         self._headings = [*(each for each in self._headings if each[0] < level), (level, text)]

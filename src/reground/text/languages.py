@@ -43,6 +43,12 @@ UNSPACED_LETTER = (
 """The class of the letters of Han, kana, Hangul, Thai, Lao, Burmese and Khmer, for a pattern."""
 _UNSPACED = re.compile(f"{UNSPACED_LETTER}+")
 
+CONTENT = re.compile(rf"{_HAN.pattern}++|[\u30a1-\u30fa\u30fc]++")
+"""A run of Chinese characters or of katakana, which write what says something in Japanese; the rest is hiragana."""
+HIRAGANA = re.compile(r"[\u3041-\u3096]++")
+VERBAL = ("し", "さ", "す", "せ")  # with these begin the endings that make a verb of a noun in Japanese
+_NUMERAL = re.compile(r"(\d{1,9}(?:\.\d{1,4})?(?=[十百千万億亿]))?([〇零一二两兩三四五六七八九十百千万億亿]{1,20})")
+
 Segmenter = Callable[[str], str]
 
 
@@ -86,6 +92,42 @@ def segmenter(code: str) -> Segmenter:
     Raises MissingExtra.
     """
     return _segment_chinese() if code == CHINESE else _in_pairs
+
+
+def with_digits(text: str) -> str:
+    """A text with its numbers in Chinese characters in digits: 2500 for 二千五百 and 120000 for 12万."""
+    return text if text.isascii() else _NUMERAL.sub(_digits, text)
+
+
+def _digits(number: re.Match[str]) -> str:
+    if number[0] == "一" or number[0][0] in "万億亿":  # begins many words
+        return number[0]
+    whole = part = 0.0
+    digit = float(number[1] or 0)
+    for letter in number[2]:
+        value = unicodedata.numeric(letter.replace("两", "二"))
+        if value < 10:
+            digit = 10 * digit + value
+        elif value < 10_000:
+            part, digit = part + (digit or 1) * value, 0.0
+        else:
+            whole, part, digit = whole + (part + digit or 1) * value, 0.0, 0.0
+    return f"{whole + part + digit:.15g}"
+
+
+def apart(text: str) -> str:
+    """A text with spaces around each run of Chinese characters, of katakana and of hiragana."""
+    return text if text.isascii() else HIRAGANA.sub(r" \g<0> ", CONTENT.sub(r" \g<0> ", text))
+
+
+@cache
+def chinese_words() -> tuple[frozenset[str], frozenset[str]]:
+    """All words of jieba's dictionary, and those of them that name persons, places, organisations and works."""
+    import jieba
+
+    with jieba.get_dict_file() as file:
+        kinds = {word: kind for word, _, kind in map(str.split, file.read().decode().splitlines())}
+    return frozenset(kinds), frozenset(word for word, kind in kinds.items() if re.match("n[rstz]", kind))
 
 
 def _usual(text: str) -> str:
