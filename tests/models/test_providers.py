@@ -13,6 +13,7 @@ from reground.models._openai_protocol import STREAMED, Joining
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
+from tests.servers import Recorded, RecordedServer
 
 TURNS = [("system", "Be brief."), ("user", "one"), ("user", "two")]
 ASK = [Message(role=role, content=content) for role, content in TURNS]
@@ -199,6 +200,70 @@ def test_a_stream_is_heard_however_its_bytes_arrive():
             joining.follow(body[at : at + size])
         joining.follow(b"data: {]\n")  # the whole reply will show that it is none
         assert (heard[0], heard[-1].text, heard[-1].reasoning) == ((6, 9), "Zürich liegt.", "Hm.")
+
+
+def events(*chunks, end="\n\n", last="data: [DONE]"):
+    return "".join(f"data: {json.dumps(chunk)}{end}" for chunk in chunks) + last
+
+
+def delta(content, finish=None):
+    return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish}]}
+
+
+def message(content, **more):
+    return json.dumps({"choices": [{"index": 0, "message": {"content": content}, **more}], "usage": None})
+
+
+ODD = {
+    "returns": events(delta("Sev"), delta("en.", "stop"), end="\r\r"),
+    "comments": ": alive\r\n\r\nevent: x\r\n" + events(delta("Seven.", "stop"), end="\r\n: alive\r\n\r\n"),
+    "a mark": "\ufeff" + events(delta("Seven.", "stop"), last=""),
+    "a mark before JSON": "\ufeff" + message("Seven."),
+    "several lines": 'data: {"choices": [{"delta": {}\r\ndata: , "message": {"content": "Seven."}}]}\r\n\r\ndata: [DONE]',
+    "empty events": events(delta("Sev")).replace("[DONE]", "") + "\n\n" + events(delta("en."), {"choices": []}),
+    "no reason": events(delta("Sev"), {"choices": [{"index": 0, "delta": None}]}, delta("en.")),
+    "parts in a stream": events(delta([{"type": "text", "text": "Sev"}]), delta([{"text": "en."}, {"text": None}])),
+    "parts": message(["Sev", {"type": "text", "text": "en."}, {"type": "text", "text": None}], finish_reason=None),
+    "no probability": message("Seven.", logprobs={"content": [{"token": "Seven.", "logprob": None}]}),
+}
+
+
+@pytest.mark.parametrize("body", ODD.values(), ids=ODD)
+async def test_a_reply_is_read_in_whatever_form_it_comes(body):
+    async with RecordedServer([Recorded(200, body)]) as server:
+        model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+        (reply,) = await model.generate(ASK, Sampling(logprobs="logprobs" in body))
+        await model.aclose()
+    assert (reply.text, reply.finish_reason) == ("Seven.", "stop")
+    assert reply.usage.completion == 1
+
+
+async def test_a_stream_that_ends_early_is_no_reply():
+    for body in (events(delta("Sev"), last=""), events(delta("Sev"), last='data: {"choices": [\n')):
+        async with RecordedServer([Recorded(200, body)]) as server:
+            model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+            with pytest.raises(TransientModelError, match="malformed"):
+                await model.generate(ASK, Sampling())
+            await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (400, "<!DOCTYPE html><HTML><title>n</title><p>unknown field <code>seed</code></p></HTML>"),
+        (501, '{"error": {"message": "seed: not implemented"}}'),
+        (200, '{"error": {"code": "400", "message": "seed is not supported"}}'),
+        (200, '{"error": {"code": "x", "type": "invalid_request_error", "message": "seed is not supported"}}'),
+        (422, '[{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]'),
+    ],
+)
+async def test_a_refusal_names_a_parameter_in_whatever_form_it_comes(status, said):
+    async with RecordedServer([Recorded(status, said), Recorded(200, message("Seven."))]) as server:
+        model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+        assert (await model.generate(ASK, RICH.model_copy(update={"n": 1})))[0].text == "Seven."
+        await model.aclose()
+    first, second = (each.body for each in server.asked)
+    assert first == {**second, "seed": 1}
 
 
 async def test_stream_options_that_are_refused_are_left_out():

@@ -107,7 +107,7 @@ class Dialect:
         None if nothing of the request is named, or something else is wrong. sent: the request.
         """
         is_other = complaint.is_about_context or complaint.is_passing or complaint.code in (BAD_KEY, NO_QUOTA)
-        if is_other or complaint.status not in (400, 404, 422, 500):
+        if is_other or complaint.status not in (400, 404, 422, 500, 501):
             return None
         if complaint.status != 500:
             if "stream" not in sent and "stream" not in self.without and complaint.named(["stream"]):
@@ -245,6 +245,7 @@ _RATE = re.compile(
 _NOT_BOTH = re.compile(r"temperature\W{1,3}\w{1,4}\W{1,3}top_p", re.IGNORECASE)
 _MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
 _NO_MONEY = re.compile(r"credit balance is too low|\blimit: 0\b", re.IGNORECASE)
+_TAG = re.compile(r"<(?:(?:style|script|title)\b[^<>]{0,200}+>[^<>]{0,4000}+<)?+[^<>]{0,200}+>", re.IGNORECASE)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 
 
@@ -306,7 +307,7 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
         data = from_json(body)
         text = to_json(data).decode()[:_MOST_LETTERS]  # without escapes, which would hide words
     except ValueError:
-        data, text = None, "" if "<html" in text.lower() else text
+        data, text = None, _TAG.sub(" ", text) if "<html" in text.lower() else text
     match data:
         case {"error": error} | [{"error": error}]:  # Gemini's errors are lists
             pass
@@ -331,6 +332,13 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
     if error.get("type") in _MONEY or code in _MONEY or _NO_MONEY.search(text):
         code = NO_QUOTA
     return Complaint(status, _one_line(text), code, str(error.get("param") or ""), wait, whole)
+
+
+def status_of(error: Any) -> int:
+    """The status that an error would have had, of one that came under a 200."""
+    told = [str(error.get(name)) for name in ("code", "status", "type")] if isinstance(error, dict) else []
+    numbers = (int(each) for each in told if re.fullmatch(r"[45]\d\d", each))
+    return next(numbers, 400 if any("invalid_request" in each for each in told) else 500)
 
 
 def _one_line(text: str) -> str:
@@ -366,13 +374,15 @@ _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b":")
 
 
 def joined(body: bytes) -> bytes:
-    """A reply that came as a stream of events, as the one that it would have been; any other reply as it is."""
+    """A reply that came as a stream of events, as the one that it would have been; any other reply as it is, without
+    the mark of UTF-8."""
+    body = body.removeprefix(b"\xef\xbb\xbf")
     if not body.lstrip().startswith(_EVENTS):
         return body
     joining = Joining()
-    joining.follow(body + b"\n")
+    joining.follow(body + b"\n\n")
     choices = joining.choices
-    if choices and all(choice.get("finish_reason") for choice in choices.values()):
+    if choices and (joining.ended or all(choice.get("finish_reason") for choice in choices.values())):
         joining.whole["choices"] = [choices[index] for index in sorted(choices)]
     return body if joining.broken else to_json(joining.whole)
 
@@ -383,9 +393,10 @@ class Joining:
     def __init__(self, hear: Hearing | None = None) -> None:
         self.whole: dict[str, Any] = {}
         self.choices: dict[int, dict[str, Any]] = {}
-        self.broken = False
+        self.broken = self.ended = False
         self._hear = hear
         self._line: list[bytes] = []  # what has come of it
+        self._data: list[bytes] = []  # of an event whose JSON goes over several lines
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Add a chunk. Raises ValueError, AttributeError, TypeError or KeyError for what is none."""
@@ -400,23 +411,42 @@ class Joining:
 
     def follow(self, piece: bytes) -> None:
         """Add the lines of server-sent events that end in a piece of the body, unless they are broken."""
-        *lines, rest = re.split(rb"[\r\n]", piece)  # of bytes: as text, a line would end at any of Unicode's separators
+        # of bytes: as text, a line would end at any of Unicode's separators
+        *lines, rest = re.split(rb"\r\n|\r|\n", piece)
         if lines:
             lines[0], self._line = b"".join([*self._line, lines[0]]), []
         self._line.append(rest)
         try:
             for line in lines:
-                if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
-                    self.add(read_json(data))
+                self._read(line)
         except (ValueError, AttributeError, TypeError, KeyError):
             self.broken = True
+
+    def _read(self, line: bytes) -> None:
+        """Read a line of an event. Most events are one line; the JSON of others is whole at the blank line."""
+        data = line[5:].strip() if line.startswith(b"data:") else b""
+        if data == b"[DONE]":
+            self.ended = True
+        elif self._data and not line:
+            whole, self._data = b"\n".join(self._data), []
+            self.add(read_json(whole))
+        elif self._data:
+            self._data.append(data)
+        elif data:
+            try:
+                chunk = read_json(data)
+            except ValueError:
+                self._data = [data]
+            else:
+                self.add(chunk)
 
 
 def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
     """Add a piece of a stream to the choice that it belongs to."""
     message = choice["message"]
     for name, value in (part.get("delta") or part.get("message") or {}).items():
-        message[name] = (message.get(name) or "") + value if name in _WRITTEN and isinstance(value, str) else value
+        is_text = name in _WRITTEN and isinstance(value, str | list)
+        message[name] = (message.get(name) or "") + _of_parts(value) if is_text else value
     choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
     if scored := (part.get("logprobs") or {}).get("content"):
         choice.setdefault("logprobs", {"content": []})["content"] += scored
@@ -465,8 +495,13 @@ def reply_of(choice: Mapping[str, Any]) -> Reply:
         # One by one, because nothing else runs while one call of pydantic checks very many.
         token_logprobs=None
         if scored is None
-        else tuple(TokenLogprob(token=each["token"], logprob=each["logprob"]) for each in scored),
+        else tuple(TokenLogprob(token=each["token"], logprob=_logprob(each["logprob"])) for each in scored),
     )
+
+
+def _logprob(told: Any) -> Any:
+    """A log-probability. JSON has no number for that of what cannot be: OpenAI writes -9999 and others null."""
+    return -9999.0 if told is None else told
 
 
 def without_key(reply: Reply, key: str | None) -> Reply:
@@ -482,13 +517,17 @@ def without_key(reply: Reply, key: str | None) -> Reply:
 
 def _text(message: Mapping[str, Any]) -> str:
     content = message.get("content")
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "".join(part.get("text", "") for part in content)
+    if isinstance(content, str | list):
+        return _of_parts(content)
     if content is not None:
         raise ValueError(f"its content is {content!r:.40}, which is no text")
     return message.get("refusal") or ""
+
+
+def _of_parts(content: str | list[Any]) -> str:
+    """The text of a message's content, which may be a list of texts and of parts with a text."""
+    parts = [content] if isinstance(content, str) else content
+    return "".join(part if isinstance(part, str) else part.get("text") or "" for part in parts)
 
 
 def _usage(data: Mapping[str, Any], replies: Sequence[Reply], messages: Sequence[Message], thinks_apart: bool) -> Usage:

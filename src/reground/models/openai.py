@@ -281,8 +281,7 @@ class OpenAIModel:
         try:
             data = http.read_json(protocol.joined(body))
             if isinstance(data, dict) and data.get("error"):
-                code = data["error"].get("code") if isinstance(data["error"], dict) else None
-                return code if isinstance(code, int) and 400 <= code < 600 else 500
+                return protocol.status_of(data["error"])
             replies = protocol.read_replies(data, messages, self.price, thinks_apart=dialect.thinks_apart)
         except ValueError as error:
             why = http.redacted(str(error).splitlines()[0], self.key)
