@@ -24,7 +24,7 @@ from reground.core.answers import PHRASE, Answer
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.core.trajectory import Step
-from reground.evaluation.data import data_path, data_root, read_records
+from reground.evaluation.data import data_path, data_root, numbered_records
 from reground.evaluation.results import read_run
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.task import Example
@@ -73,7 +73,7 @@ async def of_task(name: str, limit: int | None) -> list[Seen]:
     task, root = load_task(name), data_root()
     corpus = {
         str(each["id"]): Passage(id=str(each["id"]), title=str(each.get("title", "")), text=str(each["text"]))
-        for each in read_records(data_path(root, name.removesuffix("_train"), "corpus.jsonl"))
+        for _, each in numbered_records(data_path(root, name.removesuffix("_train"), "corpus.jsonl"))
     }
     found = []
     for example in islice(task.examples(), limit):

@@ -8,7 +8,7 @@ import pytest
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.downloads import PullError
-from reground.evaluation.data import HUB, data_path, data_root, is_hub, read_records
+from reground.evaluation.data import HUB, data_path, data_root, is_hub, numbered_records
 from reground.evaluation.tasks import load_task, qa
 
 
@@ -16,7 +16,7 @@ def test_records_come_in_order_and_blank_lines_are_skipped(tmp_path: Path) -> No
     text = '{"id": "a"}\n\n  \n{"id": "b", "x": "é"}'.encode()
     for name, content in (("q.jsonl", text), ("q.jsonl.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(content)
-        assert list(read_records(tmp_path / name, ["id"])) == [{"id": "a"}, {"id": "b", "x": "é"}]
+        assert [each for _, each in numbered_records(tmp_path / name, ["id"])] == [{"id": "a"}, {"id": "b", "x": "é"}]
 
 
 PACKED = gzip.compress(b'{"id": "a"}\n' * 100, mtime=0)
@@ -41,7 +41,7 @@ def test_a_bad_line_or_file_is_named(tmp_path: Path, name: str, content: bytes |
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(DataError) as caught:
-        list(read_records(path, ["id"]))
+        list(numbered_records(path, ["id"]))
     assert str(caught.value).startswith(f"{path}{says}")
 
 

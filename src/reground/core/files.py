@@ -75,7 +75,7 @@ def append_line(path: Path, text: str) -> None:
 @contextmanager
 def _alone(path: Path) -> Iterator[FileIO]:
     """A file of lines, to add to, while no other process adds to it or sets lines aside. Raises StorageError."""
-    with writing(path):
+    with writing(regular(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             with path.open("ab+", buffering=0) as file:
@@ -87,8 +87,12 @@ def _alone(path: Path) -> Iterator[FileIO]:
 
 
 def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError."""
-    part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")  # another process has its own
+    """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError, DataError."""
+    if path.parent.resolve() == Path("/dev"):
+        raise StorageError(f"cannot write {path}: what root writes there would take the place of a device")
+    part = regular(path).with_name(
+        f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
+    )  # another process has its own
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -151,8 +155,7 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
         if broken or not line.endswith(b"\n"):
             good = (line for number, line in read_lines(path, "lines") if number not in broken)
             replace_lines(path, (line.removesuffix(b"\n") + b"\n" for line in good))
-    said = f"the line cannot be read and has been set aside in {aside.name}"
-    return [f"{path}:{number}: {said}" for number in sorted(broken)]
+    return [f"{path}:{each}: the line cannot be read and has been set aside in {aside.name}" for each in sorted(broken)]
 
 
 _SAMPLES, _SAMPLE = 64, 1 << 16

@@ -53,9 +53,8 @@ def _looks_like(letter: str, more: str) -> str:
     """A class of the characters that look like a letter: its full-width, mathematical and circled forms, and `more`."""
     ranges = (range(0x2100, 0x2150), range(0x24B6, 0x24EA), range(0xFF21, 0xFF5B), range(0x1D400, 0x1D6A4))
     alike = (chr(code) for codes in ranges for code in codes)
-    return (
-        "[" + letter + more + "".join(c for c in alike if unicodedata.normalize("NFKC", c).casefold() == letter) + "]"
-    )
+    forms = "".join(each for each in alike if unicodedata.normalize("NFKC", each).casefold() == letter)
+    return f"[{letter}{more}{forms}]"
 
 
 _UNSEEN = (

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, create_m
 
 from reground.core.answers import Demonstration
 from reground.core.errors import ConfigurationError, DataError
+from reground.core.files import regular
 
 Record = dict[str, JsonValue]
 
@@ -73,17 +74,11 @@ def data_path(root: Path, *parts: str) -> Path:
     raise DataError(f"there is no such benchmark file; {WHERE}", path=path)
 
 
-def read_records(path: Path, required: Sequence[str] = ()) -> Iterator[Record]:
-    """The objects of a JSONL file, gzipped or not, in order, without blank lines.
+def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
+    """The objects of a JSONL file, gzipped or not, in order, with the numbers of their lines.
 
     Raises DataError for a line that is not a JSON object or lacks a `required` field, and for an unreadable file.
     """
-    for _, record in numbered_records(path, required):
-        yield record
-
-
-def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
-    """The records with the numbers of their lines, for complaints of one's own."""
     for number, line in numbered_lines(path):
         yield number, _parse(line, path, number, required)
 
@@ -92,7 +87,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines of a text file, gzipped or not, that are not blank, with their numbers. Raises DataError."""
     number = 0
     try:
-        packed = path.name.endswith(".gz")
+        packed = regular(path).name.endswith(".gz")
         with gzip.open(path, "rt", encoding="utf-8-sig") if packed else path.open(encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():

@@ -166,7 +166,7 @@ def known_as(name: str, path: Path) -> str:
     if format_of(name) is not None or why_unread(name) != _OTHER:
         return ""
     try:
-        if not path.is_file():  # to open a pipe would wait for somebody who writes into it
+        if not path.is_file() or not path.stat().st_size:  # to read a pipe, or what /proc has, may wait for ever
             return ""
         with path.open("rb") as file:
             beginning = file.read(_BEGINNING)

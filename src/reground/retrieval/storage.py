@@ -35,7 +35,7 @@ from urllib.parse import quote
 from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, RegroundError, StorageError
-from reground.core.files import writing
+from reground.core.files import regular, writing
 from reground.core.language import Value
 
 FORMAT = "reground-index"
@@ -104,7 +104,7 @@ def read_manifest(path: Path, name: str = MANIFEST) -> Manifest:
     if not path.is_dir():
         raise IndexRefused(f"there is no index at {path}; {again}")
     try:
-        record = json.loads((path / name).read_bytes())
+        record = json.loads(regular(path / name).read_bytes())
     except FileNotFoundError:
         if is_ours(path) and any(path.iterdir()):
             raise IndexRefused(f"building the index {path} did not come to its end; {again}") from None
@@ -183,7 +183,7 @@ def holds_index(path: Path) -> bool:
     """Whether a folder is an index, whole or damaged. Other programs write a manifest.json too, and beside other files
     theirs is one document of many."""
     try:
-        record = json.loads((path / MANIFEST).read_bytes())
+        record = json.loads(regular(path / MANIFEST).read_bytes())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return False
     except (OSError, ValueError, RecursionError):

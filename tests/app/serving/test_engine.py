@@ -10,7 +10,7 @@ from reground.app.serving.engine import Busy, Engine, UnknownName, open_engine, 
 from reground.app.session import Session
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Reply
+from reground.core.language import Message
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.index import build_index
@@ -190,16 +190,3 @@ async def test_what_is_offered_has_a_name_for_each_method_model_and_corpus(tmp_p
 def test_what_cannot_be_offered_is_refused_before_anything_is_served(options, why):
     with pytest.raises(ConfigurationError, match=why):
         setup_of(Offering(**{"method": ["direct"], **options}))
-
-
-async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path):
-    def cut(messages, sampling):
-        return Reply(text=" ".join(["word"] * min(100, sampling.max_tokens)))
-
-    engine = engine_of(tmp_path, ScriptedModel(cut))
-    found = [
-        await engine.ask("", [user("one?")], budget=budget)
-        for budget in (Budget(completion=7), None, Budget(tokens=60), Budget(completion=30), Budget(completion=7))
-    ]
-    assert [found[at].usage.completion for at in (0, 1, 3, 4)] == [7, 100, 30, 7]
-    assert found[0].text == found[4].text

@@ -24,7 +24,7 @@ from reground.app.mending import Mending, Outcome
 from reground.app.options import CheckFiles
 from reground.app.session import Session
 from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, DataError
-from reground.core.files import expanded, replace_lines
+from reground.core.files import expanded, regular, replace_lines
 from reground.evaluation.data import fields, read_values
 from reground.retrieval.encodings import Unreadable, decode
 from reground.support.verdicts import MOST_CHARACTERS, Checked, Verdict
@@ -134,7 +134,7 @@ def _read(path: Path) -> str:
     try:
         if str(path) == "-" and sys.stdin.isatty():
             raise ConfigurationError("say what to check: a file with the answer, or --text")
-        with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else regular(path).open("rb") as file:
             return decode(file.read(_LARGEST)).text
     except Unreadable as error:
         raise DataError(f"{error}; give the answer as text", path=path) from None

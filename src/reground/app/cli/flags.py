@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import MISSING
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any
@@ -34,10 +35,12 @@ from reground.core.answers import FORMS
 from reground.core.budget import MOST_COUNT
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.files import config_file, expanded, regular
+from reground.models.pull import ALIASES
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress."), is_word]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON."), is_word]
 _ALL = "help_all"
+_LARGEST = 1 << 15  # bytes of a file: the time of a key's parts grows with the square of their number
 _SIMPLE = (bool, int, float, Path, str)
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _SENTENCE = re.compile(r"(.+?)(?:[;:]\s|\.\s+(?=[A-Z-])|\.?$)", re.DOTALL)
@@ -111,21 +114,13 @@ def path(text: Any) -> Path:
 
 
 def _models() -> list[str]:
-    from reground.models.pull import ALIASES
-
     return [f"gguf/{name}" for name in ALIASES] + [f"{name}/" for name in catalogue.providers()]
-
-
-def _tasks() -> list[str]:
-    from reground.evaluation.tasks import task_names
-
-    return [*task_names()]
 
 
 _COMPLETIONS: dict[str, Callable[[], Iterable[str]]] = {
     **dict.fromkeys(("method", "methods"), catalogue.methods),
     **dict.fromkeys(("model", "judge", "judges", "rewriter"), _models),
-    "task": _tasks,
+    "task": lambda: import_module("reground.evaluation.tasks").task_names(),
     "form": lambda: FORMS,
 }
 """By key, what a shell offers for a value that has begun."""
@@ -377,7 +372,9 @@ def _toml(text: str) -> dict[str, Any]:
 def read_config(path: Path) -> dict[str, Any]:
     """The content of a configuration file. Raises DataError."""
     try:
-        config = _toml(regular(path).read_text(encoding="utf-8-sig"))
+        if regular(path).stat().st_size > _LARGEST:
+            raise ValueError(f"it has more than {_LARGEST:,} bytes")
+        config = _toml(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
     except (ValueError, RecursionError) as error:

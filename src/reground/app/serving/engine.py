@@ -33,7 +33,7 @@ from reground.text.excerpts import terms
 
 TURNS = 8  # the last turns before the question that are shown to the model
 _TITLES = 5  # titles of passages that are told of a search
-_TURN = 1500  # characters of a turn that are shown, from its beginning
+TURN = 1500  # characters of a turn that are shown, from its beginning
 Rewriting = Callable[[str, str, LanguageModel, Run], Awaitable[str]]
 """Puts the answer to a question into another form, by calls of a model."""
 _PROMPT = """\
@@ -282,14 +282,14 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     last, before = question_of(turns), _before(turns)
     if not before:
         return last
-    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:_TURN]}" for turn in before[-TURNS:])
-    prompt = _PROMPT.format(conversation=shown, last=last[:_TURN])
+    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:TURN]}" for turn in before[-TURNS:])
+    prompt = _PROMPT.format(conversation=shown, last=last[:TURN])
     reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
     line = next((line.strip() for line in reply.text.splitlines() if line.strip()), last)
     if line == last or not set(terms(last)).isdisjoint(terms(line)):
         return line
     question = next((turn.content.strip() for turn in reversed(before) if turn.role == "user"), "")
-    return f"{question[:_TURN]} {last}".strip()
+    return f"{question[:TURN]} {last}".strip()
 
 
 class Telling:

@@ -8,7 +8,8 @@ pictures and several choices.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import math
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -28,8 +29,9 @@ from pydantic_core import SchemaError, SchemaValidator, from_json, to_json
 
 from reground import __version__
 from reground.app.options import Check
-from reground.app.serving.engine import question_of
+from reground.app.serving.engine import TURN, TURNS, question_of
 from reground.app.serving.errors import Refusal, refusal_of_body
+from reground.core.answers import MOST_INSTRUCTIONS
 from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import ConfigurationError, ParseError
 from reground.core.language import Grammar, LanguageModel, Message, Sampling, first_fault
@@ -300,10 +302,9 @@ class ChatRequest(_Asked):
     response_format: Form = None
     modalities: list[Literal["text"]] | None = None
 
-    @property
-    def turns(self) -> list[Message]:
-        """The conversation. Raises Refusal where it asks nothing."""
-        return _conversation(((turn.role, turn.content) for turn in self.messages), "messages")
+    def turns(self, most: float = math.inf) -> list[Message]:
+        """The conversation. Raises Refusal where it asks nothing, or more than `most` characters."""
+        return _conversation([(turn.role, turn.content) for turn in self.messages], "messages", most)
 
 
 class InputItem(_Body):
@@ -337,15 +338,14 @@ class ResponsesRequest(_Asked):
     previous_response_id: Stored = None
     conversation: Stored = None
 
-    @property
-    def turns(self) -> list[Message]:
-        """The conversation. Raises Refusal where it asks nothing."""
+    def turns(self, most: float = math.inf) -> list[Message]:
+        """The conversation. Raises Refusal where it asks nothing, or more than `most` characters."""
         turns: list[tuple[str | None, str]] = [("system", self.instructions)] if self.instructions else []
         if isinstance(self.input, str):
             turns.append(("user", self.input))
         else:
             turns += [(item.role, item.content) for item in self.input]
-        return _conversation(turns, "input")
+        return _conversation(turns, "input", most)
 
 
 class RetrieveRequest(BaseModel):
@@ -388,8 +388,17 @@ def parsed(kind: type[A], body: bytes) -> A:
         raise refusal_of_body(error) from None
 
 
-def _conversation(turns: Iterable[tuple[str | None, str]], param: str) -> list[Message]:
-    messages = [Message(role=_ROLES[role], content=harmless(text)) for role, text in turns if role in _ROLES]
+def _conversation(turns: Sequence[tuple[str | None, str]], param: str, most: float) -> list[Message]:
+    """The messages as far as they are used: in 4 MiB the event loop would look for tokens of models for seconds."""
+    said = [(_ROLES[role], text.strip()) for role, text in turns if role in _ROLES]
+    talk = [each for each in said if each[0] != "system"]
+    talk = talk[: max((number for number, (role, _) in enumerate(talk, start=1) if role == "user"), default=0)]
+    if talk and len(talk[-1][1]) > most:
+        raise Refusal(400, f"a question may have {most:,} characters (max_question)", "too_long", param=param)
+    system = "\n\n".join(text for role, text in said if role == "system")[: MOST_INSTRUCTIONS + 1]
+    before = [(role, text[:TURN]) for role, text in talk[:-1] if text][-TURNS:]
+    messages = [Message(role="system", content=harmless(system))] if system else []
+    messages += [Message(role=role, content=harmless(text)) for role, text in (*before, *talk[-1:])]
     try:
         question_of(messages)
     except ConfigurationError as error:

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from reground.app import catalogue
 from reground.app.runs import Result
-from reground.app.serving.engine import Telling, question_of
+from reground.app.serving.engine import Telling
 from reground.app.serving.errors import Gone, Refusal
 from reground.app.serving.middleware import SEEN, Seen
 from reground.app.serving.requests import A, ChatRequest, ResponsesRequest, parsed
@@ -127,11 +127,9 @@ class Questions:
         """Answer one request. A client that goes away ends the work for it."""
         request, seen = Request(scope, receive), scope[SEEN]
         asked: ChatRequest | ResponsesRequest = await self.bodies.read(self.asked, request)
-        offer, turns, budget = self.engine.offer(asked.model, seen.holder), asked.turns, asked.most
-        seen.model = offer.name
+        offer, budget = self.engine.offer(asked.model, seen.holder), asked.most
+        turns, seen.model = asked.turns(self.order.max_question), offer.name
         param = "messages" if self.asked is ChatRequest else "input"
-        if len(question_of(turns)) > (most := self.order.max_question):
-            raise Refusal(400, f"a question may have {most:,} characters (max_question)", "too_long", param=param)
         system = (turn.content for turn in turns if turn.role == "system") if self.order.system_messages else ()
         if len(instructions := "\n\n".join(system)) > MOST_INSTRUCTIONS:
             raise Refusal(400, f"system messages may have {MOST_INSTRUCTIONS:,} characters", "too_long", param=param)
