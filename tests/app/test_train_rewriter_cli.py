@@ -79,18 +79,3 @@ def test_settings_of_the_method_count_without_a_reader_too(
     ppo = ["train", "rewriter", "ppo", "--task", "nq_open_train", *given, "--out", str(tmp_path / "out")]
     assert run([*ppo, "--set", setting]) == 2
     assert why in " ".join(capfd.readouterr().err.split())
-
-
-def test_failed_questions_are_told_and_collected_by_the_same_command(
-    server: Server, data: Path, training: Path, tmp_path: Path, capfd
-) -> None:
-    served = ("--model", "openai/m", "--base-url", server.url)
-    given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"), *served)
-    collect = ["train", "rewriter", "collect", "--task", "nq_open_train", *given]
-    server.down = "book 2"
-    assert run(collect) == 3
-    assert " questions failed: the same command tries them again" in " ".join(capfd.readouterr().err.split())
-    server.down = None
-    assert run(collect) == 0, capfd.readouterr().err
-    for part in ("rewritten", "plain"):
-        assert json.loads((tmp_path / "out" / part / "summary.json").read_text())["failed"] == 0

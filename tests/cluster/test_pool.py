@@ -4,14 +4,13 @@ import asyncio
 import sqlite3
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from reground.app.benchmark import open_bench
 from reground.app.cluster.pool import MOST_LOSSES, Pool, share_of
-from reground.app.cluster.worker import Lost, Parcel, Place, Work, changed, identity_of, sendable
+from reground.app.cluster.worker import Lost, Parcel, Place, Work, identity_of, sendable
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
 from reground.core.journal import Effect, MemoryJournal
@@ -39,12 +38,10 @@ async def configured(given):
 async def run(given, out, start, *, workers=2, observer=None):
     """Evaluate in this process, or with workers."""
     async with configured(given) as (task, cell, ready), AsyncExitStack() as opened:
-        elsewhere = None
         if start is not None:
-            capacity = -(-given.concurrency // workers)
-            pool = await opened.enter_async_context(Pool(start, given.task, workers=workers, capacity=capacity))
-            elsewhere = partial(pool.solve, Place(given.task, cell, identity_of(ready.settings)))
-        return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=elsewhere)
+            pool = Pool(start, workers=workers, capacity=-(-given.concurrency // workers))
+            ready = (await opened.enter_async_context(pool)).placed(ready, cell)
+        return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=ready.elsewhere)
 
 
 def timeless(record):
@@ -124,9 +121,9 @@ async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(t
         given = order(tmp_path, server.url, 1)
         async with (
             configured(given) as (_, cell, ready),
-            Pool(Starts(spec(given)), given.task, workers=1, capacity=1) as pool,
+            Pool(Starts(spec(given)), workers=1, capacity=1) as pool,
         ):
-            place, journal = Place(given.task, cell, identity_of(ready.settings)), Held()
+            place, journal = Place(cell, identity_of(ready.settings)), Held()
             asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
             solving = asyncio.create_task(pool.solve(place, asked, journal, lambda told: None))
             await journal.waiting.wait()
@@ -168,7 +165,7 @@ async def test_workers_that_never_begin_stop_the_run(tmp_path):
 async def test_a_worker_with_other_settings_is_refused(tmp_path):
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 2)
-        other = changed(given, settings={"steps": 2})
+        other = replace(given, settings={"steps": 2})
         with pytest.raises(ConfigurationError, match=r"worker 0: its settings would be .*'steps': 2"):
             await run(given, tmp_path / "run", Starts(spec(other)), workers=1)
         older = replace(spec(given), version="0.0.1")

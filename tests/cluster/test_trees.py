@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from reground import __version__
 from reground.app.benchmark import open_bench
 from reground.app.cli.train_critics import CriticsCollect
-from reground.app.cluster.pool import Pool, placed
+from reground.app.cluster.pool import Pool
 from reground.app.cluster.worker import Spec
 from reground.core.budget import Budget
 from reground.evaluation.compare import Cell
@@ -55,14 +56,10 @@ class Cluster:
         searching = Searching(Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed))
         async with AsyncExitStack() as opened:
             bench = await opened.enter_async_context(open_bench(given, [METHOD], task, out))
-            pool = None
             if workers:
-                capacity = given.concurrency // workers
-                pool = await opened.enter_async_context(
-                    Pool(self.start, given.task, workers=workers, capacity=capacity)
-                )
-            configured = bench.configure(cell, base, given.budget)
-            ready = placed(configured, pool, given.task, cell, searching)
+                pool = Pool(self.start, workers=workers, capacity=given.concurrency // workers)
+                bench = replace(bench, placed=(await opened.enter_async_context(pool)).placed)
+            ready = bench.configure(cell, base, given.budget, searching)
             assert isinstance(ready.method, CRPlanner)
             return await collect_trees(
                 task, ready.method, ready.settings, searching, out,

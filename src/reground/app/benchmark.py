@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from reground.app import catalogue
 from reground.app.catalogue import PARTS
@@ -82,10 +83,11 @@ async def open_bench(
 
 @dataclass(frozen=True)
 class Bench:
-    """A task, and what its cells share."""
+    """A task, and what its cells share. placed: makes workers answer a cell's questions instead of this process."""
 
     task: Task
     session: Session
+    placed: Callable[[Configured, Cell, Any], Configured] | None = None
 
     @property
     def model(self) -> LanguageModel:
@@ -112,12 +114,16 @@ class Bench:
         built = self.session.method(cell.method, *self._place, self.task.form, given)
         return scaled(built, cell.tokens, keep={*kind.preset, *self.session.settings(cell.method, self._place[0])})
 
-    def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
-        """A cell's method with the settings of its run; these record the value of every setting."""
+    def configure(self, cell: Cell, base: EvalSettings, budget: Budget, searching: Any = None) -> Configured:
+        """A cell's method with the settings of its run; these record the value of every setting.
+
+        searching: how its choices are searched, where workers grow trees.
+        """
         method = self.method(cell)
         named = self.session.identity(cell.method, method, *self._place)
         limits = budget.model_copy(update={"tokens": cell.tokens})
-        return Configured(method, replace(base, **named, budget=limits))
+        ready = Configured(method, replace(base, **named, budget=limits))
+        return ready if self.placed is None else self.placed(ready, cell, searching)
 
 
 def corpus_of(task: Task, given: Path | None) -> Path:

@@ -676,9 +676,10 @@ class Measuring(Benchmark, Helped, Questions, Results, Web, Cluster):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.questions is not None:
-            if self.task:
+            named = f"{MEASURED}:{self.questions}"
+            if self.task not in ("", named):
                 raise ConfigurationError("give --task or --questions, not both")
-            object.__setattr__(self, "task", f"{MEASURED}:{self.questions}")
+            object.__setattr__(self, "task", named)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,15 +39,13 @@ from reground.models.options import weights_of
 from reground.support.lexical import SUPPORTED
 
 if TYPE_CHECKING:
-    from reground.retrieval.settings import Skipped
-
-if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from reground.core.evidence import Retriever
     from reground.core.language import LanguageModel
     from reground.core.run import Method
     from reground.models.options import ModelOptions
+    from reground.retrieval.settings import Skipped
 
 _OPENAI = "https://api.openai.com/v1"
 GONE = ".gone-"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import cast
 import typer
 from rich.table import Table
 
-from reground.app.benchmark import Bench, open_bench, setup_of
+from reground.app.benchmark import Bench, setup_of
 from reground.app.catalogue import method
 from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
-from reground.app.cluster.pool import opened_pool, placed
+from reground.app.cluster.pool import opened_bench
 from reground.app.options import Compare, Evaluate, Measuring, Report, field_names
 from reground.app.session import Session
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
@@ -118,14 +117,8 @@ def go(job: Job) -> None:
 async def run_job(task: Task, job: Job) -> CompareResult:
     """Open what a job needs and run its cells."""
     options = job.options
-    async with AsyncExitStack() as stack:
-        context = partial(open_bench, options, job.methods, task, job.out)
-        bench = await stack.enter_async_context(opened(context, quiet=job.quiet))
-        pool = await stack.enter_async_context(opened_pool(options, job.methods, note))
-        ready = {
-            cell: placed(bench.configure(cell, job.base, options.budget), pool, options.task, cell)
-            for cell in job.cells
-        }
+    async with opened(partial(opened_bench, options, job.methods, task, job.out), quiet=job.quiet) as bench:
+        ready = {cell: bench.configure(cell, job.base, options.budget) for cell in job.cells}
         runs = len(choose(bench.task, job.base)) * job.base.repeats
         with Progress(shown=not job.quiet) as progress:
             progress.plan(dict(enumerate(Work(cell, runs) for cell in ready)))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,18 +18,18 @@ from typing import Any, Literal, TypeVar, cast
 
 import typer
 
-from reground.app.benchmark import Bench, corpus_of, open_bench
-from reground.app.cli.console import consoles, listed, note, say
+from reground.app.benchmark import Bench, corpus_of
+from reground.app.cli.console import consoles, listed, say
 from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.cli.progress import Progress, Work, opened
-from reground.app.cluster.pool import opened_pool, placed
+from reground.app.cluster import pool
 from reground.app.documents import check_searching, close, corpus_retriever, reranked
-from reground.app.options import Benchmark, Data, Documents, Fresh
+from reground.app.options import Benchmark, Data, Documents, Fresh, field_names
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.questions import MEASURED
+from reground.evaluation.questions import MEASURED, Questions
 from reground.evaluation.results import Summary, write_text
 from reground.evaluation.runner import EvalSettings, choose, evaluate
 from reground.evaluation.task import Example, Task
@@ -108,35 +108,13 @@ async def in_background(work: Callable[[], T]) -> T:
 
 def settings_of(options: Benchmark, method: str) -> EvalSettings:
     """How a run of a benchmark's options draws its questions and goes through them; failed ones are tried again."""
-    return EvalSettings(
-        method,
-        options.model,
-        limit=options.limit or None,
-        seed=options.seed,
-        concurrency=options.concurrency,
-        repeats=getattr(options, "repeats", 1),
-        retry_failed=True,
-    )
+    chosen = {name: getattr(options, name) for name in field_names(Questions) if hasattr(options, name)}
+    return EvalSettings(method, options.model, **{**chosen, "limit": options.limit or None, "retry_failed": True})
 
 
-@asynccontextmanager
-async def opened_bench(
-    options: Any, task: Task, methods: Sequence[str]
-) -> AsyncIterator[tuple[Bench, Callable[..., Configured]]]:
-    """The model, documents and methods of a benchmark's options; and what configures a cell, here or at workers.
-
-    options: those of a stage and of a benchmark.
-    """
-    async with AsyncExitStack() as stack:
-        context = partial(open_bench, options, methods, task, options.out)
-        bench = await stack.enter_async_context(opened(context, quiet=options.quiet))
-        pool = await stack.enter_async_context(opened_pool(options, methods, note))
-
-        def configured(cell: Cell, base: EvalSettings, searching: Any = None) -> Any:
-            ready = bench.configure(cell, base, options.budget)
-            return placed(ready, pool, options.task, cell, searching)
-
-        yield bench, configured
+def opened_bench(options: Any, task: Task, methods: Sequence[str]) -> AbstractAsyncContextManager[Bench]:
+    """The model, documents and methods of a stage's options, which are those of a benchmark too."""
+    return opened(partial(pool.opened_bench, options, methods, task, options.out), quiet=options.quiet)
 
 
 async def run_cells(
@@ -150,11 +128,11 @@ async def run_cells(
     methods = [cell.method for cell in cells.values()]
     base = settings_of(options, methods[0].partition("+")[0])
     runs = len(choose(task, base)) * base.repeats
-    async with opened_bench(options, task, methods) as (bench, configured):
+    async with opened_bench(options, task, methods) as bench:
         with options.progress() as progress:
             progress.plan({out.name: Work(cell, runs) for out, cell in cells.items()})
             for out, cell in cells.items():
-                ready = changed(bench, configured(cell, base))
+                ready = changed(bench, bench.configure(cell, base, options.budget))
                 observer = partial(progress.on_run, out.name)
                 done = await evaluate(
                     bench.task, ready.method, ready.settings, out, observer=observer, elsewhere=ready.elsewhere

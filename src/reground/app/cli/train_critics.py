@@ -94,8 +94,8 @@ def _collect(options: CriticsCollect) -> bool:
 async def _collected(options: CriticsCollect, task: Task, method: str, searching: trees.Searching) -> trees.Collected:
     cell = Cell(method=method, tokens=None)
     catalogue.check_budget(options.model, options.model_options, options.budget)
-    async with train.opened_bench(options, task, [method]) as (bench, configured):
-        ready = configured(cell, train.settings_of(options, METHOD), searching)
+    async with train.opened_bench(options, task, [method]) as bench:
+        ready = bench.configure(cell, train.settings_of(options, METHOD), options.budget, searching)
         settings = replace(ready.settings, budget=options.budget)  # limits one tree; no method is scaled to it
         with options.progress("collecting trees") as progress:
             done = 0

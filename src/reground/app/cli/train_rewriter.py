@@ -12,13 +12,14 @@ from typing import Any, cast
 import typer
 
 from reground.app import catalogue
-from reground.app.benchmark import Bench, corpus_of, settings_by_method
+from reground.app.benchmark import Bench, settings_by_method, setup_of
 from reground.app.cli import train
 from reground.app.cli.console import end_if_failed, human_time, note, say
 from reground.app.cli.flags import ConfigFile
-from reground.app.documents import Source, check_searching, open_source
+from reground.app.cli.progress import opened
 from reground.app.options import Benchmark, Cluster
 from reground.app.runs import resolved
+from reground.app.session import Session
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import EvalSettings, choose
@@ -238,21 +239,12 @@ async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, re
 
     Raises ConfigurationError for a setting that it does not have.
     """
-    chosen = {"total": options.passages, **options.settings}
-    if reader:
-        options = replace(options, settings=chosen)
-        _, configured = await stack.enter_async_context(train.opened_bench(options, task, [METHOD]))
-        ready = configured(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, options.model))
-        return cast("RewriteRetrieveRead", ready.method)
-    check_searching(options)
-    settings = settings_by_method(chosen, [METHOD])[METHOD]
-    with options.progress() as progress:
-        source = Source(corpus_of(task, options.corpus), usual=None)
-        retriever = await open_source(source, options, stack, on_index=progress.on_index, on_report=progress.on_report)
-    method = catalogue.build_method(
-        METHOD, model=rewards.NO_READER, retriever=retriever, form=task.form, settings=settings
-    )
-    return cast("RewriteRetrieveRead", method)
+    options = replace(options, settings={"total": options.passages, **options.settings})
+    setup = setup_of(options, [METHOD], task)
+    if not reader:
+        setup = replace(setup, models={rewards.NO_READER.name: rewards.NO_READER})
+    session = await stack.enter_async_context(opened(partial(Session.open, setup), quiet=options.quiet))
+    return cast("RewriteRetrieveRead", Bench(task, session).method(Cell(method=METHOD, tokens=None)))
 
 
 def _line(number: int, total: int, metrics: dict[str, float]) -> str:

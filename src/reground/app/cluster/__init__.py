@@ -1,5 +1,4 @@
-"""Questions answered by workers in other processes and on other machines.
+"""Questions answered by workers, other processes here or on other machines, which keep no file.
 
-The command keeps the run folder and its journal; a worker builds model, documents and method from the same options and
-keeps no file. `pool` runs at the command, `worker` at the worker, and `on_ray` alone knows Ray.
+`pool` runs at the command, which has the run folder and its journal, `worker` at the worker; `on_ray` alone knows Ray.
 """

@@ -17,10 +17,8 @@ from reground.app.options import Cluster
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
 
 HERE, FOUND = "local", "auto"
-_STORE = 128 * 2**20
-"""Bytes of Ray's object store for a cluster of this machine alone; only large parcels go through it."""
+_STORE = 128 * 2**20  # bytes of Ray's object store for a cluster of this machine; only large parcels go through it
 _ANSWER_SECONDS = 5.0
-_BESIDE = 8  # calls of a worker beside its questions: opening, closing, those that were taken back
 
 
 @asynccontextmanager
@@ -40,21 +38,17 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     def hold() -> None:
         """Begin Ray, and stay: what it starts on this machine is killed by the system when this thread ends."""
         try:
-            began.set_result(
-                _connect(address, order.ray_workers or min(concurrency, os.cpu_count() or 1), order.ray_cpus)
-            )
+            began.set_result(_connect(address, order.ray_workers or min(concurrency, os.cpu_count() or 1), order))
+            ended.wait()
         except BaseException as error:
             began.set_exception(error)
-        else:
-            ended.wait()
 
     # Ctrl-C need not wait for Ray, which takes seconds to start or to give up
     began.set_running_or_notify_cancel()  # so that a cancelled wait does not end it
     threading.Thread(target=hold, name="reground-ray", daemon=True).start()
     ray = await asyncio.wrap_future(began)
     try:
-        cores = ray.cluster_resources().get("CPU", 0)
-        workers = order.ray_workers or max(1, int(cores / order.ray_cpus))
+        workers = order.ray_workers or max(1, int(ray.cluster_resources().get("CPU", 0) / order.ray_cpus))
         yield ray, min(workers, concurrency)
     finally:
         ray.shutdown()
@@ -76,12 +70,12 @@ async def _check(address: str) -> None:
     writer.close()
 
 
-def _connect(address: str, workers: int, cpus: float) -> Any:
+def _connect(address: str, workers: int, order: Cluster) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
-    own = {"num_cpus": math.ceil(workers * cpus), "include_dashboard": False, "object_store_memory": _STORE}
+    own = {"num_cpus": math.ceil(workers * order.ray_cpus), "include_dashboard": False, "object_store_memory": _STORE}
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", **(own if address == HERE else {}))
     except Exception as error:  # Ray raises the bare class where a node does not start in time
@@ -97,19 +91,18 @@ class Actor:
             num_cpus=cpus,
             max_restarts=0,  # the pool begins another one, and knows which questions were lost
             max_task_retries=0,
-            max_concurrency=capacity + _BESIDE,
+            max_concurrency=capacity + 8,  # beside its questions: opening, those that were taken back
             scheduling_strategy="SPREAD",
         )
         self._ray, self._actor = ray, kind.remote(spec)
 
     async def call(self, method: str, *arguments: object) -> Any:
         """What the worker's method returns. Raises Lost where the worker is gone."""
-        errors = self._ray.exceptions
         try:
             return await getattr(self._actor, method).remote(*arguments)
-        except errors.RayTaskError as error:
+        except self._ray.exceptions.RayTaskError as error:
             raise RegroundError(f"a worker failed in {method}: {_line(str(error), -1)}") from None
-        except errors.RayError as error:
+        except self._ray.exceptions.RayError as error:
             raise Lost(_line(str(error), -1 if "creation task" in str(error) else 0)) from None
 
     def kill(self) -> None:

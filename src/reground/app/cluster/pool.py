@@ -4,69 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import math
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import KW_ONLY, dataclass, field, replace
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from reground import __version__
+from reground.app.benchmark import Bench, open_bench
 from reground.app.cluster.on_ray import Actor, joined
-from reground.app.cluster.worker import Lost, Parcel, Place, Spec, changed, identity_of
-from reground.app.options import Benchmark, Cluster
+from reground.app.cluster.worker import Lost, Parcel, Place, Spec, identity_of
+from reground.app.options import Measuring
+from reground.app.session import Opening
 from reground.core.concurrency import gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Journal
 from reground.core.run import Solved
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import Asked, Tell
+from reground.evaluation.task import Task
 from reground.models.options import ModelOptions
 from reground.training.critics.collect import Searching
 
 MOST_LOSSES = 5  # how many workers a question may lose before it stops the run: it may be what ends them
 _PATIENCE = 15.0  # seconds without any worker until the user is told what is waited for
-_FAREWELL = 2.0  # seconds that a worker has to close its connections
+_log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def opened_pool(
-    order: Benchmark, methods: Sequence[str], notify: Callable[[str], None]
-) -> AsyncIterator[Pool | None]:
-    """The workers, ended at the end of the block; None where all is answered in this process."""
-    if not isinstance(order, Cluster) or order.ray is None:
-        yield None
-        return
-    async with joined(order, order.concurrency) as (ray, workers):
-        capacity = math.ceil(order.concurrency / workers)
-        data = order.data or (Path(os.environ["REGROUND_DATA"]) if os.environ.get("REGROUND_DATA") else None)
-        own = changed(order, data=data, model_options=share_of(order.model_options, workers))
-        start = partial(Actor, ray, Spec(own, tuple(methods), Path.cwd(), __version__), capacity, order.ray_cpus)
-        async with Pool(start, order.task, workers=workers, capacity=capacity, notify=notify) as pool:
-            yield pool
+async def opened_bench(
+    order: Any, methods: Sequence[str], task: Task, out: Path, opening: Opening | None = None
+) -> AsyncIterator[Bench]:
+    """A bench as `open_bench` opens it; where the options name Ray, workers answer its questions, and end with it."""
+    async with AsyncExitStack() as opened:
+        bench = await opened.enter_async_context(open_bench(order, methods, task, out, opening))
+        if getattr(order, "ray", None) is not None:
+            ray, workers = await opened.enter_async_context(joined(order, order.concurrency))
+            capacity = math.ceil(order.concurrency / workers)
+            data = order.data or (Path(os.environ["REGROUND_DATA"]) if os.environ.get("REGROUND_DATA") else None)
+            own = replace(order, ray=None, data=data, model_options=share_of(order.model_options, workers))
+            if isinstance(own, Measuring):
+                own = replace(own, judge=None)  # answers are rated where the run folder is
+            spec = Spec(own, tuple(methods), Path.cwd(), __version__)
+            start = partial(Actor, ray, spec, capacity, order.ray_cpus)
+            pool = await opened.enter_async_context(Pool(start, workers=workers, capacity=capacity))
+            bench = replace(bench, placed=pool.placed)
+        yield bench
 
 
 def share_of(options: ModelOptions, workers: int) -> ModelOptions:
     """One worker's share of the limits on what is asked of a server, so that all together keep them."""
-    requests, tokens = (
-        None if rate is None else rate / workers for rate in (options.requests_per_minute, options.tokens_per_minute)
-    )
-    connections = max(1, options.connections // workers)
-    return replace(options, connections=connections, requests_per_minute=requests, tokens_per_minute=tokens)
-
-
-def placed(
-    ready: Configured, pool: Pool | None, task: str, cell: Cell, searching: Searching | None = None
-) -> Configured:
-    """A configured method at the workers, if there are any. task: its name.
-
-    searching: how its choices are searched, where the workers are to grow trees.
-    """
-    if pool is None:
-        return ready
-    place = Place(task, cell, identity_of(ready.settings), searching)
-    return replace(ready, elsewhere=partial(pool.solve, place))
+    limits = {name: getattr(options, name) for name in ("requests_per_minute", "tokens_per_minute")}
+    rates = {name: limit / workers for name, limit in limits.items() if limit is not None}
+    return replace(options, connections=max(1, options.connections // workers), **rates)
 
 
 @dataclass(eq=False)
@@ -82,17 +76,11 @@ class _Hand:
 
 @dataclass(eq=False)
 class Pool:
-    """Workers, each with at most `capacity` questions at once. A worker that is lost is replaced.
-
-    start: begins a worker. task: what it opens at once. notify: tells the user a line.
-    """
+    """Workers, each with at most `capacity` questions at once. For one that is lost `start` begins another."""
 
     start: Callable[[], Actor]
-    task: str
-    _: KW_ONLY
     workers: int
     capacity: int
-    notify: Callable[[str], None] = lambda line: None
     _hands: list[_Hand] = field(default_factory=list)  # those that are open
     _tickets: Iterator[int] = field(default_factory=itertools.count)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -101,19 +89,19 @@ class Pool:
         self._keepers = [asyncio.create_task(self._keep(f"worker {number}")) for number in range(self.workers)]
         for keeper in self._keepers:
             keeper.add_done_callback(lambda _: self._changed.set())
-        self._watch = asyncio.get_running_loop().call_later(_PATIENCE, self._tell)
+        waiting = "no worker has begun yet; each waits for a free CPU of the cluster (ray_cpus)"
+        self._watch = asyncio.get_running_loop().call_later(_PATIENCE, _log.warning, waiting)
         return self
 
     async def __aexit__(self, kind: object, error: object, traceback: object) -> None:
-        """End the workers: with a farewell after a run, at once after an error or Ctrl-C."""
         self._watch.cancel()
-        if error is None:
-            farewells = (hand.actor.call("close") for hand in self._hands)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.gather(*farewells, return_exceptions=True), _FAREWELL)
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
+
+    def placed(self, ready: Configured, cell: Cell, searching: Searching | None = None) -> Configured:
+        """A cell's method at the workers. searching: how its choices are searched, where they are to grow trees."""
+        return replace(ready, elsewhere=partial(self.solve, Place(cell, identity_of(ready.settings), searching)))
 
     async def solve(self, place: Place, asked: Asked, journal: Journal, told: Tell) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
@@ -142,16 +130,15 @@ class Pool:
     async def _carry(self, actor: Actor, place: Place, asked: Asked, journal: Journal, told: Tell) -> Parcel:
         """Write what a worker sends of a question until its last parcel. Raises Lost, or why it cannot be written."""
         recorded = tuple(journal.load(asked.run, asked.id).values())
-        ticket = next(self._tickets)
-        question: tuple[object, ...] = (place, asked, recorded)
+        following = partial(actor.call, "solve", next(self._tickets))
+        parcel: Parcel = await following(place, asked, recorded)
         while True:
-            parcel: Parcel = await actor.call("solve", ticket, *question)
             await gather(*(journal.append(asked.run, asked.id, effect) for effect in parcel.effects))
             if parcel.told is not None:
                 told(parcel.told)
             if parcel.is_last:
                 return parcel
-            question = ()
+            parcel = await following()
 
     async def _free(self) -> _Hand:
         """The worker with the fewest questions, as soon as one has room. Raises why a worker cannot be kept."""
@@ -172,9 +159,10 @@ class Pool:
         while True:
             hand = _Hand(name, self.start())
             try:
-                error: RegroundError | None = await hand.actor.call("open", self.task)
+                error: RegroundError | None = await hand.actor.call("open")
                 if error is not None:
                     raise type(error)(f"{name}: {error}")
+                self._watch.cancel()
                 self._hands.append(hand)
                 self._changed.set()
                 why = await hand.lost
@@ -185,10 +173,5 @@ class Pool:
             fruitless = 0 if hand.answered else fruitless + 1
             if fruitless == MOST_LOSSES:
                 raise ConfigurationError(f"a worker ended {MOST_LOSSES} times without an answer: {why}")
-            self.notify(f"{name} was lost ({why}); its questions go to others")
+            _log.warning("%s was lost (%s); its questions go to others", name, why)
             await asyncio.sleep(0.1 * 2**fruitless)
-
-    def _tell(self) -> None:
-        """Say what is waited for where no worker begins."""
-        if not self._hands:
-            self.notify("no worker has begun yet; each waits for a free CPU of the cluster (ray_cpus)")

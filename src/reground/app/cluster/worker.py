@@ -1,7 +1,4 @@
-"""A worker: builds what the command would build, from the same options, and answers the questions that it is sent.
-
-What is sent, either way, is names, settings and what was recorded; no open client is.
-"""
+"""The worker's side. What is sent, either way, is names, settings and what was recorded; no open client is."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from reground import __version__
-from reground.app.benchmark import Bench, open_bench
-from reground.app.options import Benchmark, Measuring
+from reground.app.benchmark import open_bench
+from reground.app.options import Benchmark
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError, RegroundError
 from reground.core.journal import Effect
@@ -26,19 +23,6 @@ from reground.evaluation.runner import FATAL, Asked, EvalSettings, Told, solve_h
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.training.critics.collect import Growing, Searching
-
-_SENT = (*FATAL, DataError)  # errors that stop a run and keep their class on the way
-_OF_THE_COMMAND = frozenset({"judge", "judge_weights"})
-"""Settings of the model that a worker has not: answers are rated where the run folder is."""
-
-Order = TypeVar("Order", bound=Benchmark)
-
-
-def changed(order: Order, **values: Any) -> Order:
-    """An order with other values. Where it names a file of questions, its task is made from that again."""
-    if getattr(order, "questions", None) is not None:
-        values["task"] = ""
-    return replace(order, **values)
 
 
 @dataclass(frozen=True)
@@ -53,13 +37,11 @@ class Spec:
 
 @dataclass(frozen=True)
 class Place:
-    """A method to run: that of a cell, for a task.
+    """The method of a cell, to run. identity: what the command takes it to be.
 
-    identity: what the command takes the method to be. searching: how the choices of the method, a planner, are
-    searched; its answer is then the tree.
+    searching: how its choices, those of a planner, are searched; its answer is then the tree.
     """
 
-    task: str
     cell: Cell
     identity: Mapping[str, object] = field(compare=False)
     searching: Searching | None = None
@@ -67,7 +49,7 @@ class Place:
 
 def sendable(error: Exception) -> RegroundError:
     """An error as it can be sent, for many cannot be unpickled. Those that stop a run keep their class."""
-    kind = next((each for each in _SENT if isinstance(error, each)), RegroundError)
+    kind = next((each for each in (*FATAL, DataError) if isinstance(error, each)), RegroundError)
     return kind(str(error) if isinstance(error, RegroundError) else f"{type(error).__name__}: {error}")
 
 
@@ -75,8 +57,7 @@ def sendable(error: Exception) -> RegroundError:
 class Parcel:
     """What there is of a question since the last parcel: effects to record, in their order, and its cost.
 
-    The last parcel has the trajectory, or the error that left none. An error beside a trajectory is that of the run
-    behind its failure.
+    The last one has the trajectory, or the error that left none; an error beside a trajectory has stopped the run.
     """
 
     effects: tuple[Effect, ...]
@@ -103,8 +84,8 @@ class Work:
 
     def __init__(self, recorded: tuple[Effect, ...]) -> None:
         self._recorded = {(effect.span, effect.ordinal): effect for effect in recorded}
-        self._effects: list[tuple[Effect, asyncio.Future[None]]] = []
-        self._sent: list[asyncio.Future[None]] = []
+        self._effects: list[Effect] = []
+        self._sent, self._written = asyncio.Event(), asyncio.Event()  # of the last parcel, and of the next one
         self._told: Told | None = None
         self._ended: tuple[Trajectory | None, RegroundError | None] = (None, None)
         self._changed = asyncio.Event()
@@ -115,10 +96,9 @@ class Work:
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect is in the command's journal."""
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._effects.append((effect, written))
+        self._effects.append(effect)
         self._changed.set()
-        await written
+        await self._written.wait()
 
     def tell(self, told: Told) -> None:
         """Send the cost with the next parcel."""
@@ -132,13 +112,11 @@ class Work:
 
     async def parcel(self) -> Parcel:
         """The next parcel, as soon as there is something in it; what was in the last one is written."""
-        for written in self._sent:
-            if not written.done():
-                written.set_result(None)
+        self._sent.set()
         await self._changed.wait()
         self._changed.clear()
-        parcel = Parcel(tuple(effect for effect, _ in self._effects), self._told, *self._ended)
-        self._sent = [written for _, written in self._effects]
+        parcel = Parcel(tuple(self._effects), self._told, *self._ended)
+        self._sent, self._written = self._written, asyncio.Event()
         self._told, self._effects = None, []
         return parcel
 
@@ -149,18 +127,19 @@ class Worker:
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._opened = AsyncExitStack()
-        self._benches: dict[str, asyncio.Task[Bench]] = {}
         self._methods: dict[Place, Method] = {}
         self._works: dict[int, tuple[Work, asyncio.Task[None]]] = {}
 
-    async def open(self, task: str) -> RegroundError | None:
-        """Open the parts for a task, so that the first questions need not wait for them."""
+    async def open(self) -> RegroundError | None:
+        """Open the parts, for as long as the process lives. Returns what keeps it from answering."""
         try:
             if self._spec.folder.is_dir():
                 os.chdir(self._spec.folder)
             if __version__ != self._spec.version:
                 raise ConfigurationError(f"reground {__version__} is installed there, and {self._spec.version} here")
-            await self._bench(task)
+            order = self._spec.order
+            opening = open_bench(order, self._spec.methods, load_task(order.task, order.data), self._spec.folder)
+            self._bench = await self._opened.enter_async_context(opening)
         except Exception as error:
             return sendable(error)
         return None
@@ -180,61 +159,40 @@ class Worker:
             del self._works[ticket]
         return parcel
 
-    async def close(self) -> None:
-        """Close models and documents."""
-        await self._opened.aclose()
-
     async def _solve(self, place: Place, asked: Asked, work: Work) -> None:
         try:
-            solved = await solve_here(await self._working(place, asked.example), asked, work, work.tell)
+            solved = await solve_here(self._working(place, asked.example), asked, work, work.tell)
+            less = {} if place.searching is None else {"steps": ()}  # a tree is all that is kept of its search
+            stopping = solved.error if isinstance(solved.error, FATAL) else None
+            work.end(solved.trajectory.model_copy(update=less), stopping)
         except Exception as error:
             work.end(None, error)
-            return
-        trajectory = solved.trajectory
-        if place.searching is not None:
-            trajectory = trajectory.model_copy(update={"steps": ()})  # a tree is all that is kept of its search
-        work.end(trajectory, solved.error if isinstance(solved.error, FATAL) else None)
 
-    async def _working(self, place: Place, example: Example | None) -> Method:
+    def _working(self, place: Place, example: Example | None) -> Method:
         """What works on a question: its place's method, or the search of that method's choices.
 
         Raises ConfigurationError where the method is not the one that the command takes it to be.
         """
-        from reground.methods.cr_planner import CRPlanner
-
-        bench = await self._bench(place.task)
         if place not in self._methods:
-            ready = bench.configure(place.cell, EvalSettings(place.cell.method, self._spec.order.model), Budget())
+            base = EvalSettings(place.cell.method, self._spec.order.model)
+            ready = self._bench.configure(place.cell, base, Budget())
             for name, own in identity_of(ready.settings).items():
                 if own != (wanted := place.identity[name]):
                     why = f"its {name} would be {own!r}, and here {wanted!r}"
                     raise ConfigurationError(f"{why}: give every machine the same files and packages")
             self._methods[place] = ready.method
-        method = self._methods[place]
+        method: Any = self._methods[place]
         if place.searching is None:
-            return method
-        assert isinstance(method, CRPlanner) and example is not None
-        task, sandbox = bench.task, bench.sandbox
+            return method  # type: ignore[no-any-return]
+        assert example is not None
+        task, sandbox = self._bench.task, self._bench.sandbox
         return Growing(planner=method, task=task, example=example, searching=place.searching, sandbox=sandbox)
-
-    async def _bench(self, task: str) -> Bench:
-        """The bench of a task, opened once for all questions that wait for it."""
-
-        async def opened() -> Bench:
-            order = self._spec.order
-            if isinstance(order, Measuring):
-                order = changed(order, judge=None)
-            opening = open_bench(order, self._spec.methods, load_task(task, order.data), self._spec.folder)
-            return await self._opened.enter_async_context(opening)
-
-        if task not in self._benches:
-            self._benches[task] = asyncio.create_task(opened())
-        return await asyncio.shield(self._benches[task])
 
 
 def identity_of(settings: EvalSettings) -> dict[str, object]:
     """What has to be equal for a method to be the same at the command and at a worker."""
-    model = {key: value for key, value in settings.model_settings.items() if key not in _OF_THE_COMMAND}
+    rating = ("judge", "judge_weights")  # of answers, which are rated where the run folder is
+    model = {key: value for key, value in settings.model_settings.items() if key not in rating}
     return {
         "method": settings.method,
         "settings": settings.method_settings,
