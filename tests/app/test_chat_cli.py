@@ -113,7 +113,7 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(capsys):
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--resume"], "no conversation to take up"),
+        (["--resume"], "no conversation in "),
         (["--resume", "--conversation", "none.jsonl"], "no conversation in none.jsonl"),
         (["--support", "embedding"], "the check embedding needs what to check with"),
         (["--model", "opnai/x"], "did you mean openai"),

@@ -60,11 +60,9 @@ def chat(
         try:
             session = stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
             engine = Engine(runner.run(session), concurrency=1)
-            code = _Talk(options, engine, path, lines, runner, as_json, quiet).hold()
+            raise typer.Exit(_Talk(options, engine, path, lines, runner, as_json, quiet).hold())
         finally:
             runner.run(stack.aclose())
-    if code:
-        raise typer.Exit(code)
 
 
 class Line(Value):
@@ -81,12 +79,11 @@ def open_conversation(path: Path | None, *, resume: bool) -> tuple[Path, list[Li
 
     Raises ConfigurationError where there is nothing to take up, or something else in the file; and DataError.
     """
-    if path is None:
-        kept = sorted(conversations_dir().glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
-        if resume and not kept:
-            raise ConfigurationError("there is no conversation to take up: begin one without --resume")
-        name = f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl"
-        path = kept[-1] if resume else conversations_dir() / name
+    folder = conversations_dir()
+    if path is None and resume:
+        path = max(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime, default=folder / "*.jsonl")
+    elif path is None:
+        path = folder / f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl"
     path = expanded(path)
     if not path.exists():
         if resume:
@@ -158,12 +155,9 @@ class _Talk:
 
     def _turns(self) -> list[Message]:
         """The questions that were answered, and their answers."""
-        answered = [(one, two) for one, two in pairwise(self.lines) if (one.kind, two.kind) == ("question", "answer")]
-        return [
-            message
-            for question, answer in answered
-            for message in (Message(role="user", content=question.text), Message(role="assistant", content=answer.text))
-        ]
+        answered = [pair for pair in pairwise(self.lines) if [line.kind for line in pair] == ["question", "answer"]]
+        turns = (line for pair in answered for line in pair)
+        return [Message(role="user" if line.kind == "question" else "assistant", content=line.text) for line in turns]
 
     def _write(self, line: Line) -> None:
         append_line(self.path, line.model_dump_json(exclude_none=True))
