@@ -236,13 +236,13 @@ class Proposed:
     stopped: str | None = None
     usage: Usage = field(default_factory=Usage)
 
-    def settle(self, pair: Pair, written: tuple[str, str] | None, why: str) -> None:
+    def settle(self, pair: Pair, written: tuple[str, str] | str) -> None:
         """Keep a question with its answer, or count why there is none."""
         self.tried += 1
-        if written is not None and token_f1(written[0], [each.question for each in self.kept]) >= _ALIKE:
-            written, why = None, "much like another question"
-        if written is None:
-            self.dropped[why] += 1
+        if not isinstance(written, str) and token_f1(written[0], [each.question for each in self.kept]) >= _ALIKE:
+            written = "much like another question"
+        if isinstance(written, str):
+            self.dropped[written] += 1
             return
         (question, answer), both = written, [] if pair.kind == "none" else pair.passages
         evidence = (_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both)
@@ -282,40 +282,38 @@ async def propose(
         spans = [run.span(f"pair-{pair.id}") for pair in some]
         work = (_outcome(pair, model, span, retriever) for pair, span in zip(some, spans, strict=True))
         outcomes = await gather(*work)
-        for pair, (written, why, limited) in zip(some, outcomes, strict=True):
+        for pair, outcome in zip(some, outcomes, strict=True):
             if len(proposed.kept) == count or proposed.stopped is not None:
                 break
-            if limited:
-                proposed.stopped = why
+            if isinstance(outcome, _Limit):
+                proposed.stopped = str(outcome)
             else:
-                proposed.settle(pair, written, why)
+                proposed.settle(pair, outcome)
             proposed.usage = run.usage
             on_pair(proposed)
     return proposed
 
 
-class _Dropped(Exception):
-    """Why a question is not kept."""
+class _Limit(str):
+    """The limit of the budget that ended the work."""
 
 
 async def _outcome(
     pair: Pair, model: LanguageModel, run: Run, retriever: Retriever | None
-) -> tuple[tuple[str, str] | None, str, bool]:
-    """A question and its answer; or why there is none, and whether that is a limit of the budget."""
+) -> tuple[str, str] | str | _Limit:
+    """A question and its answer; or why there is none."""
     try:
-        return await _written(pair, model, run, retriever), "", False
+        return await _written(pair, model, run, retriever)
     except ParseError:
-        return None, "not in the form asked for", False
+        return "not in the form asked for"
     except ContextLengthExceeded:
-        return None, "the passages are too long for the model", False
-    except _Dropped as why:
-        return None, str(why), False
+        return "the passages are too long for the model"
     except BudgetExceeded as end:
-        return None, end.limit, True
+        return _Limit(end.limit)
 
 
-async def _written(pair: Pair, model: LanguageModel, run: Run, retriever: Retriever | None) -> tuple[str, str]:
-    """A question that passes all checks, and its answer."""
+async def _written(pair: Pair, model: LanguageModel, run: Run, retriever: Retriever | None) -> tuple[str, str] | str:
+    """A question that passes all checks, and its answer; or why it is not kept."""
     both, template = pair.passages, {"one": _WRITE_ONE, "two": _WRITE, "none": _WRITE_NONE}[pair.kind]
     link = " ".join(pair.link.replace("<", " ").replace(">", " ").split())[:100]  # no mark of a fence
     prompt, sampling = template.format(link=link, passages=fence(both, tokens=_TOKENS)), Sampling(max_tokens=200)
@@ -324,17 +322,17 @@ async def _written(pair: Pair, model: LanguageModel, run: Run, retriever: Retrie
         found = [] if retriever is None else await run.retrieve(retriever, question, k=_SEARCHED)
         for seen in filter(None, (both, found)):
             if not abstains(await _answered(question, seen, model, run, "search")):
-                raise _Dropped("answered although no passage was to answer it")
+                return "answered although no passage was to answer it"
         return question, ABSTENTION
     if (why := flaw(question, answer, both)) is not None:
-        raise _Dropped(why)
+        return why
     if not _agree(await _answered(question, both, model, run, "both"), answer):
-        raise _Dropped(f"not answered from {'both passages' if pair.kind == 'two' else 'its passage'}")
+        return f"not answered from {'both passages' if pair.kind == 'two' else 'its passage'}"
     # The passage that holds the answer is the likelier to give it alone.
     for passage in sorted(both, key=lambda each: not _holds(each.text, answer)) if pair.kind == "two" else ():
         reply = await _answered(question, [passage], model, run, "alone")
         if _agree(reply, answer) or cover_exact_match(reply, [answer]):
-            raise _Dropped("answered from one passage alone")
+            return "answered from one passage alone"
     return question, answer
 
 
