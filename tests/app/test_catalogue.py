@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from reground.app import catalogue
 from reground.app.cli import run
 from reground.app.cli.flags import parse_settings
+from reground.app.runs import resolved
 from reground.core.errors import ConfigurationError
 from reground.evaluation.scaling import scaled
 from reground.models.scripted import ScriptedModel
@@ -39,6 +41,14 @@ def built(name: str, **settings: object) -> Any:
 )
 def test_every_preset_of_every_method_can_be_built_and_scaled(name: str) -> None:
     assert type(scaled(built(name), 2000)) is type(built(name))
+
+
+def test_every_method_resolves_to_plain_settings() -> None:
+    for name in catalogue.methods():
+        settings = resolved(built(name))
+        assert json.loads(json.dumps(settings)) == resolved(built(name))
+        assert not {"model", "retriever", "sandbox", "form"} & settings.keys()
+        assert " at 0x" not in json.dumps(settings)
 
 
 def test_a_hyphen_may_stand_for_an_underscore_in_the_name_of_a_method_or_preset(tmp_path: Path) -> None:

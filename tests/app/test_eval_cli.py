@@ -15,14 +15,10 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from reground.app import catalogue
-from reground.app.benchmark import settings_by_method
 from reground.app.cli import run
 from reground.app.options import Benchmark
-from reground.app.runs import model_settings, resolved
-from reground.core.errors import ConfigurationError
+from reground.app.runs import model_settings
 from reground.models.options import ModelOptions
-from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 from tests.signals import heed_ctrl_c
@@ -263,7 +259,7 @@ def test_real_money_is_asked_about_first(server: Server, data: Path, capfd) -> N
     [
         (["eval", "--method", "dirct"], "did you mean direct"),
         (["eval", "--method", "rag"], "--corpus"),
-        (["eval", "--method", "direct", "--set", "rounds=3"], "no method here has a setting 'rounds'"),
+        (["eval", "--method", "direct", "--set", "temperatur=1"], "a setting 'temperatur'; did you mean temperature"),
         (["compare", "--methods", "direct", "--budgets", "lots"], "a budget is a number of tokens"),
         (["compare", "--methods", "direct", "--baseline", "rar"], "the baseline among them"),
         (["compare", "--methods", ","], "names the methods"),
@@ -306,36 +302,6 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
     assert call(server, data, "eval", "--method", "direct", "--out", "out", "--repeats", "20") == 0
     assert asked - kept <= 2
     assert len(server.received) - asked <= 120 - kept
-
-
-def test_settings_go_to_the_methods_that_have_them() -> None:
-    shared = settings_by_method({"temperature": 0.5, "cot.max_tokens": 9}, ["direct", "cot"])
-    assert shared == {"direct": {"temperature": 0.5}, "cot": {"temperature": 0.5, "max_tokens": 9}}
-    with pytest.raises(ConfigurationError, match="did you mean temperature"):
-        settings_by_method({"temperatur": 1}, ["direct"])
-
-
-def test_every_method_resolves_to_plain_settings() -> None:
-    from reground.core.answers import PHRASE, PROGRAM
-    from reground.retrieval.scripted import ScriptedRetriever
-
-    class Nowhere:
-        name = "nowhere"
-
-        async def execute(self, program, /):
-            raise AssertionError
-
-    for name in catalogue.methods():
-        # Reflexion writes programs only.
-        form = PROGRAM if "reflexion" in name else PHRASE
-        built = catalogue.build_method(
-            name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=Nowhere(), form=form
-        )
-        settings = resolved(built)
-        assert json.loads(json.dumps(settings)) == settings
-        assert resolved(built) == settings
-        assert not {"model", "retriever", "sandbox", "form"} & settings.keys()
-        assert " at 0x" not in json.dumps(settings)
 
 
 def test_model_settings_hold_no_key() -> None:

@@ -106,20 +106,10 @@ def asked(server: MockOpenAI) -> list[str]:
 
 
 def test_ask_takes_a_rewriter(server: MockOpenAI, capsys) -> None:
-    arguments = [
-        "ask",
-        "Which river flows through Vienna?",
-        "-m",
-        METHOD,
-        "-c",
-        "docs",
-        *model_of(server),
-        "--form",
-        "phrase",
-    ]
+    arguments = ["ask", "Which river flows through Vienna?", "-m", METHOD, "-c", "docs", *model_of(server)]
     assert run([*arguments, "--rewriter", "openai/rewriter", "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert answer["answer"] == "Answer: Danube"
+    assert "Danube" in answer["answer"]
     assert [step["query"] for step in answer["steps"]] == ["Danube Vienna"]
     assert asked(server) == ["rewriter", "mock"]
 
