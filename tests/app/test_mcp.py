@@ -21,8 +21,12 @@ from mcp.client.stdio import StdioServerParameters
 
 from reground.app.cli import run
 from reground.app.serving.mcp import TOOLS
-from reground.core.language import tokens_of
+from reground.app.serving.mcp import server as serving
+from reground.app.serving.tools import Tools
+from reground.core.language import Reply, hearing, tokens_of
+from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
+from tests.app.serving.served import ANSWER, PASSAGES, Slow, engine_of
 from tests.signals import heed_ctrl_c
 
 BRIDGES = "# Bridges\n\nCharles Bridge was finished in 1402.\n\nLegion Bridge was finished in 1901.\n"
@@ -143,6 +147,32 @@ async def test_ask_retrieve_and_fetch(kind, tmp_path, docs, server):
         assert parts.count("mill") > 30
         whole = await client.call_tool("fetch", {"id": first["id"], "document": True, "max_tokens": 300})
         assert whole.structured_content["characters"] > len(parts)
+
+
+class Telling(Slow):
+    """Tells who listens the first words of its reply."""
+
+    async def generate(self, messages, sampling, /):
+        self.heard = hearing.get()
+        if self.heard is not None:
+            self.heard(Reply(text="The Vltava"))
+        return await super().generate(messages, sampling)
+
+
+@pytest.mark.parametrize("wants", [True, False])
+async def test_a_client_that_wants_progress_hears_what_a_model_writes(wants, tmp_path):
+    model, told = Telling(lambda messages, sampling: ANSWER), list[str]()
+
+    async def opened():
+        return Tools(engine_of(tmp_path, model, ["rag"], {"docs": ScriptedRetriever(PASSAGES)}))
+
+    async def tell(progress, total, message):
+        told.append(message)
+
+    async with Client(serving(opened, ["rag/m@docs"], ["docs"]), mode="legacy") as client:
+        asked = await client.call_tool("ask", {"question": "Which?"}, progress_callback=tell if wants else None)
+    assert asked.structured_content["answer"] == ANSWER
+    assert ("answer: The Vltava" in told, model.heard is not None) == (wants, wants)
 
 
 WRONG = [

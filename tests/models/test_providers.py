@@ -219,7 +219,7 @@ ODD = {
     "comments": ": alive\r\n\r\nevent: x\r\n" + events(delta("Seven.", "stop"), end="\r\n: alive\r\n\r\n"),
     "a mark": "\ufeff" + events(delta("Seven.", "stop"), last=""),
     "a mark before JSON": "\ufeff" + message("Seven."),
-    "several lines": 'data: {"choices": [{"delta": {}\r\ndata: , "message": {"content": "Seven."}}]}\r\n\r\ndata: [DONE]',
+    "several lines": 'data: {"choices": [{"delta":\r\ndata: {"content": "Seven."}}]}\r\n\r\ndata: [DONE]',
     "empty events": events(delta("Sev")).replace("[DONE]", "") + "\n\n" + events(delta("en."), {"choices": []}),
     "no reason": events(delta("Sev"), {"choices": [{"index": 0, "delta": None}]}, delta("en.")),
     "parts in a stream": events(delta([{"type": "text", "text": "Sev"}]), delta([{"text": "en."}, {"text": None}])),

@@ -111,7 +111,7 @@ async def _checked(given: Sequence[Given], options: CheckFiles, *, quiet: bool) 
                         raise
                     raise ConfigurationError(f"{name}: {error}") from error
                 if options.mend:
-                    result = await mend(session, result, options, progress.on_event)
+                    result = await mend(session, result, options, progress.observer(progress.on_event))
                 results.append((name, result))
     return results
 

@@ -113,7 +113,7 @@ def _ask(options: Demo, methods: Sequence[str], examples: Sequence[Example], *, 
                 form=None if golds is None else "phrase",
                 settings=_SETTINGS.get(method, {}),
                 fresh=options.fresh,
-                observer=progress.on_event,
+                observer=progress.observer(progress.on_event),
             )
             results[method] = asyncio.run(answer(ask, progress.opening))
         if not as_json:

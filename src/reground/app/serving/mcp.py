@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -22,10 +24,11 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.http import listening
 from reground.core.language import storable
-from reground.core.run import Event, Observer
+from reground.core.run import Event, Listener, Observer
 
 _LONGEST = 1_000  # characters of an error
 _LONGEST_LINE = 4 << 20  # bytes of a message: the longest text to check has a third of them, escaped
+_SECOND, _END = 1.0, 200  # between two messages of what a model writes, and the last characters of it
 _LOG = logging.getLogger("reground.mcp")
 
 _ABOUT = """\
@@ -84,21 +87,29 @@ async def _ending(work: Coroutine[Any, Any, BaseModel]) -> BaseModel:
 
 @asynccontextmanager
 async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[Observer]:
-    """An observer that tells the client of each step, in order, and no later than the result."""
+    """An observer that tells the client of each step, in order, and no later than the result; and about each second
+    what a model reads or writes, if the client wants progress."""
     events: asyncio.Queue[Event | None] = asyncio.Queue()
 
     async def tell() -> None:
-        count = 0
+        count, heard = 0, -math.inf
         while (event := await events.get()) is not None:
             count += 1
             step = f"{event.span.rpartition('/')[2]} {event.name}".strip()
-            done = "" if event.type == "begin" else " done"
-            message = f"{step}{done}: {event.usage.calls} calls, {event.usage.tokens} tokens"
-            await context.session.report_progress(float(count), message=message)
+            if event.type in ("reading", "writing"):
+                if time.monotonic() - heard < _SECOND:
+                    continue
+                heard = time.monotonic()
+                written = " ".join((event.text or event.thought)[-_END:].split())
+                doing = f"{event.read[0]} of {event.read[1]} tokens read" if event.type == "reading" else written
+            else:
+                step += "" if event.type == "begin" else " done"
+                doing = f"{event.usage.calls} calls, {event.usage.tokens} tokens"
+            await context.session.report_progress(float(count), message=f"{step}: {doing}")
 
     telling = asyncio.create_task(tell())
     try:
-        yield events.put_nowait
+        yield Listener(events.put_nowait) if "progress_token" in (context.meta or {}) else events.put_nowait
         events.put_nowait(None)
         await telling
     finally:
