@@ -47,14 +47,25 @@ def test_ask_documents(docs: Path, monkeypatch, capsys) -> None:
     assert "calls" in said
 
 
-def test_the_picture_in_the_readme_is_what_its_recording_draws() -> None:
+def test_the_pictures_in_the_readme_are_what_their_recordings_draw() -> None:
     def words(picture: str) -> list[str]:
         return re.findall(r"<text[^>]*>([^<]*)<", picture)
 
     images = ROOT / "docs" / "images"
     drawn = load("draw_trajectory").draw(next(read_trajectories(images / "trajectory.jsonl")))
-    assert words(drawn) == words((images / "trajectory.svg").read_text(encoding="utf-8"))
-    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
+    moving = load("record_terminal").draw((images / "first-minutes.cast").read_text(encoding="utf-8"))
+    for name, picture in (("trajectory", drawn), ("first-minutes", moving)):
+        assert words(picture) == words((images / f"{name}.svg").read_text(encoding="utf-8"))
+        assert "http" not in picture.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
+
+
+def test_a_terminal_is_recorded_and_drawn_with_what_was_shown_for_a_while(tmp_path: Path) -> None:
+    terminal = load("record_terminal")
+    wait = "printf 'begun\\r'; sleep 0.5; printf '\\033[2K<ended>\\n'"
+    terminal.record([wait, "echo $((40 + 2))"], tmp_path / "recording.cast")
+    picture = terminal.draw((tmp_path / "recording.cast").read_text(encoding="utf-8"))
+    lines = re.findall(r"<g( class=\"once\")? style=[^>]*><text[^>]*>([^<]*)<", picture)
+    assert {("", "&lt;ended&gt;"), ("", "42"), (' class="once"', "begun")} <= {*lines}
 
 
 def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch) -> None:

@@ -28,8 +28,8 @@ def test_a_cell_shows_the_answer_with_its_evidence_its_progress_and_short_errors
             f'{asked}, method="no_such")',
         ]
         cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-        cells = [{**cell, "id": f"cell-{number}", "source": source} for number, source in enumerate(sources)]
-        notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+        cells = [{**cell, "source": source} for source in sources]
+        notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
         (docs.parent / "notebook.ipynb").write_text(json.dumps(notebook))
         subprocess.run(RUN, cwd=docs.parent, check=True)
     shown = json.loads((docs.parent / "notebook.ipynb").read_text())["cells"]

@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from tests.app.serving.served import ANSWER, Slow, served
 from tests.app.serving.test_refusals import CHAT, MODELS, ask
@@ -15,7 +14,6 @@ from tests.data import ROOT
 
 QUESTION = "Which river flows through Prague?"
 ASKED = [{"role": "user", "content": QUESTION}]
-TASK = "### Task:\nGenerate {}.\n### Output:\nJSON\n### Chat History:\n<chat_history>\nUSER: Hi\n</chat_history>"
 OWN_FIELDS = {"chat_id": "c", "session_id": "s", "features": {"web_search": False}, "files": None, "filter_ids": []}
 EARLIER = [
     {"role": "developer", "content": "Be kind."},
@@ -30,7 +28,10 @@ SENT: dict[str, dict[str, Any]] = {
     "Open WebUI, a chat": {"stream": True, "stream_options": {"include_usage": True}, **OWN_FIELDS},
     "Open WebUI, a user": {"user": {"name": "Ada", "role": "admin"}, "metadata": {"variables": {"a": [1]}}},
     "Open WebUI, a title": {"stream": False, "max_completion_tokens": 1000, "metadata": {"task": "title_generation"}},
-    "Open WebUI, tags": {"max_tokens": 1000, "messages": [{"role": "user", "content": TASK.format("1-3 tags")}]},
+    "Open WebUI, tags": {
+        "max_tokens": 1000,
+        "messages": [{"role": "user", "content": "### Task:\nWrite 1-3 tags."}],
+    },
     "earlier turns": {"messages": [*EARLIER, {"role": "user", "name": "me", "content": QUESTION}]},
     "tools of the client": TOOLS,
     "what a method chooses itself": {**SAMPLING, "reasoning_effort": "low", "service_tier": "auto", "store": True},
@@ -71,13 +72,7 @@ def test_the_examples_of_the_page_about_serving_run(tmp_path, capsys):
     assert "name='Charles Bridge' opened=None" in said
 
 
-class River(BaseModel):
-    """What the answer is put into."""
-
-    name: str
-
-
-def test_langchain_has_the_answer_its_stream_its_sources_and_a_form(server, tmp_path):
+def test_langchain_has_the_answer_its_stream_and_its_sources(server):
     ChatOpenAI = pytest.importorskip("langchain_openai", reason="needs langchain-openai").ChatOpenAI
     to = {"model": "rag/m@docs", "base_url": f"{server.url}/v1", "api_key": "none"}
     model = ChatOpenAI(**to)
@@ -85,10 +80,6 @@ def test_langchain_has_the_answer_its_stream_its_sources_and_a_form(server, tmp_
     assert "".join(chunk.content for chunk in model.stream(QUESTION)) == ANSWER
     _, text = ChatOpenAI(**to, use_responses_api=True).invoke(QUESTION).content_blocks
     assert [each["url"] for each in text["annotations"]] == ["prague.md"]
-    writes = Slow(lambda messages, sampling: '{"name": "Vltava"}' if sampling.grammar else ANSWER)
-    with served(tmp_path, writes, methods=["rag"]) as other:
-        formed = ChatOpenAI(**{**to, "base_url": f"{other.url}/v1"}).with_structured_output(River)
-        assert formed.invoke(QUESTION) == River(name="Vltava")
 
 
 def test_llama_index_has_the_answer_and_its_stream(server):

@@ -44,14 +44,6 @@ async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path):
     assert len(model.calls) == 2
 
 
-async def test_two_conversations_that_come_to_one_question_at_once_pay_for_it_once(tmp_path):
-    model = unhurried()
-    engine = engine_of(tmp_path, model)
-    systems = [Message(role="system", content=text) for text in ("Be brief.", "Be kind.")]
-    first, second = await asyncio.gather(*(engine.ask("", [each, user("one?")]) for each in systems))
-    assert (first.text, len(model.calls)) == (second.text, 1)
-
-
 async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path):
     model = ScriptedModel(["When did Ada Lovelace die?\nBecause ...", "In 1852."])
     turns = [Message(role="system", content="Be brief."), *follow_up("When did she die?")]
@@ -93,17 +85,6 @@ async def test_the_time_that_a_follow_up_takes_is_limited_and_told(tmp_path):
         assert (await engine.ask("", follow_up("When did she die?"))).seconds > 0.55
     with pytest.raises(BudgetExceeded, match="the time budget"):
         await engine.ask("", follow_up("When did she die?"), budget=Budget(seconds=0.5))
-
-
-async def test_a_question_that_is_given_up_leaves_its_place(tmp_path):
-    engine = engine_of(tmp_path, unhurried(), concurrency=1)
-    asked = asyncio.create_task(engine.ask("", [user("one?")]))
-    await asyncio.sleep(0.01)
-    asked.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asked
-    assert (await engine.ask("", [user("two?")])).text
-    assert is_idle(engine)
 
 
 async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path):

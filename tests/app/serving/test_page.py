@@ -141,16 +141,8 @@ async def test_a_document_is_shown_if_it_is_one_of_the_documents(docs):
         for name in ("prague.md", "sub/vienna.md"):
             status, told = await get(server, "/v1/documents/text", file=name, quote="not in it")
             assert (status, told["parts"]) == (200, ["", "", FILES[name]])
-        outside = (
-            "",
-            ".secret.md",
-            "link.md",
-            "../outside.md",
-            str(docs / "prague.md"),
-            "sub/../prague.md",
-            "scan.xyz",
-        )
-        for name in outside:
+        outside = ("", ".secret.md", "link.md", "../outside.md", "sub/../prague.md", "scan.xyz")
+        for name in (*outside, str(docs / "prague.md")):
             assert (await get(server, "/v1/documents/text", file=name))[0] == 404, name
         _, told = await get(server, "/v1/documents")
         assert [each["files"] for each in told["data"]] == [["prague.md", "sub/vienna.md"]]

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -189,11 +188,3 @@ def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_eit
     keys = ["--keys", str(home / "keys.jsonl")] if named else []
     assert run(["serve", "-c", str(docs), "--model", "gguf/no-such-model", *keys]) == 2
     assert "keys.jsonl has no key, so nobody could ask" in capsys.readouterr().err
-
-
-def test_a_taken_port_is_one_clear_line(tmp_path, docs, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as taken, serving(MockOpenAI()) as model:
-        port = str(taken.getsockname()[1])
-        arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]
-        assert run(arguments) == 2
-    assert f"cannot listen at 127.0.0.1:{port}: address already in use" in capsys.readouterr().err
