@@ -9,7 +9,7 @@ from contextlib import chdir
 from pathlib import Path
 
 from reground.app.cli.commands import cli
-from reground.app.cli.flags import check_found, config_keys
+from reground.app.cli.flags import config_keys, not_taken
 from reground.core.errors import ConfigurationError
 from reground.core.files import models_dir
 from reground.downloads import Weights, place
@@ -46,11 +46,8 @@ def _setting(chance: random.Random) -> Trial:
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         Path("docs").mkdir()
         Path("docs/out").symlink_to("/etc")
-        try:
-            check_found({key: {inner: value} if inner else value}, cli)
-        except ConfigurationError:
-            return Trial("reground.toml that only lies there", True, "")
-    return Trial("reground.toml that only lies there", False, f"{key} {inner} = {value!r}")
+        is_refused = any(not_taken({key: {inner: value} if inner else value}, cli))
+    return Trial("reground.toml that only lies there", is_refused, "" if is_refused else f"{key} {inner} = {value!r}")
 
 
 def _model(chance: random.Random) -> Trial:

@@ -4,37 +4,40 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from reground.app.cli import flags
 from reground.app.cli.console import note, say
-from reground.app.cli.flags import check_config, check_value, config_keys, read_value
 from reground.core.errors import ConfigurationError
 from reground.core.files import config_file, expanded, replace_lines
 from reground.retrieval.filters import where
 
-config_app = typer.Typer(
-    add_completion=False,
-    help="Show what you set for all folders, and where it is kept."
-    "\n\nExample:  reground config set model ollama/llama3.2",
-)
+config_app = typer.Typer(add_completion=False)
 Key = Annotated[str, typer.Argument(help="The name of an option, such as model, corpus or budget_tokens.")]
 
 
 @config_app.callback(invoke_without_command=True)
 def config(context: typer.Context) -> None:
-    """Show what you set for all folders, and where it is kept.
+    """Show what is set for all folders and for this one, the files that say so, and what is not taken from them.
 
-    The command line counts for more than --config or the reground.toml of a folder, and these for more than this file.
+    The command line counts for more than --config or the reground.toml of a folder, and these for more than your file.
 
     Example:  reground config   ·   reground config set model ollama/llama3.2   ·   reground config unset model
     """
-    if context.invoked_subcommand is None:
-        file = config_file()
-        note(f"{file}{'' if file.is_file() else ': nothing is set'}")
-        if file.is_file():
-            say(file.read_text(encoding="utf-8").rstrip())
+    if context.invoked_subcommand is not None:
+        return
+    own, here, root = config_file(), Path(flags.DEFAULT), context.find_root().command
+    if not own.is_file():
+        note(f"{own}: nothing is set")
+    for file in filter(Path.is_file, (own, here)):
+        config = flags.read_config(file)
+        say(f"# {file.absolute()}\n{file.read_text(encoding='utf-8-sig').rstrip()}")
+        flags.check_config(config, flags.config_keys(root))
+        for refused in flags.not_taken(config, root) if file == here else ():
+            note(f"note: {refused}")
 
 
 @config_app.command("set")
@@ -43,8 +46,8 @@ def set_value(context: typer.Context, key: Key, value: Annotated[str, typer.Argu
 
     Example:  reground config set model ollama/llama3.2   ·   reground config set corpus ~/notes
     """
-    known = read_value(value)
-    check_value(context.find_root().command, key, known)
+    known = flags.read_value(value)
+    flags.check_value(context.find_root().command, key, known)
     is_path = isinstance(known, str) and key in ("corpus", "data", "home") and expanded(known).exists()
     if key == "corpus" and not is_path and not {"=", ":"} & {*value}:  # an address, or a name with a folder
         raise ConfigurationError(f"{value}: there is no such folder or file")
@@ -74,6 +77,6 @@ def _write(context: typer.Context, key: str, value: str | None) -> None:
         config: dict[str, Any] = tomllib.loads(text)
     except ValueError as error:
         raise ConfigurationError(f"{file} cannot be changed by a command, so change it by hand: {error}") from None
-    check_config(config, config_keys(context.find_root().command))
+    flags.check_config(config, flags.config_keys(context.find_root().command))
     replace_lines(file, [text.encode()])
     note(f"written: {file}")

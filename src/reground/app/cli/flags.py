@@ -230,8 +230,7 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.__annotations__ = {each.name: each.annotation for each in parameters}
     result.__signature__ = inspect.Signature(parameters)
     result.everyday = everyday
-    infos = [(each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ())]
-    result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
+    infos = ((each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ()))
     result.found = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
 
@@ -335,7 +334,8 @@ def _heed(context: typer.Context, path: Path | None) -> Path | None:
             keys, commands = config_keys(context.find_root().command), [*commands, context.find_root().command]
         check_config(config, keys)
         if file == here and path is None:
-            check_found(config, *commands)
+            for refused in not_taken(config, *commands):
+                raise ConfigurationError(refused)
         for key, parameter in _options(context.command):
             table, _, inner = parameter.name.partition(INNER)
             if key in config and key not in _NO_KEYS:
@@ -429,10 +429,10 @@ def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> No
                 raise ConfigurationError(f"[{key}] in the configuration has an unknown key {inner!r}; {near}")
 
 
-def check_found(config: Mapping[str, Any], *commands: Any) -> None:
-    """Refuse a configuration that only lay in the current folder, unless its keys are marked `found` and its texts fit.
+def not_taken(config: Mapping[str, Any], *commands: Any) -> Iterator[str]:
+    """What a file that only lies in the current folder sets without the mark `found`, or to a text that does not fit.
 
-    A key that several of the commands have is judged by the first. Raises ConfigurationError.
+    A key that several of the commands have is judged by the first.
     """
     marks = {name: fits for command in reversed(commands) for name, fits in _marks(command).items()}
     for key, value in config.items():
@@ -442,7 +442,7 @@ def check_found(config: Mapping[str, Any], *commands: Any) -> None:
             for place, text in _leaves(each, name.replace(INNER, ".")):
                 if fits is None or not fits(text):
                     told = f"{place} = {text!r:.80} is not taken from a {DEFAULT} that only lies here"
-                    raise ConfigurationError(f"{told}: if the file is yours, pass --config {DEFAULT}")
+                    yield f"{told}: if the file is yours, pass --config {DEFAULT}"
 
 
 def _marks(root: Any) -> dict[str, Any]:

@@ -20,11 +20,7 @@ from reground.models.pull import pull
 _MOST_LINES = 20
 """The most models of one provider that are printed."""
 
-models_app = typer.Typer(
-    add_completion=False,
-    help="List the models that can be used here, and why the others cannot; bring a model."
-    "\n\nExample:  reground models pull smollm2",
-)
+models_app = typer.Typer(add_completion=False)
 
 
 @models_app.callback(invoke_without_command=True)
@@ -35,7 +31,7 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
     Servers on their usual ports are found: Ollama (11434, or OLLAMA_HOST), LM Studio (1234), llama.cpp (8080), vLLM
     (8000), SGLang (30000), and the one at --base-url or OPENAI_BASE_URL.
 
-    Example:  reground models
+    Example:  reground models   ·   reground models pull smollm2
     """
     if context.invoked_subcommand is not None:
         return
