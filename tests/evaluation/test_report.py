@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from reground.core.budget import Budget
@@ -193,9 +194,31 @@ def test_tables_print_on_a_terminal_and_escape_markdown() -> None:
     table = Table("a title", ["method", "em"], [["a|b [bold]", "0.5"]], words=1)
     assert "a\\|b" in table.markdown()
     assert "| --- | ---: |" in table.markdown()
-    console = Console(file=io.StringIO(), width=80)
-    console.print(table.terminal())
-    assert "a|b [bold]" in console.file.getvalue()
+    assert "a|b [bold]" in printed(table, 80)
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 140, 10_000])
+def test_no_number_is_broken_and_what_has_no_room_is_named(width: int) -> None:
+    cells = {
+        "f1": "0.512",
+        "95 %": "0.401–0.623",
+        "minus rag": "+0.200",
+        "95 % of it": "+0.101 to +0.300",
+        "p": "< 0.01",
+    }
+    rows = [
+        [name, budget, *cells.values()] for name, budget in (("direct", "4k"), ("rewrite_retrieve_read", "unlimited"))
+    ]
+    text = printed(Table("橋", ["method", "budget", *cells], rows, words=2), width)
+    shown, _, rest = text.partition("no room for: ")
+    assert all((cell in shown) != (header in " ".join(rest.split()).split(", ")) for header, cell in cells.items())
+    assert max(map(cell_len, text.splitlines())) <= width and ("+0.101 to +0.300" in shown) == (width >= 80)
+
+
+def printed(table: Table, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table.terminal(width))
+    return console.file.getvalue()
 
 
 def test_the_verdict_stands_in_the_report_and_in_its_json(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import JsonValue
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -56,15 +57,27 @@ class Table:
         lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
         return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
-    def terminal(self) -> RichTable:
-        """The table for rich to print."""
+    def terminal(self, width: int) -> RichTable:
+        """The table for rich to print: the columns, from the left, that fit into `width`, each number on one line.
+
+        It has two columns of numbers at least; a caption names those that are left out.
+        """
         table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
+        left = width + 1
         for i, header in enumerate(self.headers):
             word = i < self.words
             header = header if word else header.replace(" ", "\n").replace("95\n%", "95 %").replace("=\n0", "= 0")
-            table.add_column(header, justify="left" if word else "right", no_wrap=word, overflow="fold")
+            most = width * 3 // 10 if word else width
+            lines = "\n".join([header, *(row[i] for row in self.rows)]).split("\n")
+            left -= 1 + min(most, max(map(cell_len, lines)))
+            if left < 0 and i >= self.words + 2:
+                table.caption, table.caption_justify = f"no room for: {', '.join(self.headers[i:])}", "left"
+                break
+            table.add_column(
+                header, justify="left" if word else "right", no_wrap=not word, max_width=most, overflow="fold"
+            )
         for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*map(Text, row[: len(table.columns)]))
         return table
 
 

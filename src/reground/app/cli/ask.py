@@ -54,15 +54,7 @@ def ask(
         print_json(result.to_dict(), indent=2)
     else:
         show_result(consoles()[0], result, steps=steps)
-    if not quiet and as_json:
-        for says, why in (
-            ("your documents do not say", result.ungrounded),
-            ("the sentences were not checked", result.unchecked),
-            ("this is the best answer so far, for a budget ended the work early", result.stopped),
-        ):
-            if why is not None:
-                note(f"note: {says}: {why}")
-    elif not (quiet or named) and (words := other_model()):
+    if not (quiet or as_json or named) and (words := other_model()):
         note(f"note: no model was named, so {options.model} answered; this machine has others: {words}")
     if result.ungrounded is not None:
         raise typer.Exit(EXIT_UNGROUNDED)

@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from reground.app import catalogue
-from reground.app.cli.console import consoles, listed, note, say
+from reground.app.cli.console import consoles, listed, note, print_tables, say
 from reground.app.cli.eval import (
     DEFAULT_LIMIT,
     Job,
@@ -153,8 +153,7 @@ def _report_claims(ready: Sequence[Experiment], out: Path) -> None:
     if not results:
         return
     tables = claim_tables(results)
-    for table in tables:
-        consoles()[0].print(table.terminal())
+    print_tables(*tables)
     sources = "\n".join(f"- {claim.name}: {'; '.join(claim.sources)}" for claim, _ in results)
     parts = ["# Claims of the papers", *(table.markdown() for table in tables), f"## Sources\n\n{sources}"]
     write_text(out / "claims.md", "\n\n".join(parts) + "\n")

@@ -24,6 +24,8 @@ from reground.core.errors import EXIT_FAILED_QUESTIONS
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
+    from reground.evaluation.report import Table
+
 _ACTS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tab and newline, delete, C1
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that change the direction of text
@@ -69,6 +71,14 @@ class HarmlessConsole(Console):
 def consoles() -> tuple[Console, Console]:
     """Standard output for results, standard error for everything else."""
     return HarmlessConsole(highlight=False), HarmlessConsole(stderr=True, highlight=False)
+
+
+def print_tables(*tables: Table) -> None:
+    """Print tables on standard output: with the columns that the terminal has room for, into a file with all."""
+    console, _ = consoles()
+    console.width = console.width if console.is_terminal else 10_000
+    for table in tables:
+        console.print(table.terminal(console.width))
 
 
 def end_if_failed(failed: int, then: str = "the same command tries them again") -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import typer
 from rich.console import Console
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
@@ -72,12 +71,10 @@ def _list(examples: Sequence[Example], *, as_json: bool) -> None:
             ],
             indent=2,
         )
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", style="bold")
-    for number, example in enumerate(examples, start=1):
-        expected = f"  {' or '.join(example.golden_answers)}"
-        table.add_row(str(number), Text.assemble(plain(example.question), plain(expected, "green")))
-    return consoles()[0].print(table)
+    for number, each in enumerate(examples, start=1):
+        expected = plain(f"  {' or '.join(each.golden_answers)}", "green")
+        consoles()[0].print(Text.assemble((f"{number:2} ", "bold"), plain(each.question), expected))
+    return None
 
 
 def _number_of(question: str, examples: Sequence[Example]) -> int | None:

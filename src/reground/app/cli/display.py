@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib import parse
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
 from rich.padding import Padding
 from rich.rule import Rule
@@ -265,9 +266,9 @@ def show_line(console: Console, number: int, trajectory: Trajectory, about: str 
             (f"{number:4} ", "dim"),
             (f"{trajectory.id} ", "dim"),
             (f"{trajectory.method:16} ", "bold"),
-            plain(_short(trajectory.question, 60)),
+            plain(short(trajectory.question, 60)),
             "  ",
-            plain(_short(end, 60), style or "green"),
+            plain(short(end, 60), style or "green"),
             (f"  {cost}{about}", "dim"),
         ),
         soft_wrap=True,
@@ -304,7 +305,7 @@ def _step_texts(step: Step) -> Iterator[Text]:
     elif isinstance(step, RetrieveStep):
         yield plain(f"query: {step.query}", "cyan")
         for passage in step.passages:
-            yield plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim")
+            yield plain(f"  {passage.score:.2f} {passage.id}: {short(passage.text)}", "dim")
     elif isinstance(step, ExecuteStep):
         yield plain(f"{step.execution.verdict.value}: {step.execution.detail}")
     elif isinstance(step, ScoreStep):
@@ -321,10 +322,11 @@ def _choice_texts(step: ChooseStep) -> Iterator[Text]:
     for number, candidate in enumerate(step.candidates):
         worth = candidate.score if candidate.score is not None else candidate.logprob
         verdict = candidate.discarded or ("" if worth is None else f"{worth:.3f}")
-        line = f"{verdict}{'  ' if verdict else ''}{_short(candidate.text)}"
+        line = f"{verdict}{'  ' if verdict else ''}{short(candidate.text)}"
         yield plain(f"  > {line}") if number == step.chosen else plain(f"    {line}", "dim")
 
 
-def _short(text: str, most: int = 160) -> str:
+def short(text: str, most: int = 160) -> str:
+    """One line of at most `most` columns."""
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 3].rstrip() + "..."
+    return line if cell_len(line) <= most else set_cell_size(line, most - 3).rstrip() + "..."

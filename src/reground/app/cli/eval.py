@@ -14,7 +14,7 @@ from rich.table import Table
 
 from reground.app.benchmark import Bench, setup_of
 from reground.app.catalogue import method
-from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, say
+from reground.app.cli.console import consoles, human_time, human_tokens, note, print_json, print_tables, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, Work, opened
 from reground.app.cluster.pool import opened_bench
@@ -177,9 +177,10 @@ def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usa
 
 def estimate_table(costs: Sequence[Estimate]) -> Table:
     """The estimates as a table for the terminal."""
-    table = Table(title="What is left to do; nothing was called", title_justify="left")
-    for header in ("run", "runs", "tokens", "at most", "USD", "at most", "time", "from"):
-        table.add_column(header, justify="left" if header in {"run", "from"} else "right", overflow="fold")
+    headers = ("run", "runs", "tokens", "at most", "USD", "at most", "time", "from")
+    table = Table(*headers, title="What is left to do; nothing was called", title_justify="left")
+    for column in table.columns[1:-1]:
+        column.justify = "right"
     for one in [*costs, *([total(costs)] if len(costs) > 1 else [])]:
         tokens = ("–" if count is None else human_tokens(count) for count in (one.tokens, one.most_tokens))
         usd = ("–" if amount is None else f"{amount:.4f}" for amount in (one.usd, one.most_usd))
@@ -187,8 +188,7 @@ def estimate_table(costs: Sequence[Estimate]) -> Table:
         source = f"{one.measured} measured" if one.measured else "a dry run"
         table.add_row(one.label, str(one.runs), *tokens, *usd, seconds, source)
     table.caption = (
-        "a dry run: replies and passages of usual length. at most: the whole budget. – is unknown: no budget, no "
-        "--price or no speed."
+        "a dry run: replies and passages of usual length. at most: the whole budget. –: no budget, price or speed."
     )
     table.caption_justify = "left"
     return table
@@ -233,8 +233,7 @@ def print_report(
         return say("\n\n".join(as_markdown(each) for each in reports))
     console, _ = consoles()
     for each in reports:
-        for table in each.tables:
-            console.print(table.terminal())
+        print_tables(*each.tables)
         for text in each.notes:
             console.print(f"- {text}", style="dim", soft_wrap=True, markup=False)
     say(f"written: {', '.join(map(str, files))}")

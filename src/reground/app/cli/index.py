@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,6 @@ from reground.retrieval.documents import counted, line
 from reground.retrieval.embedders import create_embedder
 from reground.retrieval.index import build_index
 from reground.retrieval.settings import IndexReport, IndexSettings, preset
-from reground.retrieval.settings import Progress as IndexProgress
 from reground.retrieval.storage import holds_index
 
 _OWN = ("kind", "embedder", "chunk_tokens", "overlap")
@@ -46,13 +44,11 @@ def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: C
     if options.decontaminate:
         tasks = (load_task(name, options.data) for name in options.decontaminate)
         cleaner = Decontaminator([text for task in tasks for text in task.solutions()])
-    build = partial(build_index, options.source, out, settings, decontaminate=cleaner, embedder=embedder)
-
-    def work(on_index: Callable[[IndexProgress], None]) -> IndexReport:
-        return build(progress=on_index, globs=options.globs)
-
+    how = partial(build_index, decontaminate=cleaner, embedder=embedder, globs=options.globs)
     with Progress(shown=not quiet) as progress:
-        report = asyncio.run(stoppable(work, progress.on_index))
+        report = asyncio.run(
+            stoppable(lambda told: how(options.source, out, settings, progress=told), progress.on_index)
+        )
     if as_json:
         print_json(report.model_dump(mode="json"))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from reground.app.cli.console import consoles, listed, say
+from reground.app.cli.console import listed, print_tables, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import Progress, opened_model
 from reground.app.options import Judging
@@ -58,8 +58,7 @@ def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> 
     notes = [f"- {rater.name}: {rater.unread} ratings could not be read." for rater in raters if rater.unread]
     notes.append("- p: two-sided, from a permutation test. Repeats of a question are averaged first.")
     tables = [table for table in (mean_table(raters, [*runs]), agreement_table(raters)) if table.rows]
-    for table in tables:
-        consoles()[0].print(table.terminal())
+    print_tables(*tables)
     say("\n".join(notes))
     page = out / "judges.md"
     write_text(page, "\n\n".join(["# Judges", *(table.markdown() for table in tables), "\n".join(notes)]) + "\n")

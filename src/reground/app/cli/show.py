@@ -14,13 +14,12 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 import typer
-from rich.cells import set_cell_size
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
 from reground.app.cli.console import consoles, human_time, note, print_json, say
-from reground.app.cli.display import plain, show_line, show_result, show_trajectory, tell
+from reground.app.cli.display import plain, short, show_line, show_result, show_trajectory, tell
 from reground.app.cli.flags import Json
 from reground.app.runs import WITHIN, Result
 from reground.core.errors import EXIT_SURROUNDINGS, DataError, did_you_mean
@@ -203,7 +202,7 @@ def tree_line(console: Console, name: str, tree: Tree[Any]) -> None:
     """Print one tree in one line."""
     root = tree.root
     head = f"{name}  {root.visits} visits, mean {root.mean or 0.0:.3f}  "
-    console.print(plain(head + _cut(_text(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
+    console.print(plain(head + short(_text(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
 
 
 def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> None:
@@ -215,19 +214,12 @@ def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> 
         console.print(plain(head.rstrip(), "bold"), soft_wrap=True)
         console.print(Padding(plain(_text(node), style), (0, 0, 0, len(_indent(level)) + 2), expand=False))
         return
-    text = _cut(_text(node), max(_LEAST, console.width - len(head)))
+    text = short(_text(node), max(_LEAST, console.width - len(head)))
     console.print(Text.assemble(plain(head, "cyan" if node.children else ""), plain(text, style)), soft_wrap=True)
 
 
 def _indent(level: int) -> str:
     return "  " * min(level, _DEEPEST)
-
-
-def _cut(text: str, width: int) -> str:
-    """One line of at most `width` columns."""
-    line = " ".join(text.split())
-    fits = Text(line).cell_len <= width
-    return line if fits else set_cell_size(line, width - 3).rstrip() + "..."
 
 
 def _text(node: Node[Any]) -> str:

@@ -13,7 +13,7 @@ import typer
 from reground.app import catalogue
 from reground.app.benchmark import setup_of
 from reground.app.cli import train
-from reground.app.cli.console import consoles, human_tokens, note, say
+from reground.app.cli.console import human_tokens, note, print_tables, say
 from reground.app.cli.flags import ConfigFile, flattened
 from reground.app.options import Cluster, Data, Fresh, Trees
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, DataError
@@ -149,7 +149,7 @@ def data(options: CriticsData, config: ConfigFile = None) -> None:
     table = measuring.pairs_table(pairs.report(settings))
     if not options.dry_run:
         write_section(options.out, "data", f"#{table.markdown()}")
-    consoles()[0].print(table.terminal())
+    print_tables(table)
 
 
 def _gold(options: CriticsData) -> dict[str, frozenset[str]]:
@@ -212,7 +212,7 @@ def evaluate(options: CriticsFolder, config: ConfigFile = None) -> None:
     tables = measuring.report_tables(report)
     constant = [] if report.constant is None else [f"The best constant sub-goals: `--set critic={report.constant}`"]
     write_section(options.out, "eval", "\n\n".join([*(f"#{table.markdown()}" for table in tables), *constant]))
-    consoles()[0].print(*(table.terminal() for table in tables), sep="\n")
+    print_tables(*tables)
     for line in constant:
         say(line.replace("`", ""))
 
