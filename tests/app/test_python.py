@@ -190,6 +190,7 @@ def test_a_result_is_shown_with_its_evidence_and_without_markup(docs: Path, caps
         assert capsys.readouterr().err == ""
     checked = reground.check("The Seine is 775 km long. It is green.", corpus=docs)
     assert "not found: It is green." in checked._repr_html_() and "“The Seine flows" in checked._repr_markdown_()
+    assert "775 km" in repr([result, checked]) and "quotes: 1, calls: 1" in repr(result) and len(repr(result)) < 200
     for shown in (result._repr_html_(), result._repr_markdown_()):
         assert "<b>" not in shown and "not supported" in shown and "seine.md" in shown
         assert shown.index("775 km") < shown.index("“The Seine flows") < shown.index("green")

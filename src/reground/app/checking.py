@@ -33,7 +33,7 @@ from reground.support.verdicts import Checked, Verdict, verdicts
 _PLAIN = TypeAdapter(tuple[Checked, ...])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CheckResult(Shown):
     """An answer, and what documents say of each of its sentences.
 
@@ -106,6 +106,9 @@ class CheckResult(Shown):
 
     def __str__(self) -> str:
         return "\n".join(text for text, _ in self.said())
+
+    def __repr__(self) -> str:
+        return f"<CheckResult {self.summary}>"
 
 
 def setup_of(options: Check) -> Setup:

@@ -343,7 +343,7 @@ class Shown:
                 yield escaped(f"“{quote.quote}” {title}{quote.url or quote.passage_id}{place_of(quote)}"), True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result(Shown):
     """An answer with its evidence, its steps and its cost.
 
@@ -381,6 +381,10 @@ class Result(Shown):
 
     def __str__(self) -> str:
         return self.text
+
+    def __repr__(self) -> str:
+        first = " ".join(next(self.said())[0].split())[:80]
+        return f"<Result {first!r}, quotes: {len(self.quotes)}, calls: {self.usage.calls}, tokens: {self.usage.tokens}>"
 
     def said(self) -> Iterator[tuple[str, Sequence[Citation]]]:
         """The sentences with the quotes that support them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Literal
 
 import openai
@@ -82,6 +83,17 @@ def test_a_schema_that_allows_nothing_is_the_fault_of_its_request(server):
     form = {"type": "json_schema", "name": "x", "schema": {"type": "integer", "minimum": 9, "maximum": 1}}
     with pytest.raises(openai.BadRequestError):
         running.client.responses.create(model="", input="Which river?", text={"format": form})
+
+
+@pytest.mark.parametrize(("limit", "text"), [({"max_tokens": 3}, ""), ({"extra_body": {"budget": {"calls": 2}}}, "{")])
+def test_json_that_a_limit_of_the_request_cut_is_given_as_far_as_it_was_written(server, limit, text):
+    running, writes, _ = server
+    writes[:] = ["{"]
+    asked = partial(running.client.chat.completions.create, model="", messages=ASKED, **limit)
+    reply = asked(response_format={"type": "json_object"})
+    assert (reply.choices[0].message.content, reply.choices[0].finish_reason) == (text, "length")
+    *_, last = asked(response_format={"type": "json_object"}, stream=True)
+    assert last.choices[0].finish_reason == "length"
 
 
 SELF = {"$ref": "#/$defs/A", "$defs": {"A": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/A"}]}}}

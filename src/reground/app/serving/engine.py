@@ -21,7 +21,7 @@ from reground.app.runs import AROUND, WITHIN, Hold, Keeping, Result, held
 from reground.app.serving.keys import ANYONE, Holder
 from reground.app.session import Offer, Session, Setup, instructions_of
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
+from reground.core.errors import BudgetExceeded, ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded, runs_dir
 from reground.core.http import MIB
@@ -137,9 +137,14 @@ class Engine:
             if into_json is not None:
                 left = _without(limits, result.usage, result.seconds)
                 run = Run(run_id="json", question_id=key, journal=journal, budget=left, observer=observer)
-                json = await into_json(question, result.text, self.session.models[offer.model], run)
+                stopped = result.stopped
+                try:
+                    json = await into_json(question, result.text, self.session.models[offer.model], run)
+                except BudgetExceeded as end:  # what was written of it, cut, is what a client of such a limit expects
+                    tries = [step.replies[0].text for step in run.steps if isinstance(step, GenerateStep)]
+                    json, stopped = tries[-1] if tries else "", end.limit
                 usage, seconds = result.usage + run.usage, result.seconds + run.meter.elapsed
-                result = replace(result, json=json, usage=usage, seconds=seconds)
+                result = replace(result, json=json, stopped=stopped, usage=usage, seconds=seconds)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
         return result
 
