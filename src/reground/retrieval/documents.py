@@ -66,14 +66,14 @@ _CODE = _suffixes(
     "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
 _TEXT = Format(_suffixes("txt text log bib srt vtt"), version=2, has_lines=True)
-JSONL = Format((".jsonl", ".jsonl.gz"), version=2, most=None, has_lines=True)
+JSONL = Format((".jsonl", ".jsonl.gz"), version=3, most=None, has_lines=True)
 FORMATS = (
     _TEXT,
     Format((".rst",), "text.read_structured", version=2, has_lines=True),
     Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=3, has_lines=True),
     Format((".org",), "text.read_org", version=2, has_lines=True),
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
-    Format((".md", ".markdown"), "text.read_markdown", version=5, has_lines=True),
+    Format((".md", ".markdown"), "text.read_markdown", version=6, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
     Format((".pdf",), "pdf.read_pdf", version=6, most=256),
     JSONL,

@@ -22,21 +22,25 @@ from reground.core.errors import ConfigurationError
 
 Fields = Mapping[str, Sequence[str]]
 """What is known of a document, beside its text: one or several values for each name, which is in small letters."""
-_MOST, _LONGEST = 50, 300
-"""Fields of a document, and values of a field; characters of a value."""
+_MOST, _LONGEST, _DEEP = 50, 300, 5
+"""Fields of a document, and values of a field; characters of a value; records in each other."""
 _UNNAMED = re.compile(r"""[\s()":<>!=]++""")
 """What the name of a field in a filter does not have: "Last Modified" is asked for as last_modified."""
 
 
-def fields_of(known: Mapping[str, object]) -> dict[str, list[str]]:
-    """The texts, numbers and dates among what a file says of itself, alone or in lists."""
+def fields_of(known: Mapping[str, object], depth: int = 0) -> dict[str, list[str]]:
+    """The texts, numbers and dates among what a file says of itself, alone, in lists, or in records as author.name."""
     fields: dict[str, list[str]] = {}
     for name, value in islice(known.items(), _MOST):
-        several = value[:_MOST] if isinstance(value, list) else [value]
-        plain = (str(each)[:_LONGEST] for each in several if isinstance(each, str | int | float | date))
-        if values := [" ".join(each.split()) for each in plain if each.strip()]:
-            fields[_UNNAMED.sub("_", normalize("NFC", name[:_LONGEST]).lower())] = values
-    return fields
+        for each in value[:_MOST] if isinstance(value, list) else [value]:
+            if isinstance(each, Mapping) and depth < _DEEP:
+                inner = fields_of({f"{name}.{key}": said for key, said in each.items()}, depth + 1)
+            else:
+                said = " ".join(str(each)[:_LONGEST].split()) if isinstance(each, str | int | float | date) else ""
+                inner = {_UNNAMED.sub("_", normalize("NFC", name[:_LONGEST]).lower()): [said]} if said else {}
+            for key, texts in inner.items():
+                fields.setdefault(key, []).extend(texts)
+    return {name: texts[:_MOST] for name, texts in islice(fields.items(), _MOST)}
 
 
 class Globs(NamedTuple):
@@ -99,7 +103,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _WORD = re.compile(r"\A\s*+((?:AND|OR|NOT)\b|[()]|\Z)", re.IGNORECASE)
-_CONDITION = re.compile(r"""\A\s*+([^\s()":<>!=]++)\s*+(:|[<>!]?=|[<>])\s*+("[^"]*+"|[^\s()"]++)""")
+_CONDITION = re.compile(r"""\A\s*+("[^"]++"|[^\s()":<>!=]++)\s*+(:|[<>!]?=|[<>])\s*+("[^"]*+"|[^\s()"]++)""")
 _LONGEST_FILTER, _DEEPEST = 4000, 50
 """Characters; parentheses and NOTs in each other."""
 _ALSO = {"folder": "path", "sender": "from"}
@@ -163,7 +167,7 @@ class _Reader:
         found = _CONDITION.match(self._left)
         if found is None:
             raise self.wrong("a condition such as path:guide/* or date>=2025-01-31 is missing")
-        name, sign, value = found[1].lower(), found[2], found[3].strip('"')
+        name, sign, value = _UNNAMED.sub("_", found[1].strip('"').lower()), found[2], found[3].strip('"')
         spellings = _spellings(name)
         if sign != ":" and _number(value) is None and _moment(value) is None:
             raise self.wrong(f"{sign} takes a number or a date such as 2025-01-31, and : takes words")

@@ -10,11 +10,11 @@ import csv
 import json
 import re
 import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from io import StringIO
-from itertools import chain, islice, takewhile
+from itertools import chain, islice
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
@@ -123,28 +123,44 @@ _FRONT = re.compile(
     r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n(.{0,100000}?)^(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
 _TOML = re.compile(r"""\[|(?:[\w.-]{1,100}|"[^"\n]{0,99}")\s*+=""")
-_PAIR = re.compile(
-    r"""["']?([\w@$/.-]{1,100}(?: [\w@$/.-]{1,100}){0,9})["']?[ \t]*+:(?:[ \t]++(.{0,1000})|[ \t]*+\Z)"""
-)
+_MARKS = re.compile(r"\A[ \t]*+(?:-(?:[ \t]++|\Z))*+")
+_PAIR = re.compile(r"""(["']?)([\w@$/.-]{1,100}(?: [\w@$/.-]{1,100}){0,9})\1[ \t]*+:(?:[ \t]++(.{0,1000})|[ \t]*+\Z)""")
 _ITEM = re.compile(r"""[^\s,\]"'][^,\]]*+|"[^"]{0,99}+"|'[^']{0,99}+'""")
 
 
-def _yaml(lines: Sequence[str]) -> dict[str, object]:
-    """The texts and lists of texts of keys that stand at the beginning of a line; a value may stand below its key."""
-    known: dict[str, object] = {}
-    for number, line in enumerate(lines, start=1):
-        if match := _PAIR.match(line):
-            value = (match[2] or "").strip()
-            below = [each.strip() for each in takewhile(lambda each: each[:1] in " \t-", lines[number:])]
-            if value[:1] in ("|", ">"):
-                known[match[1]] = " ".join(below)
-            elif value[:1] == "[":
-                known[match[1]] = [_unquoted(each.strip()) for each in _ITEM.findall(" ".join([value[1:], *below]))]
-            elif not value:
-                known[match[1]] = [_unquoted(each[1:].strip()) for each in below if each[:1] == "-"]
-            else:
-                known[match[1]] = _unquoted(value)
-    return known
+def _yaml(lines: Iterable[str]) -> dict[str, object]:
+    """The texts by their keys, in a list where there are several; a key below another one is named as author.name."""
+    known: dict[str, list[str]] = {}
+    outer: list[tuple[int, str]] = []  # the keys that a line may stand below, with their columns
+    left = deque(lines)
+    while left:
+        line = left.popleft()
+        text = _MARKS.sub("", line)
+        column = len(line) - len(text)
+        while outer and outer[-1][0] >= column:
+            outer.pop()
+        keys, value = [key for _, key in outer], text.strip() if "-" in line[:column] else ""
+        if (match := _PAIR.match(text)) and (keys or not column):
+            keys, value = [*keys, match[2]], (match[3] or "").strip()
+            if not outer:
+                known.pop(match[2], None)  # the last counts
+            if not value:
+                outer.append((column, match[2]))
+        if keys and value:
+            known.setdefault(".".join(keys), []).extend(_texts(value, left, column))
+    return {name: texts if len(texts) > 1 else texts[0] for name, texts in known.items() if texts}
+
+
+def _texts(value: str, left: deque[str], column: int) -> list[str]:
+    """The texts of a value that begins behind a key; takes the lines below it that belong to it."""
+    below = []
+    while value[0] in "|>[" and "]" not in value and left and not left[0][: column + 1].strip():
+        below.append(left.popleft().strip())
+    if value[0] in "|>":
+        return [" ".join(below)]
+    if value[0] == "[":
+        return [_unquoted(each.strip()) for each in _ITEM.findall(" ".join([value[1:], *below]))]
+    return [] if value.lower() in ("~", "null") else [_unquoted(value)]
 
 
 def _unquoted(value: str) -> str:
