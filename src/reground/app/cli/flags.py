@@ -230,7 +230,8 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.__annotations__ = {each.name: each.annotation for each in parameters}
     result.__signature__ = inspect.Signature(parameters)
     result.everyday = everyday
-    infos = ((each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ()))
+    infos = [(each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ())]
+    result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
     result.found = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
 
