@@ -34,6 +34,7 @@ SIZES = st.integers(1, 40).flatmap(lambda size: st.tuples(st.just(size), st.inte
 @example("。" * 50, (2, 1))
 @example(" " * 50, (10, 0))
 @example("one two three four five six seven eight nine ten", (4, 3))
+@example("0\n|0000\n|0", (6, 5))
 def test_pieces_are_short_enough_lose_nothing_and_overlap_as_asked(text: str, sizes: tuple[int, int]) -> None:
     size, overlap = sizes
     pieces = list(chunk(text, size, overlap))

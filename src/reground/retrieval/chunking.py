@@ -112,10 +112,12 @@ class _Cutter:
             return
         spans = (match.span() for match in _TOKEN.finditer(text))
         tokens += islice(spans, size + 1)  # those of the piece, and one that tells whether more follow
+        done = 0
         while tokens:
             above, most = self._above()
             end, is_section = (len(tokens), True) if len(tokens) <= most else self._cut(most)
-            yield Chunk(tokens[0][0], tokens[end - 1][1], above)
+            if tokens[end - 1][1] > done:  # else it ends before a row, within what it shares
+                yield Chunk(tokens[0][0], done := tokens[end - 1][1], above)
             if end == len(tokens):
                 return
             del tokens[: end if is_section else self._restart(end)]
