@@ -106,3 +106,15 @@ def _about(
         for prefix, said in (("", value), ("other ", other[2])):
             yield f"{prefix}{kind}", claims(f"{what.capitalize()} of {name} is {said}.", question)[0], shown
             yield f"{prefix}{kind} answer", claims(said, question)[0], shown
+        figures = [
+            fact[2]
+            for fact in facts
+            if fact[0] == name and fact[1] != what and fact[2] != value and _is_figure(fact[2])
+        ]
+        if kind == "row" and figures and _is_figure(value):
+            said = draw.choice(figures)
+            yield "other column", claims(f"{what.capitalize()} of {name} is {said}.", question)[0], shown
+
+
+def _is_figure(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()

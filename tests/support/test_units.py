@@ -64,6 +64,23 @@ def test_a_value_of_another_row_or_entry_supports_nothing(text: str, question: s
     assert not supported(text, wrong, question)
 
 
+WELLS = "Well | Depth | Yield\n\nWell: Sande; Depth: 41; Yield: 3\n\nWell: Hollem; Yield: 9.00"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("The yield of the well Sande is 3.", "The yield of the well Sande is 41."),
+        ("The depth of the well Sande is 41 and its yield 3.", "The depth of the well Sande is 3."),
+        ("The yield of the well Hollem is 9.", "The depth of the well Hollem is 9."),
+        ("Sande is a well of 41 m.", "Sande has a depth of 3 m."),
+    ],
+)
+def test_a_number_of_another_column_supports_nothing(right: str, wrong: str) -> None:
+    assert supported(WELLS, right)
+    assert not supported(WELLS, wrong)
+
+
 def test_a_row_that_says_no_denies_nothing() -> None:
     text = "country: Norway; income: 4102; oil: no\n\ncountry: Yemen; income: 77; oil: no"
     assert not supported(text, "The oil of Norway is yes.")

@@ -137,6 +137,8 @@ _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
 _POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u202f](?=\d{3}(?!\d))")
 """What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
 _DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}\b)")
+_WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")
+"""11.00, which is 11."""
 _SCALES = ["thousand", "million", "billion", "trillion"]
 _SCALED = re.compile(rf"\b(\d{{1,9}}(?:\.\d{{1,9}})?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
@@ -244,6 +246,9 @@ class Lexical:
         self._holding = Counter(term for terms in self._titled for term in terms)
         self._keys = [self._key(each) for each in sentences]
         self._cells = [[[{*self._words(text).weights} for text in cell] for cell in each.cells] for each in sentences]
+        self._columns: dict[int, list[set[str]]] = {}
+        for each, cells in zip(sentences, self._cells, strict=True):
+            self._columns.setdefault(each.place, []).extend(cell[0] for cell in cells if cell[0])
         self._keyed = Counter(term for terms in self._keys for term in terms)
         whole: dict[int, set[str]] = {}
         for each, terms in zip(sentences, self._titled, strict=True):
@@ -311,8 +316,25 @@ class Lexical:
             missing = topic - own - self._titles[place] if unit.key else set[str]()
             is_other = any(2 * rarity[term] >= rarest for term in missing)
             is_other |= elsewhere[place]
+            is_other |= self._in_another_column(place, words, both)
             left.append(_OTHER_KEY if is_other or (named and not stated) else 1.0)
         return left
+
+    def _in_another_column(self, place: int, words: _Words, both: Set[str]) -> bool:
+        """Whether a row has a number of a claim in a column that the claim does not name, and in one that it names
+        something else, or nothing.
+
+        both: the terms of the claim and its question.
+        """
+        named = [value for name, value in self._cells[place] if name and name <= both]
+        others = [value for name, value in self._cells[place] if not (name and name <= both)]
+        own = [name for name, _ in self._cells[place]]
+        is_empty = any(name <= both for name in self._columns[self.sentences[place].place] if name not in own)
+        if not self._cells[place] or not (is_empty or any(not value <= both for value in named)):
+            return False
+        numbers = words.numbers & words.weights.keys()
+        held = set[str]().union(*others) - set[str]().union(*named)
+        return not held.isdisjoint(numbers)
 
     def together(self, claim: Claim, scores: Sequence[float]) -> tuple[float, tuple[int, ...]]:
         """The score of the best sentence, or of two if they support the claim better, and their places.
@@ -584,7 +606,7 @@ class Lexical:
     def _plain(self, text: str) -> str:
         for date in _DATES:
             text = date.sub(_iso, text)
-        text = _DECIMAL.sub(".", text.replace("%", " percent "))
+        text = _WHOLE.sub(r"\1", _DECIMAL.sub(".", text.replace("%", " percent ")))
         text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) % 11 + 2), text)
         return languages.with_digits(_SCALED.sub(_written_out, self._grouped.sub("", text)))
 

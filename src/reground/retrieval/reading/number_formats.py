@@ -18,7 +18,7 @@ BUILT_IN = {
 """The codes of formats that a file only numbers, without the currency, which depends on the country."""
 _LAST_DAY = 2_958_466.0  # the year 9999 ends
 _LONGEST = 255
-_FRACTION = re.compile(r"[^/]*[0#?] */ *[0-9#?]+ *")
+_FRACTION = re.compile(r"\A[^/]*+/ *+[0-9#?]++ *+\Z")
 _LARGEST = 1e15  # of the numbers that are shown as fractions
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 _TOKEN = re.compile(
@@ -102,7 +102,7 @@ def _length(tokens: Sequence[_Token], days: float) -> Iterator[str]:
 def _number(tokens: Sequence[_Token], number: float, plain: str) -> Iterator[str]:
     """The pieces of a number without its sign. plain: how it stands without a format."""
     code = "".join(each.text for each in tokens) if ("other", "/") in tokens else ""
-    if _FRACTION.fullmatch(code) and number < _LARGEST:
+    if _FRACTION.match(code) and number < _LARGEST:
         yield _fraction(code, number)
         return
     patterns = [each.text for each in tokens if each.kind == "digits"]
