@@ -312,13 +312,6 @@ class TestSettings:
             OpenAIModel("m")
         assert "hidden" not in str(refused.value)
 
-    async def test_a_query_of_the_base_url_goes_with_every_request(self):
-        async with MockOpenAI() as mock:
-            model = OpenAIModel("mock", ModelOptions(base_url=f"{mock.url}?api-version=1"))
-            await model.generate(ASK, Sampling())
-            assert mock.queries == ["api-version=1"]
-            await model.aclose()
-
     async def test_the_environments_proxy_is_used_for_other_machines_only(self, monkeypatch):
         async with MockOpenAI() as proxy, MockOpenAI() as mock:
             monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))

@@ -492,16 +492,14 @@ def reply_of(choice: Mapping[str, Any]) -> Reply:
         text=_text(message),
         reasoning=thought if isinstance(thought, str) else None,
         finish_reason=end,
-        # One by one, because nothing else runs while one call of pydantic checks very many.
-        token_logprobs=None
-        if scored is None
-        else tuple(TokenLogprob(token=each["token"], logprob=_logprob(each["logprob"])) for each in scored),
+        token_logprobs=None if scored is None else tuple(map(_scored, scored)),
     )
 
 
-def _logprob(told: Any) -> Any:
-    """A log-probability. JSON has no number for that of what cannot be: OpenAI writes -9999 and others null."""
-    return -9999.0 if told is None else told
+def _scored(token: Mapping[str, Any]) -> TokenLogprob:
+    """A token of a reply. JSON has no number for the log-probability of what cannot be: OpenAI writes -9999 and others
+    null. One at a time, because nothing else runs while one call of pydantic checks very many."""
+    return TokenLogprob(token=token["token"], logprob=-9999.0 if token["logprob"] is None else token["logprob"])
 
 
 def without_key(reply: Reply, key: str | None) -> Reply:
