@@ -126,14 +126,6 @@ class Bench:
         return ready if self.placed is None else self.placed(ready, cell, searching)
 
 
-def corpus_of(task: Task, given: Path | None) -> Path:
-    """The documents that are given, else the task's own. Raises ConfigurationError where there are none."""
-    documents: Path | None = given if given is not None else getattr(task, "corpus", None)
-    if documents is None:
-        raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
-    return documents
-
-
 def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
     """Assign settings to methods: KEY goes to every method that has it, METHOD.KEY only to that method.
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar, cast
 
 import typer
 
-from reground.app.benchmark import Bench, corpus_of
+from reground.app.benchmark import Bench
 from reground.app.cli.console import consoles, listed, say
 from reground.app.cli.flags import Command, ConfigFile, flattened
 from reground.app.cli.progress import Progress, Work, opened
@@ -180,8 +180,10 @@ def drawn_of(options: ReaderData, name: str) -> tuple[Task, list[Example]]:
 
 async def _lessons(options: ReaderData, task: Task, examples: Sequence[Example]) -> Lessons:
     check_searching(options)
+    corpus: Path | None = options.corpus or getattr(task, "corpus", None)
+    if corpus is None:
+        raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
     with options.progress() as progress:
-        corpus = corpus_of(task, options.corpus)
         told, how = progress.on_index, (options.language, options.retrieval)
         pages = await only(await corpus_retriever(corpus, told, *how, globs=options.globs), options.where)
     retriever = reranked(pages, options)

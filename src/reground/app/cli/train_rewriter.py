@@ -114,9 +114,7 @@ class RewriterWarmup(RewriterFolder, WarmUp, Fitting, train.Base):
     max_length: int = 512
 
 
-@train.stage(
-    rewriter_app, *("base", "epochs", "learning_rate", "lora_rank", "precision", "out", "dry_run", "fresh", "quiet")
-)
+@train.stage(rewriter_app, *(name for name in train.FIT if name != "name"))
 def warmup(options: RewriterWarmup, config: ConfigFile = None) -> None:
     """Fine-tune a model on the rewritings that led to the answer, and on questions that need none.
 
