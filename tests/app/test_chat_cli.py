@@ -201,7 +201,10 @@ def terminal(options):
 
 def test_a_conversation_in_a_terminal(terminal):
     person = terminal()
-    person.waits_for("Ctrl-D ends")
+    person.waits_for("Ctrl-D end")
+    for word in ("/help", "/halp"):  # which are no questions
+        person.asks(word)
+        person.waits_for("Ctrl-D end")
     person.asks(FIRST)
     person.waits_for("It was finished in 1402 [1].")
     person.waits_for("Supported by")
@@ -213,7 +216,7 @@ def test_a_conversation_in_a_terminal(terminal):
     person.waits_for("> ")
     person.type("\x04")
     person.waits_for("--resume takes it up")
-    assert person.ends() == 0
+    assert person.ends() == 0 and kinds() == ["question", "answer"] * 3
 
 
 def test_steps_are_told_while_the_question_is_in_work(terminal, server):

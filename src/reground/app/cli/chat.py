@@ -32,6 +32,7 @@ from reground.core.files import append_line, conversations_dir, expanded, read_l
 from reground.core.language import Message, Text, Value
 from reground.core.run import Event
 
+_HELP = "each line is a question; Ctrl-C stops it, /quit and Ctrl-D end"
 _STEP = 400  # characters of a step that are shown while a question is in work
 
 
@@ -128,10 +129,13 @@ class _Talk:
         if isinstance(sys.stdin, TextIOWrapper):
             sys.stdin.reconfigure(errors="replace")
         if in_terminal:
-            self._remark(f"{next(iter(self.engine.offers))}: ask a question; Ctrl-C stops it, Ctrl-D ends")
+            self._remark(f"{next(iter(self.engine.offers))}: {_HELP}")
         for line in map(str.strip, chain(self._taken_up(), _typed() if in_terminal else sys.stdin)):
             if line in ("/quit", "/exit"):
                 break
+            if line[:1] == "/" and line[1:].isalpha():
+                self._remark(_HELP if line == "/help" else f"there is no {line}; {_HELP}")
+                continue
             try:
                 codes.add(self._ask(line) if line else 0)
             except KeyboardInterrupt:
