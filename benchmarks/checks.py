@@ -3,10 +3,12 @@
 Answers are made of sentences of gold passages: as they stand (a title in place of the first pronoun), cut to a clause,
 or altered in one thing: another name, number, date or unit, a negation, a swapped subject, an invention. Each claim is
 searched for in the whole corpus as `ask` searches. SciFact's claims are those of its authors, with their labels. Tables
-and manuals are those of `benchmarks/support_sets.py`.
+and manuals are those of `benchmarks/support_sets.py`, mails those of `benchmarks/mails.py`, and the statements of
+`--set de`, `ja` and `zh` were written by hand (`benchmarks/statements.jsonl`).
 
     python -m benchmarks.checks [--set hotpotqa] [--limit QUESTIONS] [--data DIR] [--work FOLDER]
     python -m benchmarks.checks --set tables --tables DIR --manuals FILE FILE
+    python -m benchmarks.checks --set mails
     python -m benchmarks.checks --set hotpotqa --paraphrase gguf/NAME --limit 40 --work FOLDER
     python -m benchmarks.checks --set hotpotqa --judge gguf/NAME --limit 10
 
@@ -25,10 +27,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from dataclasses import replace
+from itertools import chain, islice, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.mails import mails
 from benchmarks.support import auroc
 from benchmarks.support_sets import entries, rows
 from reground.app import catalogue
@@ -44,6 +48,7 @@ from reground.retrieval.rerank import rerank
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import PRESETS
 from reground.support.verdicts import Checked, Verdict, verdicts
+from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.sentences import names_in, sentences
 
 TRUTH = {
@@ -54,6 +59,8 @@ TRUTH = {
     "paraphrase": Verdict.SUPPORTED,
     "row": Verdict.SUPPORTED,
     "entry": Verdict.SUPPORTED,
+    "right": Verdict.SUPPORTED,
+    "in other words": Verdict.SUPPORTED,
     "SUPPORT": Verdict.SUPPORTED,
     "altered paraphrase": Verdict.CONTRADICTED,
     "other name": Verdict.CONTRADICTED,
@@ -61,6 +68,10 @@ TRUTH = {
     "other date": Verdict.CONTRADICTED,
     "other unit": Verdict.CONTRADICTED,
     "negated": Verdict.CONTRADICTED,
+    "other sender": Verdict.CONTRADICTED,
+    "other amount": Verdict.CONTRADICTED,
+    "older value": Verdict.CONTRADICTED,
+    "older sender": Verdict.CONTRADICTED,
     "other row": Verdict.CONTRADICTED,
     "other entry": Verdict.CONTRADICTED,
     "CONTRADICT": Verdict.CONTRADICTED,
@@ -139,7 +150,7 @@ def answers(
     for other, (_, _, *rest) in zip(others, stated, strict=False):
         if rest and _PRONOUN.match(rest[0]) and (before := _sentences(other)):
             yield Made((Part(_named(other.title, before[0]), ""), Part(rest[0], "pronoun of another")))
-    names = names_in(each.text for each in [*gold, *others])
+    names = [each for each in names_in(each.text for each in [*gold, *others]) if each.casefold() not in FUNCTION_WORDS]
     title, first = draw.choice(stated)[:2]
     said = _named(title, first)
     clause = _CLAUSE.split(said)[0].rstrip(".") + "."
@@ -239,13 +250,13 @@ def made(name: str, root: Path, corpus: Mapping[str, Passage], split: str) -> It
             yield list(answers(gold, others, draw))
 
 
-def opened(name: str, corpus: Iterable[Passage], work: Path) -> Retriever:
+def opened(name: str, corpus: Iterable[Passage], work: Path, language: str = "en") -> Retriever:
     """The search that `ask` makes over a corpus."""
     file, index = work / f"{name}.jsonl", work / f"{name}.index"
     if not index.exists():
         lines = (json.dumps({"id": each.id, "title": each.title, "text": each.text}) for each in corpus)
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        build_index(file, index, PRESETS["bm25"].settings)
+        build_index(file, index, replace(PRESETS["bm25"].settings, language=language))
     return rerank(open_index(index), "links")
 
 
@@ -266,13 +277,34 @@ async def of_tables(given: argparse.Namespace) -> list[Result]:
     return results
 
 
-async def judged(made: Made, retriever: Retriever) -> list[Result]:
+async def of_mails(work: Path) -> list[Result]:
+    """The verdicts of statements about mails, each searched among all of them."""
+    folder, index = work / "mails", work / "mails.index"
+    folder.mkdir(exist_ok=True)
+    said = list(mails(folder, random.Random(1)))
+    build_index(folder, index, PRESETS["bm25"].settings)
+    retriever = rerank(open_index(index), "links")
+    return [each for kind, text in said for each in await judged(Made((Part(text, kind),)), retriever)]
+
+
+async def of_language(code: str, work: Path) -> list[Result]:
+    """The verdicts of statements in a language, each searched among all passages of it."""
+    rows = [each for each in read_records(Path(__file__).with_name("statements.jsonl")) if each["language"] == code]
+    passages = [Passage(id=str(row["title"]), title=str(row["title"]), text=str(row["text"])) for row in rows]
+    retriever, results = opened(code, passages, work, code), list[Result]()
+    for kind, row in product(("right", "in other words", "other number", "other name", "negated"), rows):
+        results += await judged(Made((Part(str(row[kind]), kind),)), retriever, code)
+    return results
+
+
+async def judged(made: Made, retriever: Retriever, language: str = "en") -> list[Result]:
     """The verdict of each counted part: of a part that is split, supported only if all of it is."""
     text, starts = "", []
     for part in made.parts:
         starts.append(len(text))
         text += part.text + " "
-    said = await verdicts(text, retriever, question=made.question, run=Run(hidden=made.hidden))
+    run = Run(hidden=made.hidden)
+    said = await verdicts(text, retriever, question=made.question, language=language, run=run)
     found = []
     for part, start in zip(made.parts, starts, strict=True):
         own, at = [], 0
@@ -391,6 +423,10 @@ async def measured(given: argparse.Namespace, work: Path) -> None:
     cpu, clock = time.process_time(), time.perf_counter()
     if given.set == "tables":
         results = await of_tables(given)
+    elif given.set == "mails":
+        results = await of_mails(work)
+    elif given.set in {"de", "ja", "zh"}:
+        results = await of_language(given.set, work)
     else:
         corpus, answered = _made(given)
         retriever = opened(given.set, corpus.values(), work)

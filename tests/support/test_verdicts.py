@@ -243,6 +243,28 @@ async def test_answers_in_the_language_of_the_documents(language: str, text: str
         assert [each.verdict for each in await verdicts(answer, retriever, language=language)] == [verdict]
 
 
+REPLY = Passage(
+    id="reply.eml",
+    title="Re: Crane",
+    text="From: Bo Lund <bo@quay.example> To: Cy Roth <cy@quay.example> Date: 6 May 2024\n\nHi Cy,\n\n"
+    "we pay 7,100 euros for the crane.\n\nOn 3 May Ada Kern wrote:\n> Hi Bo,\n>\n"
+    "> our price for the crane is 9,400 euros.",
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "supported"),
+    [
+        ("Ada Kern wrote that the price for the crane is 9,400 euros.", True),
+        ("Bo Lund will pay 7,100 euros for the crane.", True),
+        ("Bo Lund will pay 9,400 euros for the crane.", False),
+        ("Ada Kern will pay 7,100 euros for the crane.", False),
+    ],
+)
+async def test_what_a_mail_quotes_is_not_said_by_its_sender(claim: str, supported: bool) -> None:
+    assert [each.verdict is Verdict.SUPPORTED for each in await checked(claim, REPLY)] == [supported]
+
+
 CODE = "```python\nfor river in rivers:\n    print(river)\n```\n"
 
 

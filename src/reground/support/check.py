@@ -12,7 +12,7 @@ from reground.core.evidence import Passage
 from reground.core.run import Critic, Run
 from reground.core.trajectory import UNCHECKED, Pair, RetrieveStep, Step
 from reground.support.lexical import SUPPORTED, Claim, Lexical, claims
-from reground.support.units import Evidence, evidence
+from reground.support.units import evidence
 from reground.text.quotations import copied
 
 Best = tuple[float, tuple[int, ...]]
@@ -115,17 +115,15 @@ def _compared(
     read = [next((text for text in found if opening(text) == quote), found[-1]) for found, quote in texts]
     lexical = Lexical(evidence(read), language=language)
     copies = tuple(
-        at for at, unit in enumerate(lexical.sentences) if any(_overlap(unit, each) for each in answer.quoted)
+        at
+        for at, unit in enumerate(lexical.sentences)
+        for each in answer.quoted
+        if unit.passage.id == each.passage_id
+        and (copied(each.quote, unit.sentence) or copied(unit.sentence, each.quote))
     )
     parts = claims(answer.text, question)
     scored = [Compared(each, lexical, lexical.scores(each) if each.statement else [], copies) for each in parts]
     return scored, [each.marker for each in cited]
-
-
-def _overlap(unit: Evidence, quote: Citation) -> bool:
-    """Whether a quotation is from a sentence, or has all of it."""
-    same = unit.passage.id == quote.passage_id
-    return same and bool(copied(quote.quote, unit.sentence) or copied(unit.sentence, quote.quote))
 
 
 def _with_sentences(answer: Answer, parts: Sequence[Compared], markers: Sequence[int], best: Sequence[Best]) -> Answer:

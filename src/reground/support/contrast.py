@@ -15,8 +15,7 @@ Tokens = list[tuple[str, set[str]]]
 _TIME = re.compile(r"\A(?:1\d|20)\d\d(?:-\d\d-\d\d)?\Z")
 _HEDGES = {"least", "most", "more", "less", "fewer", "over", "under", "about", "around", "nearly", "almost", "up"}
 """What makes a number a bound or a rough one, up to three words before it."""
-_ROUGH = 0.05
-"""How far a rounded number is from what it stands for, as a share of it."""
+_ROUGH = 0.05  # how far a rounded number is from what it stands for, as a share of it
 
 
 def kind(word: str) -> str:

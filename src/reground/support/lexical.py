@@ -172,16 +172,14 @@ for a negation on one side only."""
 _VERBS = frozenset({"is", "was", "are", "were", "has", "had"})
 _DENIED, _CLAUSE = 3, 80
 """The words that a negation denies, and the most characters among which they are."""
-_PARTS = re.compile(r"[,;:()](?!\d)|\band\b")
-"""Where a sentence goes on to another thing."""
+_PARTS = re.compile(r"[,;:()](?!\d)|\band\b")  # where a sentence goes on to another thing
 _SPELLINGS = (
     (re.compile(r"(?<=[bt])re(?=s?\b)"), "er"),  # metres and meters
     (re.compile(r"(?<=[a-z]{3})our"), "or"),  # harbour and harbor
     (re.compile(r"(?<=[a-z]{3})is(?=e[sd]?\b|ing\b|ation)"), "iz"),  # organised and organized
 )
 _STOP = re.compile(r"[.,;:!?()。，、；：]")
-_OTHER_KEY = 0.4
-"""What is left for a row or an entry that is not the one that the claim, or its question, names."""
+_OTHER_KEY = 0.4  # what is left for a row or an entry that is not the one that the claim, or its question, names
 _SCALE = 2.5
 """Sentences share less of a question's words than of a statement's; this makes half a score mean the same for both."""
 _LEAST = 0.3
@@ -199,8 +197,7 @@ the gain."""
 
 SUPPORTED = 0.5
 """The score from which on a claim counts as supported."""
-_AGREED = 0.75
-"""The share of the rest of a claim that a unit has to say, so that its other value contradicts it."""
+_AGREED = 0.75  # the share of the rest of a claim that a unit has to say, so that its other value contradicts it
 
 
 class _Words(NamedTuple):
@@ -250,10 +247,10 @@ class Lexical:
         for each, cells in zip(sentences, self._cells, strict=True):
             self._columns.setdefault(each.place, []).extend(cell[0] for cell in cells if cell[0])
         self._keyed = Counter(term for terms in self._keys for term in terms)
-        whole: dict[int, set[str]] = {}
+        whole: dict[tuple[int, int], set[str]] = {}
         for each, terms in zip(sentences, self._titled, strict=True):
-            whole.setdefault(each.place, set()).update(terms)
-        self._whole, self._passages = [whole[each.place] for each in sentences], [*whole.values()]
+            whole.setdefault((each.place, each.quoted), set()).update(terms)
+        self._whole, self._passages = [whole[each.place, each.quoted] for each in sentences], [*whole.values()]
 
     def scores(self, claim: Claim) -> list[float]:
         """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
@@ -457,9 +454,13 @@ class Lexical:
 
     def _linked(self, first: int, second: int) -> bool:
         """Whether two sentences are of one page, or one names the title of the other's."""
-        is_one_page = self.sentences[first].passage.page_id == self.sentences[second].passage.page_id
+        one, other = self.sentences[first], self.sentences[second]
+        is_one_page = (one.passage.page_id, one.quoted) == (other.passage.page_id, other.quoted)
         pairs = ((self._titles[first], self._own[second]), (self._titles[second], self._own[first]))
         apart = self._titles[first] != self._titles[second]
+        apart = apart and not any(
+            each.sentence.startswith("From: ") for each in (one, other)
+        )  # the head of another mail
         return is_one_page or (apart and any(title and title <= own for title, own in pairs))
 
     def _states(self, places: tuple[int, ...], claim: _Words, denied: Sequence[Set[str]]) -> float:

@@ -21,15 +21,13 @@ _FIELD = re.compile(r":[\w -]{1,40}:(?:\s|$)")
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
 _FENCE = re.compile(r"```|~~~(?!~)")
-_CELL = re.compile(r"([^:;]{1,100}): (.*)")
-"""A cell of a row as readers write it: column: value; column: value."""
+_CELL = re.compile(r"([^:;]{1,100}): (.*)")  # of a row as readers write it: column: value; column: value
 _NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+)")
 """A text that is nothing but a name in code."""
 _MARKS = re.compile(r":[\w-]+:(?=`)|[`*]")
-_UNKNOWN = "…"
-"""The key of what belongs to an entry whose name is not in the passage."""
-_TERM = 60
-"""Characters of a line that may be a term, with its definition below it. A wrapped line is longer."""
+_MAIL = re.compile(r"\.(?:eml|mbox)\b")
+_UNKNOWN = "…"  # the key of what belongs to an entry whose name is not in the passage
+_TERM = 60  # characters of a line that may be a term, with its definition below it; a wrapped line is longer
 _INTRODUCTION, _NEAREST = 200, 3
 """Characters of a line that what stands under it has as its subject, and the most such lines."""
 
@@ -44,6 +42,7 @@ class Evidence:
 
     subject: what it stands under, beside the passage's title. key: what tells it from the rows or the entries beside
     it; empty for a sentence of prose. cells: of a row, the names of columns ("" where there is none) and the values.
+    quoted: in a mail how many times it is quoted, so by whom it is not.
     """
 
     place: int
@@ -52,14 +51,15 @@ class Evidence:
     subject: str = ""
     key: str = ""
     cells: Cells = ()
+    quoted: int = 0
 
 
 def evidence(passages: Sequence[Passage]) -> list[Evidence]:
     """Every unit of the passages that has a letter or a digit."""
     return [
-        Evidence(place, passage, sentence, block.subject, block.key, block.cells)
+        Evidence(place, passage, sentence, block.subject, block.key, block.cells, block.quoted)
         for place, passage in enumerate(passages)
-        for block in _keyed([*_Outline().blocks(passage.text)])
+        for block in _keyed([*_Outline().blocks(passage.text, is_mail=_MAIL.search(passage.page_id) is not None)])
         for sentence in block.sentences()
     ]
 
@@ -88,6 +88,7 @@ class _Block:
     cells: Cells = ()
     whole: bool = False
     is_open: bool = False
+    quoted: int = 0
 
     @property
     def text(self) -> str:
@@ -109,13 +110,16 @@ class _Outline:
         self._head: str | None = None
         self._in_fence = False
 
-    def blocks(self, text: str) -> Iterator[_Block]:
-        """The blocks of a text, in order."""
+    def blocks(self, text: str, *, is_mail: bool) -> Iterator[_Block]:
+        """The blocks of a text, in order. Those of a mail end where a quotation begins or ends."""
         block: _Block | None = None
         lines = text.split("\n")
         for raw, below in zip(lines, [*lines[1:], ""], strict=True):
             line, indent = raw.strip(), 2 * (len(raw) - len(raw.lstrip()))
-            if block is not None and block.is_open and not self._in_fence:
+            is_told = line.endswith(":") and below.startswith(">")  # "On 3 May Ada wrote:"
+            marked = below if is_told else line
+            quoted = marked[: len(marked) - len(marked.lstrip("> "))].count(">") if is_mail else 0
+            if block is not None and block.is_open and not self._in_fence and quoted == block.quoted:
                 if _goes_on(block, line, indent):
                     block.lines.append(line)
                     continue
@@ -127,6 +131,8 @@ class _Outline:
             if block is not None:
                 yield block
             block = self._begun(line, indent, below.strip())
+            if block is not None:
+                block.quoted = quoted
         if block is not None:
             yield block
 

@@ -23,10 +23,8 @@ from reground.support.units import evidence
 
 MOST_CLAIMS, MOST_CHARACTERS = 2_000, 300_000
 """The largest answer that is checked."""
-_CLEARLY = 0.1
-"""How much better a sentence has to agree that says otherwise than the one that supports a claim."""
-_AT_ONCE = 8
-"""Claims that are searched for and compared at the same time."""
+_CLEARLY = 0.1  # how much better a sentence has to agree that says otherwise than the one that supports a claim
+_AT_ONCE = 8  # claims that are searched for and compared at the same time
 
 
 class Verdict(StrEnum):
@@ -88,7 +86,8 @@ async def verdicts(
     """
     is_short = len(answer) <= MOST_CHARACTERS
     parts = await in_daemon(partial(stated, answer, question), name="claims") if is_short else []
-    unlike = list(dict.fromkeys(_asked(each) for each in parts if each.statement))
+    asked = [replace(each, text="", cites=()) for each in parts]  # what an answer repeats is searched for once
+    unlike = list(dict.fromkeys(each for each in asked if each.statement))
     if not is_short or len(unlike) > MOST_CLAIMS:
         size = f"{len(answer):,} characters" if not is_short else f"{len(unlike):,} claims"
         most = f"at most {MOST_CHARACTERS:,} characters and {MOST_CLAIMS:,} claims are checked"
@@ -116,12 +115,8 @@ async def verdicts(
     known = dict(zip(unlike, zip(comparisons, best, strict=True), strict=True))
     found = [unit.passage for each in comparisons for unit in each.lexical.sentences]
     verdict = _Verdicts(answer, retriever, found, language, by_words=judge is None)
-    return [await verdict.of(part, *known.get(_asked(part), (None, (0.0, ())))) for part in parts]
-
-
-def _asked(claim: Claim) -> Claim:
-    """The claim without its place in the answer, so that what an answer repeats is searched for once."""
-    return replace(claim, text="", cites=())
+    pairs = zip(parts, asked, strict=True)
+    return [await verdict.of(part, *known.get(each, (None, (0.0, ())))) for part, each in pairs]
 
 
 def _compared(claim: Claim, found: Sequence[Passage], language: str) -> Compared:
