@@ -154,11 +154,11 @@ def test_a_step_is_tried_for_room_without_a_trace_and_divided_where_there_is_non
 
     room: list[int] = []
     made.model.register_forward_pre_hook(full, with_kwargs=True)
-    for fitting_rows, most, again in ((8, None, False), (3, 2 * 4, False), (1, 4, False), (0, 4, True)):
-        room.append(fitting_rows)
-        made.data_collator = Parts(default_data_collator, lambda row: 4, None)
+    for has, given, most in ((8, None, None), (3, None, 2 * 4), (1, None, 4), (1, 7, 7), (1, 9, 4), (0, None, 4)):
+        room.append(has)
+        made.data_collator = Parts(default_data_collator, lambda row: 4, given)
         make_room(made, rows, lambda row: 4)
-        assert (made.data_collator.most, made.model.again) == (most, again)
+        assert (made.data_collator.most, made.model.again) == (most, has == 0)
 
 
 @pytest.mark.parametrize(("epochs", "every"), [(2, 12), (2, 6), (2, 5), (1.5, 100)])

@@ -157,14 +157,15 @@ def make_room(trainer: transformers.Trainer, rows: Sequence[Any], length: Callab
 
     trainer: collates by `Parts`. rows: the longest of one step, by length.
     """
+    given = trainer.data_collator.most
     for computed_again in (False, True):
         if computed_again:
             trainer.model.gradient_checkpointing_enable({"use_reentrant": False})
         for halved in range(len(rows).bit_length()):
-            some = rows[-(len(rows) >> halved) :]
-            if halved:
-                trainer.data_collator.most = len(some) * length(rows[-1])
-            if has_room(trainer, some):
+            size = len(rows) >> halved
+            tokens = size * length(rows[-1])
+            trainer.data_collator.most = min(tokens, given or tokens) if halved else given
+            if has_room(trainer, rows[-size:]):
                 return
 
 
