@@ -230,6 +230,7 @@ async def test_the_budget_is_for_all_questions_together() -> None:
 def test_a_proposal_is_read_from_the_forms_that_models_write() -> None:
     for reply in (
         "Question: Who was it?\nAnswer: Ada",
+        "**Question:** Who was it? **Answer:** Ada",
         "Sure!\n\n**Question:** Who was it?\n**Answer:** Ada.",
         "- question: Who was it?\n- ANSWER: 'Ada'\nAnswer: Bob",
         "Question：Who was it?\n**Answer：** Ada",

@@ -53,6 +53,7 @@ _AGREE = 0.6  # token F1 from which two short answers are the same: "Baltic Sea"
 _ALIKE = 0.8  # token F1 from which two questions are the same
 _LONGEST_QUOTE = 300  # characters of a sentence that shows the evidence
 _FIELD = re.compile(r"^[ \t*#_>-]*+(question|answer)[ \t*_]*+[:：](.*)$", re.IGNORECASE | re.MULTILINE)
+_ONE_LINE = re.compile(r"(?<=[?？؟])[ \t*_]++(?=answer[ \t*_]*+[:：])", re.IGNORECASE)  # small models write one line
 _OF_PASSAGES = re.compile(r"\bpassages?\b|\bPassages? \d")  # not the Northwest Passage
 
 
@@ -345,7 +346,8 @@ async def _answered(question: str, passages: Sequence[Passage], model: LanguageM
 
 def read_proposal(reply: str) -> tuple[str, str]:
     """The question and the answer of a reply of the form asked for. Raises ParseError with what to do better."""
-    fields = {name.lower(): text.strip(" \t\r*_") for name, text in reversed(_FIELD.findall(reply))}
+    found = _FIELD.findall(_ONE_LINE.sub("\n", reply))
+    fields = {name.lower(): text.strip(" \t\r*_") for name, text in reversed(found)}
     question, answer = fields.get("question", ""), fields.get("answer", "").strip("\"'“”").rstrip(".")
     if not question or not answer:
         raise ParseError("write two lines, 'Question: ...' and 'Answer: ...'.")
