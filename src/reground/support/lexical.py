@@ -208,11 +208,11 @@ class _Words(NamedTuple):
     numbers: set[str]
     names: set[str]
     code: set[str]
-    unspaced: list[set[str]]
+    unspaced: list[tuple[set[str], set[str]]]
 
     def names_without(self, there: Set[str]) -> set[str]:
         """The terms of names that are not in a text, in writing without spaces of those that have no term there."""
-        return (self.names - there).union(*(terms for terms in self.unspaced if terms.isdisjoint(there)))
+        return (self.names - there).union(*(terms for key, terms in self.unspaced if key.isdisjoint(there)))
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
@@ -563,15 +563,16 @@ class Lexical:
             words.weights.update({term: _NUMBER if term in words.numbers else 1.0 for term in terms})
         return words
 
-    def _unspaced(self, found: Tokens) -> list[set[str]]:
-        """The terms of words that may be names although they have no capital: in Chinese those that the dictionary
-        calls so or does not know, in Japanese those with which no verb begins."""
+    def _unspaced(self, found: Tokens) -> list[tuple[set[str], set[str]]]:
+        """What is looked for, and all terms, of words without capitals that may be names: in Chinese those that the
+        dictionary calls so or does not know, in Japanese those with which no verb begins, without their ends (県)."""
         names = []
         for (word, terms), (behind, _) in zip(found, [*found[1:], ("", set())], strict=False):
             is_name = word in self._named or (len(word) > 1 and word not in self._known)
             if is_name and CONTENT.fullmatch(word) and not behind.startswith(languages.VERBAL):
-                pairs = {term for term in self._pairs(word).split() if len(term) > 1}
-                names.append(terms | pairs if word > "ー" else pairs)  # one letter of katakana says nothing
+                head = word if self._named else word[:2] if word <= "ー" else word[:-1] or word
+                pairs = {term for term in self._pairs(head).split() if len(term) > 1 or term == head}
+                names.append((terms | pairs if self._named else pairs, terms))
         return names
 
     def _tokens(self, text: str) -> Tokens:
