@@ -40,7 +40,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.core.untrusted import fence
-from reground.evaluation.data import data_path, data_root, read_records
+from reground.evaluation.data import data_path, data_root, numbered_records
 from reground.evaluation.statistics import bootstrap_interval
 from reground.models.options import ModelOptions
 from reground.retrieval.index import build_index, open_index
@@ -218,7 +218,7 @@ def corpus_of(name: str, root: Path) -> dict[str, Passage]:
     file, title = ("stdlib_chunks.jsonl", "section") if name == "python_docs" else ("corpus.jsonl", "title")
     return {
         str(each["id"]): Passage(id=str(each["id"]), title=str(each.get(title) or ""), text=str(each["text"]))
-        for each in read_records(data_path(root, name, file))
+        for _, each in numbered_records(data_path(root, name, file))
     }
 
 
@@ -226,7 +226,7 @@ def made(name: str, root: Path, corpus: Mapping[str, Passage], split: str) -> It
     """The answers of each question of a set; python_docs, which has none, gives those of 300 passages."""
     everything = list(corpus.values())
     if name == "scifact":
-        for claim in read_records(data_path(root, name, "claims.jsonl")):
+        for _, claim in numbered_records(data_path(root, name, "claims.jsonl")):
             if claim["split"] == split:
                 yield [Made((Part(str(claim["claim"]), str(claim["label"])),))]
     elif name == "python_docs":
@@ -238,7 +238,7 @@ def made(name: str, root: Path, corpus: Mapping[str, Passage], split: str) -> It
     else:
         file = "questions_with_passages.jsonl" if name == "popqa" else "questions.jsonl"
         file = "train.jsonl" if name == "2wikimultihopqa" and split == "train" else file
-        for question in read_records(data_path(root, name, file)):
+        for _, question in numbered_records(data_path(root, name, file)):
             facts: dict[str, Any] = {**question}
             facts |= facts.get("metadata") or {}
             if name == "hotpotqa" and (facts.get("split") == "dev") != (split == "dev"):
@@ -289,7 +289,8 @@ async def of_mails(work: Path) -> list[Result]:
 
 async def of_language(code: str, work: Path) -> list[Result]:
     """The verdicts of statements in a language, each searched among all passages of it."""
-    rows = [each for each in read_records(Path(__file__).with_name("statements.jsonl")) if each["language"] == code]
+    lines = numbered_records(Path(__file__).with_name("statements.jsonl"))
+    rows = [each for _, each in lines if each["language"] == code]
     passages = [Passage(id=str(row["title"]), title=str(row["title"]), text=str(row["text"])) for row in rows]
     retriever, results = opened(code, passages, work, code), list[Result]()
     for kind, row in product(("right", "in other words", "other number", "other name", "negated"), rows):
@@ -359,7 +360,7 @@ def _made(given: argparse.Namespace) -> tuple[dict[str, Passage], Iterator[list[
     read = given.work / f"{given.set}.paraphrases.jsonl" if given.work and not given.paraphrase else None
     if read is None or not read.exists():
         return corpus, answered
-    draw, said = random.Random(0), [str(each["paraphrase"]) for each in read_records(read) if not each["wrong"]]
+    draw, said = random.Random(0), [str(each["paraphrase"]) for _, each in numbered_records(read) if not each["wrong"]]
     names = names_in(said)
     several = [Made((Part(each, "paraphrase"),)) for each in said]
     for each in said:

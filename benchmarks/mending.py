@@ -24,7 +24,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reground.app.benchmark import corpus_of
 from reground.app.checking import checked, mend, setup_of
 from reground.app.options import DEFAULT_MODEL, Ask, Check
 from reground.app.session import Session
@@ -56,8 +55,14 @@ async def mend_all(given: argparse.Namespace) -> None:
     else:
         answers = dict.fromkeys([line["example"] for line in read(given.run / "scores.jsonl")[: given.limit]], "")
     model = reviser(task.examples()) if given.model == "perfect" else given.model
+    corpus = getattr(task, "corpus", None)
     options = Check(
-        method=given.method, model=model, corpus=corpus_of(task, None), home=given.home, mend=True, unsupported="keep"
+        method=given.method,
+        model=model,
+        corpus=corpus,
+        home=given.home,
+        mend=True,
+        unsupported="keep",
     )
     async with Session.open(setup_of(options)) as session:
         for number, (key, answer) in enumerate(answers.items(), start=1):

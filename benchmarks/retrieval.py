@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reground.evaluation.data import data_path, data_root, read_records
+from reground.evaluation.data import data_path, data_root, numbered_records
 from reground.evaluation.metrics.ranking import ndcg, recall
 from reground.evaluation.statistics import compare
 from reground.retrieval.chunking import document_ids
@@ -52,7 +52,7 @@ class Judged(NamedTuple):
 
 def records(root: Path, name: str, file: str) -> Iterator[dict[str, Any]]:
     """The lines of a file of a data set."""
-    yield from read_records(data_path(root, name, file))
+    yield from (record for _, record in numbered_records(data_path(root, name, file)))
 
 
 def judged(name: str, root: Path) -> Iterator[Judged]:

@@ -31,7 +31,7 @@ from reground.app import catalogue
 from reground.app.support import Check, open_check
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.evaluation.data import data_path, data_root, read_records
+from reground.evaluation.data import data_path, data_root, numbered_records
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
@@ -170,7 +170,7 @@ async def measured(given: argparse.Namespace) -> None:
     task, root = load_task(given.task, given.data), data_root(given.data)
     corpus = {
         str(each["id"]): Passage(id=str(each["id"]), title=str(each.get("title", "")), text=str(each["text"]))
-        for each in read_records(data_path(root, given.task.removesuffix("_train"), "corpus.jsonl"))
+        for _, each in numbered_records(data_path(root, given.task.removesuffix("_train"), "corpus.jsonl"))
     }
     examples = islice(task.examples(), given.limit or None)
     claims = [each for example in examples for each in made(example, corpus, random.Random(example.id))]
