@@ -32,6 +32,8 @@ CASES = [
     ["It is 3.5 km long.", "It ends there."], ["The price rose by 2.5% to $1.20.", "Nobody bought it."],
     ["Version 3.11.7 came out in 2023.", "It is stable."], ["It happened at 5 p.m. on Monday.", "Everyone left."],
     ["They met at 9 a.m. in Paris.", "It rained."], ["They met at 5 p.m.", "Everyone left."],
+    ["It lifts 15 t.", "Crane K1 lifts 9 kg.", "At 5 m/s.", "It needs 5 kWh.", "A disk of 20 MB.", "It is 9 m²."],
+    ["It opens at 10 a.m.", "See J. R. Smith, who came in 1915 J. Smith said."], ["Etwa 15 min. Pause reichen."],
     ["The trains began in May.", "Few came on 3 May.", "It rained."], ["On May 5 it rained.", "It was cold."],
     # abbreviations
     ["The U.S. Senate passed it.", "The president signed it."],

@@ -19,6 +19,10 @@ from sentencex import segment
 _LINE = re.compile(r"([^\n]*)(?:\n\s*|\Z)")
 _LABEL = re.compile(r"\W{0,9}(?:(?:step|thought)\s?)?\d{1,3}[.)]\W{0,9}", re.IGNORECASE)
 _SPACE = re.compile(r"[^\S\n]")
+_UNIT = re.compile(
+    r"(?<=\d) ?(?:%|[a-zµ][a-z]?(?:[A-Z][a-z]?)?|[A-Z]{2,3}[a-z]?|[^\W\d]{0,3}[/°²³^][\w²³]{1,3})(?=\.\s+[A-Z])"
+)
+"""A sign of a unit before the end of a sentence: t, kWh, MB, m/s. An abbreviation of three small letters is none."""
 _WINDOW = 2000  # characters examined together: in Chinese or Japanese the library's time grows with their square
 
 
@@ -50,6 +54,7 @@ def _agreed(text: str, language: str) -> list[int]:
     """Where a sentence ends by the rules of English, which know most initials and titles, and by the language's own."""
     text = _SPACE.sub(" ", text)  # the library panics at a capital, a no-break space and a full stop
     text = text.replace(" May.", " Day.")  # it takes the month for an abbreviation
+    text = _UNIT.sub(lambda unit: "a" * len(unit[0]), text)  # and the unit of a number
     ends = list(accumulate(map(len, segment(ENGLISH, text))))
     if language == ENGLISH:
         return ends
