@@ -129,6 +129,13 @@ def test_the_rows_of_a_table_have_the_names_of_their_columns(bold: Sequence[str]
     ]  # fmt: skip
 
 
+def test_years_in_letters_of_their_own_name_columns() -> None:
+    head = ("Depot", "2019", "2020")
+    assert table(head, ("Vik", "12", "13"), ("Moss", "", "8"), bold=head)[1:] == [
+        "Depot: Vik; 2019: 12; 2020: 13", "Depot: Moss; 2020: 8",
+    ]  # fmt: skip
+
+
 def test_a_cell_of_a_table_goes_on_in_the_line_below() -> None:
     rows = [(20, 250, "Berth"), (90, 250, "Use"), (20, 230, "A"), (90, 230, "boats of the"), (90, 220, "pilots")]
     assert "Berth: A; Use: boats of the pilots\n" in laid_out(

@@ -252,7 +252,8 @@ def _has_head(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> bool:
     if len(columns) < 2 or len(rows) < _LEAST_ROWS or len(rows[0]) < len(columns) or not are_apart:
         return False
     names = [text[cell.start : cell.end] for cell in lines[0].cells]
-    if max(map(len, names)) > _LONGEST_LABEL or any(map(str.isdigit, "".join(names))):
+    has_numbers = any(map(str.isdigit, "".join(names)))
+    if max(map(len, names)) > _LONGEST_LABEL or (has_numbers and len(columns) == 2):
         return False
     below = [[row[number] for row in rows[1:] if number in row] for number in range(len(columns))]
     width = columns[-1][1] - columns[0][0]
@@ -262,7 +263,8 @@ def _has_head(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> bool:
     if len(fonts) == 1 and fonts.isdisjoint(set().union(*others)):
         return True
     values = ([text[cell.start : cell.end] for cell in cells] for cells in below if len(cells) > 1)
-    return len(columns) > 2 and any(all(any(map(str.isdigit, value)) for value in column) for column in values)
+    counted = any(all(any(map(str.isdigit, value)) for value in column) for column in values)
+    return counted and len(columns) > 2 and not has_numbers
 
 
 def _as_rows(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> Iterator[str]:
