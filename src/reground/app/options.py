@@ -515,8 +515,8 @@ class Index(Reading, Data, Served):
     """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or
     st/<model>."""
     batch: int | None = field(default=None, metadata={"min": 1, **_FOUND})
-    """The most texts that a server of embeddings (openai/<model>) gets in one request; 64 by default, and fewer once it
-    has refused so many. The index stays the same."""
+    """The most texts that a server of embeddings (openai/<model>) gets in one request, 64 by default. A server that
+    refuses a request of several gets half as many from then on. The index stays the same."""
     decontaminate: list[str] | None = field(default=None, metadata={"metavar": "TASK"})
     """Drop chunks that contain solutions of this benchmark; may be repeated."""
 

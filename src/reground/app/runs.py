@@ -20,6 +20,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -282,12 +283,16 @@ class Keeping:
         size, gone = sum(sizes), 0
         for mark, own in zip(marks, sizes, strict=True):
             since = time.time() - self._seconds if size <= self._most else _time(mark) + _OFTEN
-            if removed(mark.parent, wanted=lambda: _time(mark) < since):  # noqa: B023  # it is asked here
+            if removed(mark.parent, wanted=partial(_is_before, since, mark)):
                 size, gone = size - own, gone + 1
         for folder in within:
             with suppress(OSError):  # something is in it
                 folder.rmdir()
         return gone
+
+
+def _is_before(since: float, mark: Path) -> bool:
+    return _time(mark) < since
 
 
 def _size(folder: Path) -> int:

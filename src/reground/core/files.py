@@ -90,9 +90,8 @@ def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError, DataError."""
     if path.parent.resolve() == Path("/dev"):
         raise StorageError(f"cannot write {path}: what root writes there would take the place of a device")
-    part = regular(path).with_name(
-        f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part"
-    )  # another process has its own
+    # another process has its own
+    part = regular(path).with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -313,25 +313,23 @@ class Lexical:
             missing = topic - own - self._titles[place] if unit.key else set[str]()
             is_other = any(2 * rarity[term] >= rarest for term in missing)
             is_other |= elsewhere[place]
-            is_other |= self._in_another_column(place, words, both)
+            is_other |= unit.cells != () and self._in_another_column(place, words.numbers, both)
             left.append(_OTHER_KEY if is_other or (named and not stated) else 1.0)
         return left
 
-    def _in_another_column(self, place: int, words: _Words, both: Set[str]) -> bool:
+    def _in_another_column(self, place: int, numbers: Set[str], both: Set[str]) -> bool:
         """Whether a row has a number of a claim in a column that the claim does not name, and in one that it names
         something else, or nothing.
 
-        both: the terms of the claim and its question.
+        numbers: those of the claim. both: the terms of the claim and its question.
         """
-        named = [value for name, value in self._cells[place] if name and name <= both]
-        others = [value for name, value in self._cells[place] if not (name and name <= both)]
-        own = [name for name, _ in self._cells[place]]
+        cells = self._cells[place]
+        named = [value for name, value in cells if name and name <= both]
+        others = [value for name, value in cells if not (name and name <= both)]
+        own = [name for name, _ in cells]
         is_empty = any(name <= both for name in self._columns[self.sentences[place].place] if name not in own)
-        if not self._cells[place] or not (is_empty or any(not value <= both for value in named)):
-            return False
-        numbers = words.numbers & words.weights.keys()
-        held = set[str]().union(*others) - set[str]().union(*named)
-        return not held.isdisjoint(numbers)
+        says_else = is_empty or any(not value <= both for value in named)
+        return says_else and not numbers.isdisjoint(set[str]().union(*others) - set[str]().union(*named))
 
     def together(self, claim: Claim, scores: Sequence[float]) -> tuple[float, tuple[int, ...]]:
         """The score of the best sentence, or of two if they support the claim better, and their places.

@@ -79,8 +79,7 @@ def _parameter(
     become options. A field that only Python has is marked `python_only`.
     """
     parse = getattr(kind, "parse", path if kind in (Path, list[Path]) else None)
-    if nullable:
-        parse = lambda text: None if str(text).lower() == "none" else kind(text)  # noqa: E731
+    parse = _or_none(kind) if nullable else parse
     text = text.replace("[", r"\[")
     if argument:
         info: Any = typer.Argument(help=text, show_default=False, parser=parse)
@@ -234,6 +233,10 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
     result.found = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
+
+
+def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda text: None if str(text).lower() == "none" else kind(text)
 
 
 def parameters_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared: Any) -> Iterator[inspect.Parameter]:

@@ -163,10 +163,11 @@ def _with_tables(letters: PdfTextPage, text: str) -> str:
     pieces: list[str] = []
     done = 0
     for lines in _wide_lines(letters, text):
-        tables = (lines[number:] for number in range(min(len(lines), _HEADS_TRIED)))
-        if rows := next((table for table in tables if _has_head(letters, text, table)), None):
-            pieces += [_with_scripts(letters, text, done, rows[0].start), *_as_rows(letters, text, rows)]
-            done = rows[-1].end
+        for start in range(min(len(lines), _HEADS_TRIED)):
+            if rows := _under_names(letters, text, lines[start:]):
+                pieces += [_with_scripts(letters, text, done, lines[start].start), *_as_rows(letters, text, rows)]
+                done = lines[-1].end
+                break
     return "".join([*pieces, _with_scripts(letters, text, done)])
 
 
@@ -237,42 +238,36 @@ def _columns(lines: Sequence[_Line]) -> list[tuple[float, float]]:
     return columns
 
 
-def _placed(line: _Line, columns: Sequence[tuple[float, float]]) -> dict[int, _Cell]:
-    """The cells of a line by the numbers of their columns."""
-    return {bisect(columns, (cell.left, math.inf)) - 1: cell for cell in line.cells}
-
-
-def _has_head(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> bool:
-    """Whether the first line names the columns of the others: it has a cell in each, and either its font is not theirs,
-    or there are three columns or more, in one of which all cells but its own have numbers. Two columns of prose are
-    no table."""
+def _under_names(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> list[dict[int, _Cell]]:
+    """The lines as rows of cells by the numbers of their columns, if the first one names the columns of the others;
+    else none. It has a cell in each, and either its font is not theirs, or there are three columns or more, in one of
+    which all cells but its own have numbers. Two columns of prose are no table."""
     columns = _columns(lines)
-    rows = [_placed(line, columns) for line in lines]
+    rows = [{bisect(columns, (cell.left, math.inf)) - 1: cell for cell in line.cells} for line in lines]
     are_apart = all(len(row) == len(line.cells) for row, line in zip(rows, lines, strict=True))
     if len(columns) < 2 or len(rows) < _LEAST_ROWS or len(rows[0]) < len(columns) or not are_apart:
-        return False
+        return []
     names = [text[cell.start : cell.end] for cell in lines[0].cells]
     has_numbers = any(map(str.isdigit, "".join(names)))
     if max(map(len, names)) > _LONGEST_LABEL or (has_numbers and len(columns) == 2):
-        return False
+        return []
     below = [[row[number] for row in rows[1:] if number in row] for number in range(len(columns))]
     width = columns[-1][1] - columns[0][0]
     if sum(len(cells) >= _LEAST_LINES and _is_filled([cell[:2] for cell in cells], width) for cells in below) > 1:
-        return False
+        return []
     fonts, *others = [{_font(letters, cell.start) for cell in line.cells} for line in lines]
     if len(fonts) == 1 and fonts.isdisjoint(set().union(*others)):
-        return True
+        return rows
     values = ([text[cell.start : cell.end] for cell in cells] for cells in below if len(cells) > 1)
     counted = any(all(any(map(str.isdigit, value)) for value in column) for column in values)
-    return counted and len(columns) > 2 and not has_numbers
+    return rows if counted and len(columns) > 2 and not has_numbers else []
 
 
-def _as_rows(letters: PdfTextPage, text: str, lines: Sequence[_Line]) -> Iterator[str]:
-    """The rows of a table whose first line names its columns, each as a paragraph."""
-    columns = _columns(lines)
+def _as_rows(letters: PdfTextPage, text: str, placed: Sequence[dict[int, _Cell]]) -> Iterator[str]:
+    """The rows of a table whose first one names its columns, each as a paragraph."""
     rows: list[dict[int, str]] = []
-    for line in lines:
-        cells = {at: _with_scripts(letters, text, cell.start, cell.end) for at, cell in _placed(line, columns).items()}
+    for line in placed:
+        cells = {at: _with_scripts(letters, text, cell.start, cell.end) for at, cell in line.items()}
         if len(cells) == 1 and 0 not in cells:
             [(at, more)] = cells.items()
             rows[-1][at] = f"{rows[-1].get(at, '')} {more}"
@@ -290,12 +285,11 @@ def _with_scripts(letters: PdfTextPage, text: str, start: int = 0, stop: int | N
     pieces: list[str] = []
     done, stop = start, len(text) if stop is None else stop
     for run in _DIGITS.finditer(text, start, stop):
-        place = max(run.start(), done + 1)
-        while place < run.end() and _script(letters, text, place) == 0:
-            place += 1
-        if place >= run.end():
+        places = ((at, _script(letters, text, at)) for at in range(max(run.start(), done + 1), run.end()))
+        place, script = next((each for each in places if each[1]), (0, 0))
+        if not script:
             continue
-        script, end = _script(letters, text, place), place + 1
+        end = place + 1
         while end < stop and not text[end].isspace() and _script(letters, text, end, place - 1) == script:
             end += 1
         is_note = _NOTED.search(text, max(place - 4, 0), place)
