@@ -279,8 +279,8 @@ def place(weights: Weights) -> Path:
     repository, _, file = weights.hub.partition(":")
     top = models_dir()
     path = top / weights.file if weights.wheels else top / repository.replace("/", "--") / file
-    real = path.parent.resolve() / path.name if weights.sha256 else path.resolve()
-    if not real.is_relative_to(top.resolve()):
+    real = Path(os.path.realpath(path.parent), path.name) if weights.sha256 else Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(top)):
         raise ConfigurationError(f"{path} leads out of the models folder {top}")
     return path
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -175,9 +176,10 @@ def test_a_start_that_was_killed_before_it_began_is_a_start(tmp_path: Path) -> N
     run = tmp_path / "run"
     run.mkdir()
     (run / ".lock").touch()
-    (run / "config.json.part").write_text('{"for')
+    half = run / f"config.json.{os.getpid()}-0a1b2c3d.part"
+    half.write_text('{"for')
     filled(run)
-    assert len(read_run(run).records()) == 3
+    assert len(read_run(run).records()) == 3 and not half.exists()
 
 
 @pytest.mark.parametrize(

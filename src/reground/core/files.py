@@ -88,7 +88,7 @@ def _alone(path: Path) -> Iterator[FileIO]:
 
 def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError, DataError."""
-    if path.parent.resolve() == Path("/dev"):
+    if os.path.realpath(path.parent) == "/dev":
         raise StorageError(f"cannot write {path}: what root writes there would take the place of a device")
     # another process has its own
     part = regular(path).with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")

@@ -284,6 +284,8 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
     with locked(path / ".lock", "running in", path):
         check_run(path, config)  # again, for another process may have begun it
+        for part in path.rglob("*.*-*.part"):  # of a file that a killed process was writing
+            part.unlink(missing_ok=True)
         if read_stored(path / "config.json", RunConfig) not in (None, config) and not has_begun(path):
             for name in ("trajectories.jsonl", "scores.jsonl", "summary.json"):
                 (path / name).unlink(missing_ok=True)

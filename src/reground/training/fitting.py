@@ -297,7 +297,7 @@ def begin(
     The folder is this process's until it ends. fresh: discard what is there. instead: what an error says can be done.
     Raises ConfigurationError that names the settings that differ, and where another process trains in the folder.
     """
-    place = out.resolve()
+    place = Path(os.path.realpath(out))
     lock = place.with_name(f".{place.name}.lock")  # beside the folder, which may be discarded
     if lock not in _locks:
         lock.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
@@ -227,7 +228,7 @@ def setup_of(options: Offering) -> Setup:
         name, equals, path = ("", "", corpus) if is_page(corpus) else corpus.partition("=")
         path = path if equals else corpus
         place = path if is_page(path) else expanded(path)
-        name = name if equals else Path(path).resolve().stem
+        name = name if equals else Path(os.path.realpath(path)).stem
         if name in sources:
             raise ConfigurationError(f"two corpora are called {name}: name them, as in --corpus other=PATH")
         sources[name] = Source(place)
