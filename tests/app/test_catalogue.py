@@ -107,7 +107,8 @@ def test_every_setting_that_is_listed_is_read_back_as_it_is(name: str, capsys) -
 
 
 @pytest.mark.parametrize("none", ["none", "None", "null", "NONE", None])
-def test_none_is_a_value(none: str | None) -> None:
+def test_none_is_a_value_and_every_text_can_be_stored(none: str | None) -> None:
+    assert built("rat", draft="a\udcff").draft == "a\ufffd"  # a byte of a command line that is no text
     assert built("rar", max_contents=none).max_contents is None
     with pytest.raises(ConfigurationError, match="cannot be 'none'"):
         built("rar", k="none")

@@ -25,7 +25,7 @@ from reground.core.budget import MOST_COUNT, Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.files import expanded
-from reground.core.language import LanguageModel
+from reground.core.language import LanguageModel, storable_text
 from reground.core.programs import Sandbox
 from reground.core.run import Method
 from reground.core.user_code import Entry, entries, load_file
@@ -121,8 +121,9 @@ class Listed:
                 values[key] = self._prompts(value)
                 continue
             adapter = TypeAdapter(hints[key])
-            if isinstance(value, str) and value.lower() in {"none", "null"} and _takes_none(adapter):
-                value = None
+            if isinstance(value, str):
+                is_none = value.lower() in {"none", "null"} and _takes_none(adapter)
+                value = None if is_none else storable_text(value)
             try:
                 values[key] = adapter.validate_python(value)
                 why = _out_of_bounds(key, values[key])
