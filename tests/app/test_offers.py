@@ -111,16 +111,16 @@ class TestWhereNoModelIsNamed:
         said = str(error)
         with serving(MockOpenAI(models=("llama3.2", "qwen3"))) as server:
             monkeypatch.setenv("OLLAMA_HOST", server.url)
-            with pytest.raises(type(error)) as named, other_models_offered(named=True):
+            with pytest.raises(type(error)) as named, other_models_offered(is_named=True):
                 raise error
             assert str(named.value) == said
-            with pytest.raises(type(error)) as offered, other_models_offered(named=False):
+            with pytest.raises(type(error)) as offered, other_models_offered(is_named=False):
                 raise error
         assert str(offered.value).startswith(f"{said}; or take a model that answers on this machine: --model ollama/")
         assert "more: reground models" in str(offered.value)
 
     def test_another_error_stays_as_it_is(self) -> None:
-        with pytest.raises(ConfigurationError, match=r"^wrong$"), other_models_offered(named=False):
+        with pytest.raises(ConfigurationError, match=r"^wrong$"), other_models_offered(is_named=False):
             raise ConfigurationError("wrong")
 
     def test_ask_asks_no_server_where_a_model_is_named(self, home: Path, capsys, monkeypatch) -> None:

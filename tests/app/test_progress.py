@@ -78,7 +78,7 @@ def test_a_terminal_gets_one_moving_line_and_a_file_a_line_from_time_to_time(ter
 
 def test_nothing_is_shown_quietly_but_notes() -> None:
     screen = io.StringIO()
-    with Progress("a fit", shown=False, console=Console(file=screen)) as progress:
+    with Progress("a fit", visible=False, console=Console(file=screen)) as progress:
         progress.count(5, 5, "rows")
         progress.on_note("two rows were cut")
     assert screen.getvalue() == "note: two rows were cut\n"

@@ -575,7 +575,7 @@ def _told_in_lines(options: Ask) -> tuple[Opening, Ask]:
 
     Of a download and of the indexing one line in a few seconds is printed.
     """
-    from reground.app.cli.console import counted, note
+    from reground.app.cli.console import note, plural
 
     told = -math.inf
 
@@ -587,7 +587,7 @@ def _told_in_lines(options: Ask) -> tuple[Opening, Ask]:
 
     def on_event(event: Event) -> None:
         if event.type == "begin":
-            note(f"{event.name}: {counted(event.usage.calls, 'call')}, {event.usage.tokens} tokens so far")
+            note(f"{event.name}: {plural(event.usage.calls, 'call')}, {event.usage.tokens} tokens so far")
 
     opening = Opening(
         lambda what, done, total: tell(f"{what}: {done / 1e6:.0f} MB", total),

@@ -28,7 +28,7 @@ _BUSY = ("reground-index", "reground-fit", "llama", "reground-transformers", "dd
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
     try:
-        code = _written(arguments)
+        code = _run_and_flush(arguments)
     except KeyboardInterrupt:  # between the end of the command and here
         code = _interrupted()
         _end_at_once(code)
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def _written(arguments: Sequence[str] | None) -> int:
+def _run_and_flush(arguments: Sequence[str] | None) -> int:
     """Run one command, write out what it printed, and return the exit code."""
     from reground.app.cli.console import steady_streams, to_nowhere
 
@@ -92,8 +92,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     from reground.core.user_code import place_of
 
     try:
-        given = list(sys.argv[1:] if arguments is None else arguments)
-        code = cli(args=given, obj=given, prog_name="reground", standalone_mode=False)
+        argv = list(sys.argv[1:] if arguments is None else arguments)
+        code = cli(args=argv, obj=argv, prog_name="reground", standalone_mode=False)
     except typer.Exit as leave:
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):

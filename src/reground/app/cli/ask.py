@@ -45,16 +45,16 @@ def ask(
 
     Example:  reground ask "Which bridge is older?" --corpus docs/ --method rar
     """
-    named = is_model_named(context)
-    if options.form == PHRASE.name and not named:
+    is_named = is_model_named(context)
+    if options.form == PHRASE.name and not is_named:
         options = replace(options, model=DEFAULT_READER)
-    with other_models_offered(named=named), Progress(shown=not quiet and not as_json) as progress:
+    with other_models_offered(is_named=is_named), Progress(visible=not quiet and not as_json) as progress:
         result = asyncio.run(answer(replace(options, observer=progress.observer(progress.on_event)), progress.opening))
     if as_json:
         print_json(result.to_dict(), indent=2)
     else:
         show_result(consoles()[0], result, steps=steps)
-    if not (quiet or as_json or named) and (words := other_model()):
+    if not (quiet or as_json or is_named) and (words := other_model()):
         note(f"note: no model was named, so {options.model} answered; this machine has others: {words}")
     if result.ungrounded is not None:
         raise typer.Exit(EXIT_UNGROUNDED)
@@ -76,11 +76,11 @@ def other_model() -> str | None:
 
 
 @contextmanager
-def other_models_offered(*, named: bool) -> Iterator[None]:
+def other_models_offered(*, is_named: bool) -> Iterator[None]:
     """Within the block, the error for a default model that cannot be had also names a model that answers here."""
     try:
         yield
     except (MissingExtra, PullError) as error:
-        if not named and (words := other_model()) is not None:
+        if not is_named and (words := other_model()) is not None:
             error.args = (f"{error}; or take a model that answers on this machine: {words}",)
         raise

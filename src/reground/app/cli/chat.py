@@ -53,7 +53,7 @@ def chat(
 
     Example:  reground chat --corpus docs/ --model gguf/smollm2
     """
-    with other_models_offered(named=is_model_named(context)), asyncio.Runner() as runner:
+    with other_models_offered(is_named=is_model_named(context)), asyncio.Runner() as runner:
         setup = setup_of(options)  # wrong names are refused before a conversation's file is opened
         path, lines = open_conversation(options.conversation, resume=options.resume)
         quiet = quiet or as_json
@@ -184,7 +184,7 @@ class _Talk:
             progress.on_event(event)
 
         try:
-            with Progress(shown=not self.quiet) as progress:
+            with Progress(visible=not self.quiet) as progress:
                 seed, form = self.options.seed, self.options.form
                 observer = progress.observer(on_event)
                 result = self.runner.run(self.engine.ask("", turns, observer=observer, seed=seed, form=form))

@@ -36,7 +36,7 @@ _LARGEST = 8 * MOST_CHARACTERS
 
 _LINE = fields(**dict.fromkeys(("id", "text", "answer", "question"), (str | None, None)))
 
-Given = tuple[str, str, str | None]
+Answer = tuple[str, str, str | None]
 """The name of an answer, its text, and its question if that is known."""
 Results = Sequence[tuple[str, CheckResult]]
 """Answers that were checked, by their names."""
@@ -57,11 +57,11 @@ def check(options: CheckFiles, as_json: Json = False, quiet: Quiet = False, conf
     Example:  reground check answer.md --corpus docs/   ·   reground check --text "It is 516 m long." -c docs/
     """
     _refuse(options, as_json=as_json)
-    results = asyncio.run(_checked(list(_given(options)), options, quiet=quiet or as_json))
+    results = asyncio.run(_checked(list(_answers(options)), options, quiet=quiet or as_json))
     if options.html is not None:
         from reground.view.server import checked as page
 
-        replace_lines(expanded(options.html), page([_shown(name, result) for name, result in results]))
+        replace_lines(expanded(options.html), page([_page_data(name, result) for name, result in results]))
     if options.out is not None and (mended := results[0][1].mended) is not None:
         replace_lines(expanded(options.out), [mended.text.encode()])
     _print(results, options, as_json=as_json, quiet=quiet)
@@ -95,19 +95,19 @@ def _print(results: Results, options: CheckFiles, *, as_json: bool, quiet: bool)
         _show_all(consoles()[0], results, options.fail_under)
 
 
-async def _checked(given: Sequence[Given], options: CheckFiles, *, quiet: bool) -> Results:
+async def _checked(answers: Sequence[Answer], options: CheckFiles, *, quiet: bool) -> Results:
     results = []
-    with Progress(shown=not quiet) as progress:
+    with Progress(visible=not quiet) as progress:
         async with Session.open(setup_of(options), progress.opening) as session:
-            for number, (name, text, question) in enumerate(given, start=1):
+            for number, (name, text, question) in enumerate(answers, start=1):
 
-                def told(done: int, total: int, number: int = number) -> None:
-                    progress.show(f"answer {number} of {len(given)}: {done} of {total} claims")
+                def on_claim(done: int, total: int, number: int = number) -> None:
+                    progress.show(f"answer {number} of {len(answers)}: {done} of {total} claims")
 
                 try:
-                    result = await checked(session, text, question=question, k=options.k, progress=told)
+                    result = await checked(session, text, question=question, k=options.k, progress=on_claim)
                 except ConfigurationError as error:
-                    if len(given) == 1:
+                    if len(answers) == 1:
                         raise
                     raise ConfigurationError(f"{name}: {error}") from error
                 if options.mend:
@@ -116,7 +116,7 @@ async def _checked(given: Sequence[Given], options: CheckFiles, *, quiet: bool) 
     return results
 
 
-def _given(options: CheckFiles) -> Iterator[Given]:
+def _answers(options: CheckFiles) -> Iterator[Answer]:
     """The answers that the options name. Raises ConfigurationError, DataError."""
     if sum(map(bool, (options.files, options.text is not None, options.answers))) > 1:
         raise ConfigurationError("give the answer as files, as --text or in --answers, and not in two ways")
@@ -142,7 +142,7 @@ def _read(path: Path) -> str:
         raise DataError(f"cannot be read: {error.strerror or error}", path=path) from None
 
 
-def _lines(path: Path, question: str | None) -> Iterator[Given]:
+def _lines(path: Path, question: str | None) -> Iterator[Answer]:
     """The answers of a file of JSON lines. Raises DataError, naming the line if one is wrong."""
     number = 0
     for number, line in read_values(path, _LINE):
@@ -154,11 +154,11 @@ def _lines(path: Path, question: str | None) -> Iterator[Given]:
         raise DataError("has no answers", path=path)
 
 
-def _shown(name: str, result: CheckResult) -> dict[str, Any]:
+def _page_data(name: str, result: CheckResult) -> dict[str, Any]:
     """An answer as the page shows it: its quotes without numbers, and with links."""
     data = result.to_dict() | {"title": result.question or name, "summary": result.summary}
-    for shown, each in zip(data["sentences"], result.sentences, strict=True):
-        for quote, citation in zip(shown["evidence"], each.evidence, strict=True):
+    for entry, sentence in zip(data["sentences"], result.sentences, strict=True):
+        for quote, citation in zip(entry["evidence"], sentence.evidence, strict=True):
             quote |= {"marker": None, "link": address(citation, result.corpus)}
     return data
 
@@ -170,8 +170,8 @@ def _show(console: Console, result: CheckResult, claims: Sequence[Checked]) -> N
         text = plain(" ".join(claim.text.split()))
         tell(console, Text.assemble((f"{claim.verdict}: ", f"bold {style}"), text))
         if claim.difference is not None:
-            said, found = claim.difference
-            tell(console, plain(f"the answer says {said}, the documents say {found}", style), 4)
+            answer, documents = claim.difference
+            tell(console, plain(f"the answer says {answer}, the documents say {documents}", style), 4)
         if claim.verdict == Verdict.ELSEWHERE:
             tell(console, plain(f"it cites {', '.join(claim.cites)}, and it stands here:", style), 4)
         for quote in claim.evidence:
@@ -182,28 +182,28 @@ def _show(console: Console, result: CheckResult, claims: Sequence[Checked]) -> N
 
 def _show_mended(mended: Mending, result: CheckResult, *, is_printed: bool, quiet: bool) -> None:
     """Print the mended text, unless it is in a file; and say what changed, word by word, on the other stream."""
-    printed, told = consoles()
+    output, notes = consoles()
     if is_printed:
-        as_written(printed, plain(mended.text.removesuffix("\n")))
+        as_written(output, plain(mended.text.removesuffix("\n")))
     else:
-        told = printed
+        notes = output
     if quiet:
         return
     for part in mended.parts:
         if part.outcome != Outcome.KEPT or part.why:
             changed = corrected(part.before.text.strip(), part.text.strip())
             tell(
-                told,
+                notes,
                 Text.assemble((f"{part.outcome}: ", f"bold {_STYLES.get(part.before.verdict, 'yellow')}"), changed),
             )
             for quote in part.source:
-                tell(told, plain(f"“{quote.quote}”", "dim"), 4)
-                show_source(told, quote, result.corpus, (), 4)
+                tell(notes, plain(f"“{quote.quote}”", "dim"), 4)
+                show_source(notes, quote, result.corpus, (), 4)
     if mended.stopped is not None:
-        tell(told, plain(f"the {mended.stopped} budget ended the work early; what is mended so far stands", "yellow"))
+        tell(notes, plain(f"the {mended.stopped} budget ended the work early; what is mended so far stands", "yellow"))
     outcomes = Counter(part.outcome.value for part in mended.parts if part.before.statement)
-    told.print(plain(", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()), "bold"))
-    told.print(Text(cost_line(mended.usage, mended.seconds), style="dim"))
+    notes.print(plain(", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()), "bold"))
+    notes.print(Text(cost_line(mended.usage, mended.seconds), style="dim"))
 
 
 def _show_all(console: Console, results: Results, least: float) -> None:

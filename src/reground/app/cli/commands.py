@@ -64,8 +64,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(value: bool) -> None:
+    if value:
         say(f"reground {__version__}")
         raise typer.Exit()
 

@@ -46,14 +46,14 @@ def set_value(context: typer.Context, key: Key, value: Annotated[str, typer.Argu
 
     Example:  reground config set model ollama/llama3.2   ·   reground config set corpus ~/notes
     """
-    known = flags.read_value(value)
-    flags.check_value(context.find_root().command, key, known)
-    is_path = isinstance(known, str) and key in ("corpus", "data", "home") and expanded(known).exists()
+    parsed = flags.read_value(value)
+    flags.check_value(context.find_root().command, key, parsed)
+    is_path = isinstance(parsed, str) and key in ("corpus", "data", "home") and expanded(parsed).exists()
     if key == "corpus" and not is_path and not {"=", ":"} & {*value}:  # an address, or a name with a folder
         raise ConfigurationError(f"{value}: there is no such folder or file")
     if key == "where":
         where(value)
-    _write(context, key, json.dumps(str(expanded(value).resolve()) if is_path else known, ensure_ascii=False))
+    _write(context, key, json.dumps(str(expanded(value).resolve()) if is_path else parsed, ensure_ascii=False))
 
 
 @config_app.command("unset")
@@ -69,10 +69,10 @@ def _write(context: typer.Context, key: str, value: str | None) -> None:
     """Put a line into the file in place of that of the key. Raises ConfigurationError, and then changes nothing."""
     file = config_file()
     lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-    kept = [line for line in lines if line.partition("=")[0].strip() != key]
-    if value is None and kept == lines:
+    others = [line for line in lines if line.partition("=")[0].strip() != key]
+    if value is None and others == lines:
         raise ConfigurationError(f"{key} is not set in {file}")
-    text = "".join(f"{line}\n" for line in ([] if value is None else [f"{key} = {value}"]) + kept)
+    text = "".join(f"{line}\n" for line in ([] if value is None else [f"{key} = {value}"]) + others)
     try:
         config: dict[str, Any] = tomllib.loads(text)
     except ValueError as error:

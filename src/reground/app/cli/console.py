@@ -84,7 +84,7 @@ def print_tables(*tables: Table) -> None:
 def end_if_failed(failed: int, then: str = "the same command tries them again") -> None:
     """Where questions failed, say so and what is to be done, and end with the exit code for it. Raises typer.Exit."""
     if failed:
-        note(f"{counted(failed, 'question')} failed: {then}")
+        note(f"{plural(failed, 'question')} failed: {then}")
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
 
@@ -106,7 +106,7 @@ def human_time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if hours < 1.5 else f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.0f} days"
 
 
-def counted(count: int, thing: str) -> str:
+def plural(count: int, thing: str) -> str:
     """How many things there are: 1 call, 2 calls."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 

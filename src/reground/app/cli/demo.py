@@ -28,7 +28,7 @@ from reground.evaluation.tasks.own import read_measured
 
 MEMORY = "direct"
 """The method that stands beside the chosen one: it retrieves nothing."""
-_SHOWN = "15"
+_QUESTION = "15"
 """The question asked by default. The default model has it right, as it has most."""
 _RIGHT = "Right: the words of the expected answer stand in the short answer."
 _SETTINGS: dict[str, dict[str, object]] = {"grounded": {"max_rounds": 1}}
@@ -49,11 +49,11 @@ def demo(context: typer.Context, options: Demo, as_json: Json = False, quiet: Qu
     if options.listed:
         return _list(examples, as_json=as_json)
     methods = [*dict.fromkeys((MEMORY, catalogue.method(options.method).name))]
-    named = is_model_named(context)
-    with other_models_offered(named=named):
+    is_named = is_model_named(context)
+    with other_models_offered(is_named=is_named):
         _ask(options, methods, examples, quiet=quiet, as_json=as_json)
     if options.model == DEFAULT_READER and not quiet:
-        better = (None if named else other_model()) or "a server of yours (reground models)"
+        better = (None if is_named else other_model()) or "a server of yours (reground models)"
         note(
             "This model has 1.5 billion parameters and is often wrong. "
             f"Try {better}, or where it is too slow --model gguf/qwen2.5-coder-0.5b."
@@ -90,7 +90,7 @@ def _number_of(question: str, examples: Sequence[Example]) -> int | None:
 def _ask(options: Demo, methods: Sequence[str], examples: Sequence[Example], *, quiet: bool, as_json: bool) -> None:
     """Ask each method a question. One of the demo's ends with a short answer, which is marked."""
     console, _ = consoles()
-    question = (options.question or _SHOWN).strip()
+    question = (options.question or _QUESTION).strip()
     number, golds = _number_of(question, examples), None
     if number is not None:
         question, golds = examples[number - 1].question, examples[number - 1].golden_answers
@@ -100,7 +100,7 @@ def _ask(options: Demo, methods: Sequence[str], examples: Sequence[Example], *, 
         console.print(plain(f"model {options.model}; 36 articles that come with reground", "dim"))
     results: dict[str, Result] = {}
     for method in methods:
-        with Progress(shown=not quiet) as progress:
+        with Progress(visible=not quiet) as progress:
             ask = Ask(
                 question,
                 method=method,

@@ -20,7 +20,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from reground.app.cli.console import counted, harmless, human_tokens, human_usd
+from reground.app.cli.console import harmless, human_tokens, human_usd, plural
 from reground.app.runs import Result, place_of
 from reground.core.answers import Citation, abstains
 from reground.core.evidence import Skipped
@@ -53,15 +53,15 @@ def has_links(console: Console) -> bool:
 def address(citation: Citation, corpus: Path | None) -> str | None:
     """Where a citation opens; None where there is nothing to open or it must not be opened."""
     url = citation.url or ""
-    found = _web(url) if "://" in url else None
+    link = _web(url) if "://" in url else None
     file = file_of(url, corpus) if url and corpus is not None and "://" not in url else None
     if file is not None:
-        found = file.as_uri()
+        link = file.as_uri()
         if citation.page:
-            found += f"#page={citation.page}"
+            link += f"#page={citation.page}"
         elif citation.fragment:
-            found += f"#{parse.quote(citation.fragment, safe='')}"
-    return found if found is not None and len(found) <= _LONGEST else None
+            link += f"#{parse.quote(citation.fragment, safe='')}"
+    return link if link is not None and len(link) <= _LONGEST else None
 
 
 def _web(url: str) -> str | None:
@@ -142,8 +142,8 @@ def show_notes(console: Console, result: Result) -> None:
 def show_answer_text(console: Console, result: Result) -> None:
     """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
     if not result.answered:
-        written = "" if abstains(result.text) else " The model wrote:"
-        tell(console, plain(f"Your documents do not say: {result.ungrounded}.{written}", "yellow"))
+        lead = "" if abstains(result.text) else " The model wrote:"
+        tell(console, plain(f"Your documents do not say: {result.ungrounded}.{lead}", "yellow"))
     sentences = [plain(each.text, "yellow" if each.supported is False else "") for each in result.sentences]
     tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
 
@@ -164,10 +164,10 @@ def show_steps(console: Console, result: Result) -> None:
 
 def show_read(console: Console, result: Result) -> None:
     """Print the passages that the model read and no quote is from, those of a file in one line."""
-    cited = {passage.passage_id for passage in result.quotes}
-    also = [passage for passage in result.shown if passage.passage_id not in cited]
+    sources = {passage.passage_id for passage in result.quotes}
+    also = [passage for passage in result.shown if passage.passage_id not in sources]
     if also:
-        head(console, "Also read" if cited else "Read")
+        head(console, "Also read" if sources else "Read")
     files: dict[tuple[str, str], list[Citation]] = {}
     for passage in also:
         files.setdefault((passage.title, passage.url or passage.passage_id), []).append(passage)
@@ -227,17 +227,17 @@ def show_source(
 def corrected(draft: str, final: str) -> Text:
     """Both versions in one text, word by word: [-what was taken out-] and {+what was put in+}, as git shows them."""
     text = Text()
-    for taken, put, kept in changes(draft, final):
-        text.append_text(plain(f"[-{taken}-]" if taken else "", "red strike"))
-        text.append_text(plain(f"{{+{put}+}}" if put else "", "green"))
-        text.append_text(plain(kept))
+    for old, new, same in changes(draft, final):
+        text.append_text(plain(f"[-{old}-]" if old else "", "red strike"))
+        text.append_text(plain(f"{{+{new}+}}" if new else "", "green"))
+        text.append_text(plain(same))
     return text
 
 
 def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
     """Calls, tokens, money and time in one line."""
     parts = [
-        counted(usage.calls, "call"),
+        plural(usage.calls, "call"),
         f"{human_tokens(usage.prompt)} prompt tokens ({human_tokens(usage.cached)} cached)",
         f"{human_tokens(usage.completion)} completion tokens",
     ]
@@ -245,7 +245,7 @@ def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
         parts.append(human_usd(usage.usd))
     parts.append(f"{seconds:.1f} s")
     if replayed_calls:
-        parts.append(f"{counted(replayed_calls, 'call')} replayed, not paid again")
+        parts.append(f"{plural(replayed_calls, 'call')} replayed, not paid again")
     return ", ".join(parts)
 
 
@@ -257,7 +257,7 @@ def replayed(trajectory: Trajectory) -> int:
 def show_line(console: Console, number: int, trajectory: Trajectory, about: str = "") -> None:
     """Print one trajectory in one line. about: what stands behind its cost."""
     usage = trajectory.usage
-    cost = f"{counted(usage.calls, 'call')}, {human_tokens(usage.tokens)} tokens"
+    cost = f"{plural(usage.calls, 'call')}, {human_tokens(usage.tokens)} tokens"
     cost += f", {human_usd(usage.usd)}" if usage.usd else ""
     end = trajectory.failure.message if trajectory.failure else trajectory.answer.text if trajectory.answer else ""
     style = "red" if trajectory.failure else ""

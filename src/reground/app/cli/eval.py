@@ -120,7 +120,7 @@ async def run_job(task: Task, job: Job) -> CompareResult:
     async with opened(partial(opened_bench, options, job.methods, task, job.out), quiet=job.quiet) as bench:
         ready = {cell: bench.configure(cell, job.base, options.budget) for cell in job.cells}
         runs = len(choose(bench.task, job.base)) * job.base.repeats
-        with Progress(shown=not job.quiet) as progress:
+        with Progress(visible=not job.quiet) as progress:
             progress.plan(dict(enumerate(Work(cell, runs) for cell in ready)))
             return await compare(
                 bench.task, ready, job.out, baseline=job.baseline, sandbox=bench.sandbox, observer=progress.on_run
@@ -144,14 +144,14 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
     for cell in job.cells:
         folder = job.out if job.baseline is None else job.out / cell.label
         records = read_run(folder).records().values() if (folder / "config.json").is_file() else ()
-        done = [record for record in records if record.failure is None or not base.retry_failed]
+        results = [record for record in records if record.failure is None or not base.retry_failed]
         cost = estimate(
             cell.label,
             examples,
             repeats=base.repeats,
             budget=cell.tokens,
-            done=done,
-            usual=None if done else _usual(task, job, cell, examples),
+            done=results,
+            usual=None if results else _usual(task, job, cell, examples),
             usd=None if price is None else price.usd,
             speed=job.options.speed,
             concurrency=base.concurrency,

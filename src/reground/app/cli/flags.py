@@ -178,8 +178,8 @@ def _row(parameter: Any) -> tuple[Text, Text]:
     return names, Text(f"{sentence.group(1) if sentence else ''}{default}".replace(r"\[", "["))
 
 
-def _show_all(context: typer.Context, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+def _show_all(context: typer.Context, value: bool) -> None:
+    if value and not context.resilient_parsing:
         context.meta[_ALL] = True
         say(context.get_help())
         context.exit()
@@ -220,9 +220,9 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
         sources = {name: str(getattr(context.get_parameter_source(name), "name", "")) for name in _SEARCHED}
         if "COMMANDLINE" in sources.values():  # it says what is searched, instead of what a file says
             values |= {name: None for name, source in sources.items() if source == "DEFAULT_MAP"}
-        made = {name: _made(cls, values, context.meta.get(SETTINGS, {})) for name, cls in classes.items()}
-        made |= {"context": context} if "context" in own else {}
-        command(**made, **values)
+        records = {name: _build(cls, values, context.meta.get(SETTINGS, {})) for name, cls in classes.items()}
+        records |= {"context": context} if "context" in own else {}
+        command(**records, **values)
 
     result: Any = filled
     result.__name__, result.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
@@ -231,7 +231,7 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.everyday = everyday
     infos = [(each.name, info) for each in parameters for info in getattr(each.annotation, "__metadata__", ())]
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
-    result.found = {name: info for name, info in infos if inspect.isroutine(info)}
+    result.marks = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
 
 
@@ -301,17 +301,17 @@ def _kind(members: Iterable[Any]) -> Any:
     return None
 
 
-def _made(cls: Any, values: dict[str, Any], settings: Mapping[str, object]) -> Any:
+def _build(cls: Any, values: dict[str, Any], settings: Mapping[str, object]) -> Any:
     """Build the dataclass from the values of its options, and remove these from `values`."""
-    made: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for name in field_names(cls):
         inner = {key.partition(INNER)[2]: values.pop(key) for key in list(values) if key.startswith(name + INNER)}
         if inner:
-            made[name] = from_mapping(record_in(_hints(cls)[name]), inner, name)
+            arguments[name] = from_mapping(record_in(_hints(cls)[name]), inner, name)
         elif name in values:
             value = values.pop(name)
-            made[name] = parse_settings(settings, value) if name == SETTINGS else value
-    return cls(**made)
+            arguments[name] = parse_settings(settings, value) if name == SETTINGS else value
+    return cls(**arguments)
 
 
 SETTINGS = "settings"
@@ -368,9 +368,9 @@ ConfigFile = Annotated[
 def _toml(text: str) -> dict[str, Any]:
     """What TOML says. Raises ValueError or RecursionError, also where tables lie too deep to be written again, or a
     number has too many digits."""
-    said = tomllib.loads(text)
-    json.dumps(deepcopy(said), default=str)
-    return said
+    data = tomllib.loads(text)
+    json.dumps(deepcopy(data), default=str)
+    return data
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -418,18 +418,18 @@ def _options(command: Any) -> Iterator[tuple[str, Any]]:
                 yield option[2:].replace("-", "_"), parameter
 
 
-def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> None:
+def check_config(config: Mapping[str, Any], keys: Mapping[str, set[str]]) -> None:
     """Refuse a configuration with keys that no command reads. Raises ConfigurationError."""
     for key, value in config.items():
-        if key not in known:
-            raise ConfigurationError(f"the configuration has an unknown key {key!r}; {did_you_mean(key, known)}")
-        is_table = bool(known[key]) or key == SETTINGS
+        if key not in keys:
+            raise ConfigurationError(f"the configuration has an unknown key {key!r}; {did_you_mean(key, keys)}")
+        is_table = bool(keys[key]) or key == SETTINGS
         if is_table != isinstance(value, dict):
             what = f"is a table: write [{key}] on a line of its own" if is_table else "is no table"
             raise ConfigurationError(f"{key} in the configuration {what}")
-        for inner in value if known[key] else ():
-            if inner not in known[key]:
-                near = did_you_mean(inner, known[key])
+        for inner in value if keys[key] else ():
+            if inner not in keys[key]:
+                near = did_you_mean(inner, keys[key])
                 raise ConfigurationError(f"[{key}] in the configuration has an unknown key {inner!r}; {near}")
 
 
@@ -445,18 +445,18 @@ def not_taken(config: Mapping[str, Any], *commands: Any) -> Iterator[str]:
             fits = marks.get(name)
             for place, text in _leaves(each, name.replace(INNER, ".")):
                 if fits is None or not fits(text):
-                    told = f"{place} = {text!r:.80} is not taken from a {DEFAULT} that only lies here"
-                    yield f"{told}: if the file is yours, pass --config {DEFAULT}"
+                    message = f"{place} = {text!r:.80} is not taken from a {DEFAULT} that only lies here"
+                    yield f"{message}: if the file is yours, pass --config {DEFAULT}"
 
 
 def _marks(root: Any) -> dict[str, Any]:
     """By key, and by TABLE__KEY, which texts a file that was only found may give; None for a key without the mark."""
     marks: dict[str, Any] = {}
     for command in _readers(root):
-        found = getattr(command.callback, "found", {})
+        own = getattr(command.callback, "marks", {})
         for key, parameter in _options(command):
             for name in (key, parameter.name):
-                marks[name] = marks.get(name) or found.get(parameter.name)
+                marks[name] = marks.get(name) or own.get(parameter.name)
     return marks
 
 
@@ -503,10 +503,10 @@ def check_value(root: Any, key: str, value: Any) -> None:
         raise refused[0]
 
 
-def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dict[str, object]:
+def parse_settings(config: Mapping[str, object], items: list[str] | None) -> dict[str, object]:
     """A method's settings: [settings] of the configuration, overridden by --set KEY=VALUE."""
     settings = dict(config)
-    for item in given or []:
+    for item in items or []:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise ConfigurationError(f"--set takes KEY=VALUE, got {item!r}")

@@ -45,9 +45,9 @@ def index(options: Index, as_json: Json = False, quiet: Quiet = False, config: C
         tasks = (load_task(name, options.data) for name in options.decontaminate)
         cleaner = Decontaminator([text for task in tasks for text in task.solutions()])
     how = partial(build_index, decontaminate=cleaner, embedder=embedder, globs=options.globs)
-    with Progress(shown=not quiet) as progress:
+    with Progress(visible=not quiet) as progress:
         report = asyncio.run(
-            stoppable(lambda told: how(options.source, out, settings, progress=told), progress.on_index)
+            stoppable(lambda tell: how(options.source, out, settings, progress=tell), progress.on_index)
         )
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -69,10 +69,10 @@ def _settings(options: Index) -> tuple[IndexSettings, Path]:
         return settings, cached_index_path(expanded(options.source), settings, options.globs)
     kind, embedder = options.kind, options.embedder
     if options.retrieval is not None:
-        chosen = preset(options.retrieval).settings
-        if kind not in ("bm25", chosen.kind):
-            raise ConfigurationError(f"--retrieval {options.retrieval} makes a {chosen.kind} index: leave out --kind")
-        kind, embedder = chosen.kind, embedder or chosen.embedder
+        choice = preset(options.retrieval).settings
+        if kind not in ("bm25", choice.kind):
+            raise ConfigurationError(f"--retrieval {options.retrieval} makes a {choice.kind} index: leave out --kind")
+        kind, embedder = choice.kind, embedder or choice.embedder
     settings = IndexSettings(
         kind=cast(Any, kind),
         language=language,

@@ -37,11 +37,11 @@ def judge(options: Judging, quiet: Quiet = False, config: ConfigFile = None) -> 
 
     Example:  reground judge runs/agent runs/rag --judges openai/large,openai/small --people labels.jsonl
     """
-    found = find_runs(options.folders)
-    runs = {run.path.name: run for run in found}
-    if len(runs) < len(found):
+    all_runs = find_runs(options.folders)
+    runs = {run.path.name: run for run in all_runs}
+    if len(runs) < len(all_runs):
         raise ConfigurationError("two of these run folders have the same name: rename one")
-    tasks = load_tasks({run.config.task for run in found}, options.data, own=listed(options.tasks))
+    tasks = load_tasks({run.config.task for run in all_runs}, options.data, own=listed(options.tasks))
     answers = [answer for name, run in runs.items() for answer in answers_of(run, name, tasks[run.config.task])]
     if not answers:
         raise DataError("these runs have no answers to rate", path=options.folders[0])
@@ -71,7 +71,7 @@ async def _rated(options: Judging, answers: Sequence[Answer], replies: Path, *, 
     with closing(SqliteJournal(replies)) as journal:
         for name in listed(options.judges):
             async with opened_model(name, options.model_options, quiet=quiet) as model:
-                with Progress(name, shown=not quiet) as progress:
+                with Progress(name, visible=not quiet) as progress:
 
                     def tell(done: int, progress: Progress = progress) -> None:
                         progress.count(done, texts, "answers")

@@ -49,9 +49,9 @@ def _client(context: typer.Context, options: Mcp) -> dict[str, Any]:
     program = Path(sys.argv[0]).absolute()
     command = [str(program)] if program.name == "reground" else [sys.executable, "-m", "reground"]
     args = ["mcp"]
-    given, _, parameters = context.command.make_parser(context).parse_args(context.obj[1:])
+    arguments, _, parameters = context.command.make_parser(context).parse_args(context.obj[1:])
     for parameter in dict.fromkeys(each for each in parameters if each.name != "as_json"):
-        values = given[parameter.name]
+        values = arguments[parameter.name]
         for value in values if parameter.multiple else [values]:
             name, equals, place = str(value).rpartition("=")
             is_place = parameter.name in ("corpus", "config") and not is_page(place)

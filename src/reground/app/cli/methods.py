@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
-from reground.app.cli.console import consoles, counted, print_json, say
+from reground.app.cli.console import consoles, plural, print_json, say
 from reground.app.cli.display import plain
 from reground.app.cli.flags import Json, flattened, setting_text
 from reground.app.options import DEFAULT_METHOD
@@ -49,7 +49,7 @@ def methods(
         calls = {name: _calls(name) for name in entries}
         for name in sorted(entries, key=lambda name: (name != DEFAULT_METHOD, calls[name] or math.inf)):
             about = " (the default)" if name == DEFAULT_METHOD else ""
-            count = counted(calls[name] or 0, "call") if calls[name] else ""
+            count = plural(calls[name] or 0, "call") if calls[name] else ""
             table.add_row(Text(name), Text(count), Text(f"{entries[name].summary}{about}"))
         consoles()[0].print(table)
 

@@ -79,6 +79,6 @@ def pull_model(
 
     Example:  reground models pull smollm2
     """
-    with Progress(shown=not quiet) as progress:
+    with Progress(visible=not quiet) as progress:
         path = pull(alias, progress=progress.on_pull)
     say(f"{alias} is at {path}")

@@ -23,7 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from reground.app import catalogue
-from reground.app.cli.console import consoles, counted, harmless, human_time, human_tokens, human_usd
+from reground.app.cli.console import consoles, harmless, human_time, human_tokens, human_usd, plural
 from reground.app.documents import close
 from reground.app.session import Opening, bring_models, spare_the_collector
 from reground.core.concurrency import in_daemon
@@ -68,7 +68,7 @@ class Progress:
     title: stands before each line. shown: whether lines are; what was not read and notes are printed anyway.
     """
 
-    def __init__(self, title: str = "", *, shown: bool = True, console: Console | None = None) -> None:
+    def __init__(self, title: str = "", *, visible: bool = True, console: Console | None = None) -> None:
         self._console = console if console is not None else consoles()[1]
         self._title = f"{title}: " if title else ""
         self._text = "starting"
@@ -81,9 +81,9 @@ class Progress:
         self._works: Mapping[Any, Work] = {}
         self._runs: dict[Hashable, RunProgress] = {}
         self._spinner = Spinner("dots")
-        self._plain = shown and not self._console.is_terminal
+        self._plain = visible and not self._console.is_terminal
         self._live: AbstractContextManager[object] = nullcontext()
-        if shown and self._console.is_terminal:
+        if visible and self._console.is_terminal:
             self._live = Live(self, console=self._console, transient=True, refresh_per_second=8)
         self.observer: Callable[[Observer], Observer] = Listener if isinstance(self._live, Live) else partial
 
@@ -123,12 +123,12 @@ class Progress:
 
     def count(self, done: int, total: int, unit: str) -> None:
         """Show how many of all are done, and the time left."""
-        left = (time.monotonic() - self._began) / max(1, done) * (total - done)
-        self.show(f"{done} of {total} {unit}, {human_time(left)} left", now=done == total)
+        remaining = (time.monotonic() - self._began) / max(1, done) * (total - done)
+        self.show(f"{done} of {total} {unit}, {human_time(remaining)} left", now=done == total)
 
     def on_event(self, event: Event) -> None:
         """Show the step that a method begins or has finished, and what a model reads and writes meanwhile."""
-        counts = f"{counted(event.usage.calls, 'call')}, {human_tokens(event.usage.tokens)} tokens"
+        counts = f"{plural(event.usage.calls, 'call')}, {human_tokens(event.usage.tokens)} tokens"
         step = (event.span, event.name)
         if event.type in ("reading", "writing"):
             return self._on_words(event) if step == self._step else None  # of calls at once, the one that began last
@@ -164,11 +164,11 @@ class Progress:
             self._reading = time.monotonic()
         text = f"indexing: {index.files}/{index.total} files, {_megabytes(index.all_done, index.all_size)}"
         if index.writing:
-            return self.show(f"{text}, writing the index of {counted(index.passages, 'passage')}")
+            return self.show(f"{text}, writing the index of {plural(index.passages, 'passage')}")
         elapsed = time.monotonic() - self._reading
         if index.share > 0 and elapsed >= _FIRST_SECONDS:
             text += f", about {human_time(elapsed * (1 / index.share - 1))} left"
-        text += f", {counted(index.documents, 'document')}, {counted(index.passages, 'passage')}"
+        text += f", {plural(index.documents, 'document')}, {plural(index.passages, 'passage')}"
         return self.show(f"{text}, {index.file} {_megabytes(index.done, index.size)}" if index.size >= _LARGE else text)
 
     def on_report(self, report: IndexReport) -> None:
@@ -178,10 +178,10 @@ class Progress:
 
     def on_step(self, step: Step, of: str = "") -> None:
         """Show a step of a fit."""
-        left = "" if step.seconds_left is None else f", {human_time(step.seconds_left)} left"
+        remaining = "" if step.seconds_left is None else f", {human_time(step.seconds_left)} left"
         self.show(
             f"{of}step {step.number} of {step.total}, loss {step.loss:.4f}, learning rate {step.learning_rate:.1e}, "
-            f"{step.examples_per_second:.1f} examples/s{left}",
+            f"{step.examples_per_second:.1f} examples/s{remaining}",
             now=step.number == step.total,
         )
 
@@ -207,21 +207,21 @@ class Progress:
         parts.append(f"{human_tokens(usage.tokens)} tokens ({human_tokens(paid.tokens)} now)")
         if usage.usd != 0:
             parts.append("USD unknown" if usage.usd is None else human_usd(usage.usd))
-        left = self.seconds_left
-        parts.append("end unknown" if left is None else f"about {human_time(left)} left")
+        remaining = self.seconds_left
+        parts.append("end unknown" if remaining is None else f"about {human_time(remaining)} left")
         self.show("  ".join(parts), now=run.done == run.total)
 
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds until all works are done, from the pace of this attempt; None until a run has finished."""
         runs = self._runs
-        left = sum(
+        remaining = sum(
             (work.runs - (runs[key].done if key in runs else 0)) * work.weight for key, work in self._works.items()
         )
         done = sum((run.done - run.resumed) * self._works[key].weight for key, run in runs.items())
-        if not left:
+        if not remaining:
             return 0.0
-        return sum(run.elapsed for run in runs.values()) / done * left if done else None
+        return sum(run.elapsed for run in runs.values()) / done * remaining if done else None
 
     def _print(self, text: str, style: str = "") -> None:
         self._console.print(Text(harmless(text), style=style), soft_wrap=True)
@@ -237,7 +237,7 @@ async def opened(
 ) -> AsyncIterator[Opened]:
     """What a context gives, such as a session for many questions; its opening is told a `Progress` of its own."""
     async with AsyncExitStack() as stack:
-        with Progress(shown=not quiet) as progress:
+        with Progress(visible=not quiet) as progress:
             result = await stack.enter_async_context(context(progress.opening))
         spare_the_collector()
         yield result
@@ -247,7 +247,7 @@ async def opened(
 async def opened_model(name: str, options: ModelOptions, *, quiet: bool) -> AsyncIterator[LanguageModel]:
     """A model by its name, downloaded with progress if need be, and closed at the end of the block."""
     catalogue.provider_module(name)
-    with Progress(shown=not quiet) as progress:
+    with Progress(visible=not quiet) as progress:
         await in_daemon(partial(bring_models, [name], progress.on_pull), name="download")
     model = catalogue.load_model(name, options)
     try:

@@ -48,8 +48,8 @@ def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, con
         counts = {"wanted": options.count, "kept": len(proposed.kept), "tried": proposed.tried}
         dropped, usage = dict(proposed.dropped.most_common()), proposed.usage.model_dump(mode="json")
         about = {"dropped": dropped, "stopped": proposed.stopped, "usage": usage}
-        kept = [each.model_dump(mode="json") for each in proposed.kept]
-        print_json({"out": str(file.path), **counts, **about, "questions": kept}, indent=2)
+        rows = [each.model_dump(mode="json") for each in proposed.kept]
+        print_json({"out": str(file.path), **counts, **about, "questions": rows}, indent=2)
     else:
         say("\n".join(_lines(proposed, options)))
     if not proposed.kept:
@@ -63,11 +63,11 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
         raise ConfigurationError(f"--kinds are {', '.join(get_args(Kind))}, not {options.kinds!r}")
     if holds_index(corpus):
         raise ConfigurationError(f"{options.corpus} is an index: give the documents that it was made of")
-    with Progress(shown=not quiet) as progress:  # the index of `compare --corpus`: it names the files that are skipped
+    with Progress(visible=not quiet) as progress:  # the index of `compare --corpus`: it names skipped files
         language, on_report, globs = options.language, progress.on_report, options.globs
         retriever = await corpus_retriever(corpus, progress.on_index, language, None, on_report, globs=globs)
-        cut = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap, globs)
-        passages = await in_daemon(cut, name="documents")
+        load = partial(corpus_passages, corpus, settings.chunk_tokens, settings.overlap, globs)
+        passages = await in_daemon(load, name="documents")
     most = options.tries or 10 * options.count
     pairs = await in_daemon(partial(candidates, passages, kinds, most=most, seed=options.seed), name="pairs")
     if not pairs:
@@ -77,17 +77,17 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
     try:
         async with opened_model(options.model, options.model_options, quiet=quiet) as model:
             run = Run(run_id="questions", question_id="all", journal=journal, budget=options.budget, seed=options.seed)
-            with Progress(shown=not quiet) as progress:
+            with Progress(visible=not quiet) as progress:
 
                 def on_pair(proposed: Proposed) -> None:
-                    kept = len(proposed.kept)
-                    if kept:
+                    count = len(proposed.kept)
+                    if count:
                         file.write(proposed.kept)
-                    counts = f"{kept}/{options.count} questions, {proposed.tried}/{len(pairs)} pairs tried"
-                    progress.show(f"{counts}, {_cost(proposed)}", now=kept == options.count)
+                    counts = f"{count}/{options.count} questions, {proposed.tried}/{len(pairs)} pairs tried"
+                    progress.show(f"{counts}, {_cost(proposed)}", now=count == options.count)
 
-                asked = partial(propose, pairs, model, run, count=options.count, retriever=retriever)
-                return await asked(concurrency=options.concurrency, on_pair=on_pair)
+                work = partial(propose, pairs, model, run, count=options.count, retriever=retriever)
+                return await work(concurrency=options.concurrency, on_pair=on_pair)
     finally:
         await close(retriever)
         for notice in journal.notices:
@@ -102,19 +102,19 @@ def _cost(proposed: Proposed) -> str:
 
 def _lines(proposed: Proposed, options: Propose) -> Iterator[str]:
     """The first questions, what was dropped and why, and what to do next."""
-    kept = proposed.kept
-    for one in kept[:3]:
+    rows = proposed.kept
+    for one in rows[:3]:
         yield f"{one.id}  {one.question}\n      {one.answer}  ({', '.join(one.passages)})"
-    if len(kept) > 3:
-        yield f"... and {len(kept) - 3} more"
-    yield f"\n{len(kept)} of {options.count} questions from {proposed.tried} pairs of passages; {_cost(proposed)}"
+    if len(rows) > 3:
+        yield f"... and {len(rows) - 3} more"
+    yield f"\n{len(rows)} of {options.count} questions from {proposed.tried} pairs of passages; {_cost(proposed)}"
     if proposed.dropped:
         yield "dropped: " + "; ".join(f"{count} {why}" for why, count in proposed.dropped.most_common())
     if proposed.stopped is not None:
         yield f"the {proposed.stopped} budget ended it: the same command with a larger one continues"
-    elif len(kept) < options.count:
+    elif len(rows) < options.count:
         yield "no more pairs to try: more tries, a larger model or more documents give more questions"
-    if kept:
+    if rows:
         yield f"Read {options.out}, one question a line: correct what is wrong, delete the lines that are no good."
         words = ["reground", "compare", "--questions", str(options.out), "--corpus", str(options.corpus)]
         words += ["--model", options.model]

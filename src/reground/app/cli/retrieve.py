@@ -32,7 +32,7 @@ def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, con
 
 async def _search(options: Retrieve, *, quiet: bool) -> list[Passage]:
     async with AsyncExitStack() as opened:
-        with Progress(shown=not quiet) as progress:
+        with Progress(visible=not quiet) as progress:
             on_index, on_report = progress.on_index, progress.on_report
             source = Source(options.corpus)
             retriever = await open_source(source, options, opened, on_index=on_index, on_report=on_report)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from reground.app.cli.console import counted, note, say
+from reground.app.cli.console import note, plural, say
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.cli.progress import opened
 from reground.app.options import Serve
@@ -60,9 +60,9 @@ async def _serve(options: Serve, keys: Keys | None, *, quiet: bool) -> None:
     ):
 
         def on_ready(address: str) -> None:
-            asked = counted(len(keys), "key") if keys is not None else "no keys"
-            what = counted(len(engine.offers), "model") if engine.offers else "searches"
+            access = plural(len(keys), "key") if keys is not None else "no keys"
+            what = plural(len(engine.offers), "model") if engine.offers else "searches"
             places = f"page: {address}/\nAPI: {address}/v1" if engine.offers else f"{address}/retrieve"
-            note(f"serving {what}, {asked}; Ctrl-C ends it\n{places}")
+            note(f"serving {what}, {access}; Ctrl-C ends it\n{places}")
 
         await serve_engine(engine, options, keys, on_ready)

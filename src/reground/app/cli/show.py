@@ -65,7 +65,7 @@ def show(
     unreadable: list[Path] = []
     listed = id is None and number is None
     names: list[str] = []
-    shown = 0
+    matches = 0
     if files := tree_files(expanded(place)):
         names = [unquote(file.stem) for file in files]
         alone = not place.is_dir() and id is None
@@ -76,7 +76,7 @@ def show(
                     show_tree(console, tree, full=full)
                 else:
                     tree_line(console, name, tree)
-            shown += whole
+            matches += whole
     else:
         read = (_readable(file, read_trajectories, unreadable) for file in trajectory_files(place))
         for count, trajectory in enumerate(chain.from_iterable(read), start=1):
@@ -85,8 +85,8 @@ def show(
                 show_line(console, count, trajectory)
             elif count == number or (id is not None and id in (trajectory.id, trajectory.metadata.get("example"))):
                 show_trajectory(console, trajectory)
-                shown += 1
-    if (not names and not unreadable) or (names and not shown and not listed):
+                matches += 1
+    if (not names and not unreadable) or (names and not matches and not listed):
         near = f"of {id!r}; {did_you_mean(id, names)[:300]}" if id is not None and names else None
         raise DataError(f"holds nothing {near}" if near else f"holds {len(names)} trajectories or trees", path=place)
     if unreadable:
@@ -129,8 +129,8 @@ def log(
     files.sort(key=lambda file: file.stat().st_mtime, reverse=True)
     if number is not None and number > len(files):
         raise DataError(f"holds {len(files)} runs", path=home)
-    shown = files[:_LOGGED] if number is None else [files[number - 1]]
-    read = [(file, each) for file in shown for each in _readable(file, read_trajectories, [])]
+    recent = files[:_LOGGED] if number is None else [files[number - 1]]
+    read = [(file, each) for file in recent for each in _readable(file, read_trajectories, [])]
     if as_json:
         return print_json(
             [Result.of(each, each.answer, file).to_dict() for file, each in read if each.answer], indent=2
@@ -192,8 +192,8 @@ def show_tree(console: Console, tree: Tree[Any], *, full: bool = False) -> None:
             console.print(Text(f"{_indent(level + 1)}... {below} nodes below", style="dim"), soft_wrap=True)
             continue
         above, c = max(node.visits, 1), tree.settings.c
-        tried = [child for child in node.children if child.visits]
-        ordered = sorted(tried, key=lambda child: ucb1(child.value, child.visits, above, c), reverse=True)
+        visited = [child for child in node.children if child.visits]
+        ordered = sorted(visited, key=lambda child: ucb1(child.value, child.visits, above, c), reverse=True)
         ordered += [child for child in node.children if not child.visits]
         waiting += [(level + 1, child) for child in reversed(ordered)]
 

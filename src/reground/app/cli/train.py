@@ -53,11 +53,11 @@ library call, and takes seconds. Fits lose nothing by it, because checkpoints an
 train_app = typer.Typer(add_completion=False, no_args_is_help=True, help="Train helper models on training splits.")
 
 
-def stage(app: typer.Typer, *shown: str, name: str | None = None) -> Callable[[F], F]:
+def stage(app: typer.Typer, *everyday: str, name: str | None = None) -> Callable[[F], F]:
     """Make a command of a function of options. shown: the everyday ones, which --help lists; all by default."""
 
     def registered(function: F) -> F:
-        app.command(name, cls=Command)(flattened(*shown)(function))
+        app.command(name, cls=Command)(flattened(*everyday)(function))
         return function
 
     return registered
@@ -76,7 +76,7 @@ class TrainingFolder:
 
     def progress(self, title: str = "") -> Progress:
         """A line for what the stage does."""
-        return Progress(title, shown=not self.quiet)
+        return Progress(title, visible=not self.quiet)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +108,8 @@ async def in_background(work: Callable[[], T]) -> T:
 
 def settings_of(options: Benchmark, method: str) -> EvalSettings:
     """How a run of a benchmark's options draws its questions and goes through them; failed ones are tried again."""
-    chosen = {name: getattr(options, name) for name in field_names(Questions) if hasattr(options, name)}
-    return EvalSettings(method, options.model, **{**chosen, "limit": options.limit or None, "retry_failed": True})
+    values = {name: getattr(options, name) for name in field_names(Questions) if hasattr(options, name)}
+    return EvalSettings(method, options.model, **{**values, "limit": options.limit or None, "retry_failed": True})
 
 
 def opened_bench(options: Any, task: Task, methods: Sequence[str]) -> AbstractAsyncContextManager[Bench]:
@@ -134,10 +134,10 @@ async def run_cells(
             for out, cell in cells.items():
                 ready = changed(bench, bench.configure(cell, base, options.budget))
                 observer = partial(progress.on_run, out.name)
-                done = await evaluate(
+                run = await evaluate(
                     bench.task, ready.method, ready.settings, out, observer=observer, elsewhere=ready.elsewhere
                 )
-                summaries.append(done.summary)
+                summaries.append(run.summary)
     return summaries
 
 
@@ -170,7 +170,7 @@ def fit_data(options: FitNamed, data: str, what: str, use: str, *, cut: bool = T
     say(f"the result is in {place}: {use.format(place)}")
 
 
-def drawn_of(options: ReaderData, name: str) -> tuple[Task, list[Example]]:
+def examples_of(options: ReaderData, name: str) -> tuple[Task, list[Example]]:
     """A training split and the questions that are drawn of it."""
     share, load = re.search(r":(0?\.\d+)\Z", name), load_training_task if options.questions is None else load_task
     task = load(name[: share.start()] if share else name, options.data)
@@ -184,8 +184,8 @@ async def _lessons(options: ReaderData, task: Task, examples: Sequence[Example])
     if corpus is None:
         raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
     with options.progress() as progress:
-        told, how = progress.on_index, (options.language, options.retrieval)
-        pages = await only(await corpus_retriever(corpus, told, *how, globs=options.globs), options.where)
+        on_index, how = progress.on_index, (options.language, options.retrieval)
+        pages = await only(await corpus_retriever(corpus, on_index, *how, globs=options.globs), options.where)
     retriever = reranked(pages, options)
     try:
         with options.progress(task.name) as progress:
@@ -274,22 +274,22 @@ def data(options: ReaderData, config: ConfigFile = None) -> None:
     Example:  reground train reader data --tasks hotpotqa_train,popqa_train --methods rag,grounded --rerank links
     """
     names = listed(options.tasks) if options.questions is None else [f"{MEASURED}:{options.questions}"]
-    drawn = [drawn_of(options, name) for name in names]
+    sources = [examples_of(options, name) for name in names]
     if options.dry_run:
-        for task, examples in drawn:
+        for task, examples in sources:
             say(f"would search for {len(examples)} questions of {task.name}")
         return
     rows, lines = list[Demonstration](), list[str]()
-    for task, examples in drawn:
+    for task, examples in sources:
         lessons = asyncio.run(_lessons(options, task, examples))
         rows += lessons.rows
         lines.append(f"{task.name}: {lessons.describe()}")
         say(lines[-1])
-    asked = [example for _, examples in drawn for example in examples]
-    record_questions(options.out, ",".join(task.name for task, _ in drawn), asked)
+    questions = [example for _, examples in sources for example in examples]
+    record_questions(options.out, ",".join(task.name for task, _ in sources), questions)
     write_demonstrations(options.out / "data" / "reader.jsonl", rows)
-    made = f"{options.questions or options.tasks}: {options.methods}, --repeats {options.repeats} --seed {options.seed}"
-    write_section(options.out, "data", "\n".join([made, "", *(f"- {line}" for line in lines)]))
+    head = f"{options.questions or options.tasks}: {options.methods}, --repeats {options.repeats} --seed {options.seed}"
+    write_section(options.out, "data", "\n".join([head, "", *(f"- {line}" for line in lines)]))
 
 
 @dataclass(frozen=True, kw_only=True)

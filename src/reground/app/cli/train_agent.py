@@ -159,21 +159,21 @@ def mix(options: AgentMix, config: ConfigFile = None) -> None:
     """
     out = options.out
     added = [row for file in listed(options.add) for row in read_rows(Path(file), Demonstration)]
-    grown = not added or (out / GROWN).is_dir()
-    made = steps.mixture(
-        steps.grown(out) if grown else (),
-        steps.stated(out) if grown else (),
+    has_run = not added or (out / GROWN).is_dir()
+    mixture = steps.mixture(
+        steps.grown(out) if has_run else (),
+        steps.stated(out) if has_run else (),
         by=options.by,
-        ranking=steps.read_ranking_file(out) if grown and options.by == "ranking" else None,
+        ranking=steps.read_ranking_file(out) if has_run and options.by == "ranking" else None,
         seed=options.seed,
         most=options.most,
         added=added,
     )
-    if failed := sum(1 for _ in steps.grown(out, failed=True)) if grown else 0:
-        made.dropped["of failed questions"] = failed
-    say(made.describe())
+    if failed := sum(1 for _ in steps.grown(out, failed=True)) if has_run else 0:
+        mixture.dropped["of failed questions"] = failed
+    say(mixture.describe())
     if not options.dry_run:
-        write_demonstrations(options.mixture, made.rows)
+        write_demonstrations(options.mixture, mixture.rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,26 +271,26 @@ def run_loop(options: AgentLoop) -> int:
 def _check_plan(options: AgentLoop) -> None:
     """Record what each stage is done with. Raises ConfigurationError where one that has begun had other settings."""
     ranked, fitted = {"by", "ranker", "style"}, {each.name for each in dataclasses.fields(Fitting)} - {"seed"}
-    grown = {each.name for each in dataclasses.fields(options)} - _MAY_CHANGE - ranked - fitted
-    begun = {
+    others = {each.name for each in dataclasses.fields(options)} - _MAY_CHANGE - ranked - fitted
+    underway = {
         "grow": has_begun(options.out / "gen1" / GROWN),
         "rank": any(options.out.glob(f"gen*/{RANKING}")),
         "fit": any(options.out.glob("gen*/fit/*/checkpoint-*")) or any(options.out.glob("gen*/*/*.safetensors")),
     }
-    for stage, names in (("grow", grown), ("rank", ranked), ("fit", fitted)):
+    for stage, names in (("grow", others), ("rank", ranked), ("fit", fitted)):
         fixed = {name: str(getattr(options, name)) for name in sorted(names)}
-        begin(options.out / "plan" / stage, fixed, fresh=not begun[stage], instead="give another --out")
+        begin(options.out / "plan" / stage, fixed, fresh=not underway[stage], instead="give another --out")
 
 
 def bases_of(options: AgentLoop) -> dict[str, str]:
     """The bases by their short names, in order. Raises ConfigurationError where there is none, or two have one name."""
     bases = listed(options.bases)
-    named = {Path(base).name: base for base in bases}
+    by_name = {Path(base).name: base for base in bases}
     if not bases:
         raise ConfigurationError('name at least one base to fit, as in bases = "smollm2" in reground.toml')
-    if len(named) < len(bases):
+    if len(by_name) < len(bases):
         raise ConfigurationError(f"two bases have the same name: {', '.join(bases)}")
-    return named
+    return by_name
 
 
 def _begins(options: AgentLoop, text: str) -> bool:
@@ -307,8 +307,8 @@ def grow_again(options: AgentLoop, task: Task) -> int:
     folder = options.out
     before = read_run(folder / GROWN).summary() if (folder / GROWN / "summary.json").exists() else None
     before = before if before is not None and before.finished else None
-    begun = (folder / RANKING).exists() or (folder / "data").exists()
-    if before is not None and (begun or not before.failed):
+    is_used = (folder / RANKING).exists() or (folder / "data").exists()
+    if before is not None and (is_used or not before.failed):
         summary = before
     else:
         summary = grown_by(options, task, folder)

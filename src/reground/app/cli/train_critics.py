@@ -79,13 +79,13 @@ def _collect(options: CriticsCollect) -> bool:
     if options.dry_run:
         setup_of(options, [method], task)  # refuses what is wrong
         questions = choose(task, train.settings_of(options, METHOD))
-        left = sum(not trees.tree_file(options.out, each.id).is_file() for each in questions)
-        say(f"collect: {left} of {len(questions)} trees to grow, {options.simulations} simulations each")
+        remaining = sum(not trees.tree_file(options.out, each.id).is_file() for each in questions)
+        say(f"collect: {remaining} of {len(questions)} trees to grow, {options.simulations} simulations each")
         return True
     collected = asyncio.run(_collected(options, task, method, searching))
-    grown = [each.tree for each in collected.grown]
-    mean = sum(tree.root.mean or 0.0 for tree in grown) / max(1, len(grown))
-    say(f"{len(grown)} trees in {options.out / 'trees'}: mean reward {mean:.3f}")
+    forest = [each.tree for each in collected.grown]
+    mean = sum(tree.root.mean or 0.0 for tree in forest) / max(1, len(forest))
+    say(f"{len(forest)} trees in {options.out / 'trees'}: mean reward {mean:.3f}")
     for example, why in collected.failed.items():
         note(f"{example} has no tree: {why}")
     return not collected.failed
@@ -105,13 +105,13 @@ async def _collected(options: CriticsCollect, task: Task, method: str, searching
                 done += 1
                 progress.count(done, trees * options.simulations, f"simulations for {trees} trees")
 
-            def on_tree(grown: trees.Grown, total: int) -> None:
-                root, usage = grown.tree.root, grown.usage
+            def on_tree(result: trees.Grown, total: int) -> None:
+                root, usage = result.tree.root, result.usage
                 cost = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
-                stopped = f", stopped by {grown.tree.stopped}" if grown.tree.stopped else ""
+                stopped = f", stopped by {result.tree.stopped}" if result.tree.stopped else ""
                 visits = f"{root.visits} visits, mean reward {root.mean or 0.0:.3f}"
                 if not options.quiet:
-                    note(f"{grown.example} (of {total}): {visits}, {cost}{stopped}")
+                    note(f"{result.example} (of {total}): {visits}, {cost}{stopped}")
 
             return await trees.collect_trees(
                 task,

@@ -127,13 +127,13 @@ def warmup(options: RewriterWarmup, config: ConfigFile = None) -> None:
     for run in (out / REWRITTEN, out / PLAIN):
         if not (run / "scores.jsonl").is_file():
             raise DataError("nothing was collected here: run reground train rewriter collect first", path=run)
-    kept = warmup_rows(out / REWRITTEN, out / PLAIN, options)
-    say(kept.describe())
+    data = warmup_rows(out / REWRITTEN, out / PLAIN, options)
+    say(data.describe())
     if options.dry_run:
         return
-    place = train.fit_rows(options, kept.rows, out=out, name="warmup", base=options.base, fresh=options.fresh)
-    write_demonstrations(out / "data" / "warmup.jsonl", kept.rows)
-    write_section(out, "warmup", kept.describe())
+    place = train.fit_rows(options, data.rows, out=out, name="warmup", base=options.base, fresh=options.fresh)
+    write_demonstrations(out / "data" / "warmup.jsonl", data.rows)
+    write_section(out, "warmup", data.describe())
     say(f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
@@ -172,15 +172,15 @@ def ppo(options: RewriterPpo, config: ConfigFile = None) -> None:
     require_training()
     task = load_training_task(options.task, options.data)
     weights = rewards.reward_weights(options.reward, task)
-    drawn = choose(task, EvalSettings(METHOD, "", limit=None, seed=options.seed))
-    useful = [each for each in drawn if rewards.teaches(each, weights)]
+    examples = choose(task, EvalSettings(METHOD, "", limit=None, seed=options.seed))
+    useful = [each for each in examples if rewards.teaches(each, weights)]
     if len(useful) <= options.validation:
         raise DataError(
             f"{task.name} has {len(useful)} questions whose answers {options.reward} can reward, "
             f"too few to set aside validation = {options.validation}"
         )
-    known = learnt(options.out / "data" / "warmup.jsonl")
-    parts = divided(useful, validation=options.validation, limit=options.limit or None, known=known)
+    earlier = learnt(options.out / "data" / "warmup.jsonl")
+    parts = divided(useful, validation=options.validation, limit=options.limit or None, known=earlier)
     if parts.known:
         note(str(parts))
     catalogue.method(METHOD).read(
@@ -248,7 +248,7 @@ async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, re
 def _line(number: int, total: int, metrics: dict[str, float]) -> str:
     """An iteration in one line: the reward with its parts, and what tells of a policy that goes astray."""
     untold = {"seconds", "beta", "learning_rate", "loss", "policy_loss", "update_kl", "kl"}
-    shown = {"reward": 0.0, "divergence": metrics["kl"], "value_loss": 0.0, "clipped": 0.0} | metrics
-    text = ", ".join(f"{name.replace('_', ' ')} {shown[name]:.3f}" for name in shown if name not in untold)
-    left = human_time((total - number) * metrics["seconds"])
-    return f"iteration {number} of {total}: {text}, {metrics['seconds']:.0f} s, {left} left"
+    values = {"reward": 0.0, "divergence": metrics["kl"], "value_loss": 0.0, "clipped": 0.0} | metrics
+    text = ", ".join(f"{name.replace('_', ' ')} {values[name]:.3f}" for name in values if name not in untold)
+    remaining = human_time((total - number) * metrics["seconds"])
+    return f"iteration {number} of {total}: {text}, {metrics['seconds']:.0f} s, {remaining} left"
