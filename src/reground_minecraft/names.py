@@ -46,20 +46,20 @@ class Names:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        shown = Counter(world.display.values())
+        counts = Counter(world.display.values())
         self._index = {_key(name): name for name in world.display}
         for name, display in world.display.items():
-            if shown[display] == 1:
+            if counts[display] == 1:
                 self._index.setdefault(_key(display), name)
         self._squashed = {key.replace("_", ""): name for key, name in self._index.items()}
         self._cache: dict[str, Resolved] = {}
-        self._shown = shown
+        self._counts = counts
 
     def display(self, item: str) -> str:
         """The name to write for an item: the game's own, where no other item shares it."""
-        shown = self._world.display.get(item, "")
-        own = self._index.get(_key(shown)) == item
-        return shown if own and self._shown[shown] == 1 else name_of(item).title()
+        name = self._world.display.get(item, "")
+        own = self._index.get(_key(name)) == item
+        return name if own and self._counts[name] == 1 else name_of(item).title()
 
     def resolve(self, raw: str) -> Resolved:
         """The items that `raw` may mean in this world."""
@@ -69,10 +69,10 @@ class Names:
 
     def _resolve(self, key: str) -> Resolved:
         for form in _forms(key):
-            found = [self._index[form]] if form in self._index else []
-            found += [name for name in _ALIASES.get(form, ()) if name in self._world.display]
-            if found:
-                return Resolved(tuple(dict.fromkeys(found)))
+            items = [self._index[form]] if form in self._index else []
+            items += [name for name in _ALIASES.get(form, ()) if name in self._world.display]
+            if items:
+                return Resolved(tuple(dict.fromkeys(items)))
         for form in _forms(key):
             if family := self._family(form):
                 return Resolved(family)
@@ -86,8 +86,8 @@ class Names:
         for members in (WOODS, COLOURS):
             for name in (form, form.removeprefix("wooden_"), form.removeprefix("wood_")):
                 if f"{members[0]}_{name}" in self._world.display:
-                    found = (f"{member}_{name}" for member in members)
-                    return tuple(item for item in found if item in self._world.display)
+                    items = (f"{member}_{name}" for member in members)
+                    return tuple(item for item in items if item in self._world.display)
         return ()
 
 

@@ -133,21 +133,21 @@ def readable_plan(text: str) -> str:
 
 
 def _one_line(body: str) -> str:
-    shown = ""
+    text = ""
     for line in filter(None, map(str.strip, body.split("\n"))):
         bullet = _BULLET.match(line) if not line[0].isdigit() else None
         rest = line[bullet.end() :] if bullet else line
-        shown += f"{' - ' if shown and bullet else ' ' if shown else ''}{rest}"
-    return " ".join(shown.split())
+        text += f"{' - ' if text and bullet else ' ' if text else ''}{rest}"
+    return " ".join(text.split())
 
 
 def _last_plan(text: str) -> list[tuple[int, str]]:
     """The numbers and texts of the steps; of several plans, each counting from 1, the last one with several steps."""
     text = _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
-    found = list(_STEP.finditer(text)) or list(_NUMBERED.finditer(text))
-    ends = [*(match.start() for match in found), len(text)][1:]
-    numbers = [int(next(filter(None, match.groups()))) for match in found]
-    steps = [(number, text[match.end() : end].strip()) for number, match, end in zip(numbers, found, ends, strict=True)]
+    marks = list(_STEP.finditer(text)) or list(_NUMBERED.finditer(text))
+    ends = [*(match.start() for match in marks), len(text)][1:]
+    numbers = [int(next(filter(None, match.groups()))) for match in marks]
+    steps = [(number, text[match.end() : end].strip()) for number, match, end in zip(numbers, marks, ends, strict=True)]
     starts = [index for index, number in enumerate(numbers) if number == 1] or [0]
     plans = [steps[start:end] for start, end in zip(starts, [*starts[1:], len(steps)], strict=True)]
     return next((plan for plan in reversed(plans) if len(plan) > 1), steps)
@@ -159,21 +159,21 @@ def _labelled(body: str) -> tuple[Goal, ...] | None:
     if not marks:
         return None
     goals: list[Goal] = []
-    seen = False
+    has_items = False
     for mark, end in zip(marks, [*(m.start() for m in marks[1:]), len(body)], strict=True):
         label, value = mark.group(1).lower(), body[mark.end() : end].split("\n\n")[0]
         if any(word in label for word in _COUNTS) and "item" not in label and "object" not in label:
             goals = _with_count(goals, value)
         elif not any(word in label for word in (*_INPUTS, *_TALK)):
-            seen = True
+            has_items = True
             goals += _goals(value)
-    return tuple(goals) if seen else None
+    return tuple(goals) if has_items else None
 
 
 def _with_count(goals: list[Goal], value: str) -> list[Goal]:
-    found = re.search(r"\d{1,5}", value.split("\n")[0])
-    if found and len(goals) == 1 and int(found.group()) > 0:
-        return [Goal(goals[0].name, int(found.group()))]
+    match = re.search(r"\d{1,5}", value.split("\n")[0])
+    if match and len(goals) == 1 and int(match.group()) > 0:
+        return [Goal(goals[0].name, int(match.group()))]
     return goals
 
 
@@ -233,8 +233,8 @@ def _from_prose(body: str) -> tuple[Goal, ...]:
     sentence = re.split(r"(?<=[a-z])[.!](?:\s|$)", text)[0]
     verb = _VERB.search(sentence)
     if verb is None:
-        counted = _LEADING.match(sentence) or _TRAILING.search(sentence)
-        return _single(sentence) if counted and len(sentence.split()) <= _MOST_WORDS else ()
+        count = _LEADING.match(sentence) or _TRAILING.search(sentence)
+        return _single(sentence) if count and len(sentence.split()) <= _MOST_WORDS else ()
     rest = sentence[verb.end() :]
     into = _INTO.search(rest)
     return _single(_PREPOSITION.sub("", rest[into.end() :] if into else rest))

@@ -30,7 +30,7 @@ _MOST_MIXES = 12
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ItemGoal:
     """A resolved goal: `count` more of any of `items`. items: empty if no item has the name."""
 
     items: tuple[str, ...]
@@ -41,13 +41,13 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Done:
+class GoalResult:
     """The result of one goal: the item, the way (None if it was already held), how often, and what it consumed."""
 
     item: str
     way: Way | None = None
     times: int = 0
-    used: Mapping[str, int] | None = None
+    ingredients: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -55,56 +55,56 @@ class Outcome:
     """The result of a plan.
 
     executable: whether every step succeeded and the target is held at the end. step: the number of the first step that
-    fails, None if the plan only ends without the target. why: the reason, "" on success. done: the goals done before.
+    fails, None if the plan only ends without the target. why: the reason, "" on success. results: of the goals before.
     """
 
     executable: bool
     why: str = ""
     step: int | None = None
-    done: tuple[Done, ...] = ()
+    results: tuple[GoalResult, ...] = ()
     inventory: Mapping[str, int] | None = None
 
     @property
     def obtained(self) -> set[str]:
         """The distinct items that were obtained."""
-        return {done.item for done in self.done if done.way is not None}
+        return {result.item for result in self.results if result.way is not None}
 
 
 def simulate(plan: Sequence[PlanStep], target: str, *, world: World, names: Names, count: int = 1) -> Outcome:
     """Carry out the plan, which has to end with at least `count` of the item `target`."""
-    wanted = resolve_goals(plan, target, names)
-    if not wanted:
+    goals = resolve_goals(plan, target, names)
+    if not goals:
         return Outcome(False, "the plan names no Minecraft item that a step obtains")
-    return carry_out(wanted, target, world, count=count)
+    return carry_out(goals, target, world, count=count)
 
 
-def resolve_goals(plan: Sequence[PlanStep], target: str, names: Names) -> list[Wanted]:
+def resolve_goals(plan: Sequence[PlanStep], target: str, names: Names) -> list[ItemGoal]:
     """The plan's goals as items.
 
     A family's name ("planks") means the woods and colours that the plan names, or else the first.
     """
-    wanted = [goal for step in plan for item in step.goals for goal in _wanted(item, step, names)]
-    sure = [target, *(goal.items[0] for goal in wanted if len(goal.items) == 1)]
+    goals = [goal for step in plan for item in step.goals for goal in _item_goals(item, step, names)]
+    sure = [target, *(goal.items[0] for goal in goals if len(goal.items) == 1)]
     kinds = {kind for kind in (*WOODS, *COLOURS) if any(f"_{kind}_" in f"_{item}" for item in sure)}
-    return [replace(goal, items=_narrowed(goal.items, kinds)) for goal in wanted]
+    return [replace(goal, items=_narrowed(goal.items, kinds)) for goal in goals]
 
 
-def _wanted(goal: Goal, step: PlanStep, names: Names) -> list[Wanted]:
-    found = names.resolve(goal.name)
-    if not found.items and " and " in goal.name:
+def _item_goals(goal: Goal, step: PlanStep, names: Names) -> list[ItemGoal]:
+    match = names.resolve(goal.name)
+    if not match.items and " and " in goal.name:
         parts = [names.resolve(part) for part in goal.name.split(" and ")]
         if all(part.items for part in parts):
-            return [Wanted(part.items, goal.count, step.number, goal.name) for part in parts]
-    if not found.items and not step.certain:
+            return [ItemGoal(part.items, goal.count, step.number, goal.name) for part in parts]
+    if not match.items and not step.certain:
         return []
-    return [Wanted(found.items, goal.count, step.number, goal.name, found.suggestions)]
+    return [ItemGoal(match.items, goal.count, step.number, goal.name, match.suggestions)]
 
 
 def _narrowed(items: tuple[str, ...], kinds: set[str]) -> tuple[str, ...]:
     if len(items) < 4 or items == FLOWERS:  # few enough to try all; flowers differ in their dye
         return items
-    named = tuple(item for item in items if any(item.startswith(f"{kind}_") for kind in kinds))
-    return tuple(dict.fromkeys((*named, items[0])))
+    matches = tuple(item for item in items if any(item.startswith(f"{kind}_") for kind in kinds))
+    return tuple(dict.fromkeys((*matches, items[0])))
 
 
 @dataclass
@@ -112,103 +112,103 @@ class _State:
     """A point of the search: what is held, the goals done, and the untried ways to the next one."""
 
     inventory: Inventory
-    done: tuple[Done, ...]
-    choices: Iterator[tuple[Inventory, Done]]
+    results: tuple[GoalResult, ...]
+    choices: Iterator[tuple[Inventory, GoalResult]]
 
 
-def carry_out(goals: Sequence[Wanted], target: str, world: World, *, count: int = 1) -> Outcome:
+def carry_out(goals: Sequence[ItemGoal], target: str, world: World, *, count: int = 1) -> Outcome:
     """Search depth-first over the goals' open choices. Reports the failure of the attempt that got furthest."""
-    furthest = _State({}, (), _choices(goals[0], {}, world))
-    stack = [furthest]
-    seen: set[tuple[int, frozenset[tuple[str, int]]]] = set()
-    while stack and len(seen) < MOST_STATES:
+    best = _State({}, (), _choices(goals[0], {}, world))
+    stack = [best]
+    visited: set[tuple[int, frozenset[tuple[str, int]]]] = set()
+    while stack and len(visited) < MOST_STATES:
         choice = next(stack[-1].choices, None)
         if choice is None:
             stack.pop()
             continue
-        inventory, done = choice
-        reached = (len(stack), frozenset(inventory.items()))
-        if reached in seen:
+        inventory, result = choice
+        node = (len(stack), frozenset(inventory.items()))
+        if node in visited:
             continue
-        seen.add(reached)
+        visited.add(node)
         is_last = len(stack) == len(goals)
         untried = iter(()) if is_last else _choices(goals[len(stack)], inventory, world)
-        state = _State(inventory, (*stack[-1].done, done), untried)
-        if len(state.done) > len(furthest.done):
-            furthest = state
+        state = _State(inventory, (*stack[-1].results, result), untried)
+        if len(state.results) > len(best.results):
+            best = state
         if not is_last:
             stack.append(state)
         elif inventory.get(target, 0) >= count:
-            return Outcome(True, done=state.done, inventory=inventory)
+            return Outcome(True, results=state.results, inventory=inventory)
         elif not any(target in goal.items for goal in goals):
             break
-    held, number = furthest.inventory, len(furthest.done)
+    inventory, number = best.inventory, len(best.results)
     if number == len(goals):
-        why = f"the plan ends without {target}: have {held.get(target, 0)}, need {count}"
-        return Outcome(False, why, None, furthest.done, held)
+        why = f"the plan ends without {target}: have {inventory.get(target, 0)}, need {count}"
+        return Outcome(False, why, None, best.results, inventory)
     goal = goals[number]
-    return Outcome(False, f"step {goal.step}: {_explain(goal, held, world)}", goal.step, furthest.done, held)
+    return Outcome(False, f"step {goal.step}: {_explain(goal, inventory, world)}", goal.step, best.results, inventory)
 
 
-def _choices(goal: Wanted, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
+def _choices(goal: ItemGoal, inventory: Inventory, world: World) -> Iterator[tuple[Inventory, GoalResult]]:
     """Every way to reach the goal now, and then the case that it is already reached."""
     for item in goal.items:
         for way in world.ways.get(item, ()):
-            yield from _do(way, goal.count, held)
+            yield from _do(way, goal.count, inventory)
     for item in goal.items:
-        if held.get(item, 0) >= goal.count:
-            yield held, Done(item)
+        if inventory.get(item, 0) >= goal.count:
+            yield inventory, GoalResult(item)
 
 
-def _do(way: Way, count: int, held: Inventory) -> Iterator[tuple[Inventory, Done]]:
-    if not all(any(held.get(tool, 0) for tool in group) for group in way.tools):
+def _do(way: Way, count: int, inventory: Inventory) -> Iterator[tuple[Inventory, GoalResult]]:
+    if not all(any(inventory.get(tool, 0) for tool in group) for group in way.tools):
         return
     times = way.times(count)
-    for rest, used in _consume(way, times, held):
-        for item, back in way.left_over(used).items():
+    for rest, ingredients in _consume(way, times, inventory):
+        for item, back in way.left_over(ingredients).items():
             rest[item] = rest.get(item, 0) + back
         rest[way.item] = rest.get(way.item, 0) + times * way.gives
-        yield rest, Done(way.item, way, times, used)
+        yield rest, GoalResult(way.item, way, times, ingredients)
 
 
-def _consume(way: Way, times: int, held: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
-    """The rest and the used items, for each choice of the alternative that an ingredient takes first."""
-    firsts = [[item for item in slot.items if held.get(item, 0)] for slot in way.uses]
-    for chosen in islice(product(*firsts), _MOST_MIXES):
-        rest, lacks = dict(held), 0
-        used: Inventory = {}
-        for slot, first in zip(way.uses, chosen, strict=True):
+def _consume(way: Way, times: int, inventory: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
+    """The rest and the ingredients, for each choice of the alternative that an ingredient takes first."""
+    firsts = [[item for item in slot.items if inventory.get(item, 0)] for slot in way.uses]
+    for choice in islice(product(*firsts), _MOST_MIXES):
+        rest, lacks = dict(inventory), 0
+        ingredients: Inventory = {}
+        for slot, first in zip(way.uses, choice, strict=True):
             missing = slot.count * times
             for item in (first, *slot.items):
-                taken = min(missing, rest.get(item, 0))
-                if taken:
-                    rest[item] -= taken
-                    used[item] = used.get(item, 0) + taken
-                    missing -= taken
+                amount = min(missing, rest.get(item, 0))
+                if amount:
+                    rest[item] -= amount
+                    ingredients[item] = ingredients.get(item, 0) + amount
+                    missing -= amount
             lacks += missing
         if not lacks:
-            yield {item: number for item, number in rest.items() if number}, used
+            yield {item: number for item, number in rest.items() if number}, ingredients
 
 
-def _explain(goal: Wanted, held: Inventory, world: World) -> str:
+def _explain(goal: ItemGoal, inventory: Inventory, world: World) -> str:
     if not goal.items:
         hint = f"; did you mean {' or '.join(goal.suggestions)}?" if goal.suggestions else ""
         return f"no item is called {goal.name!r}{hint}"
     ways = [way for item in goal.items for way in world.ways.get(item, ())]
     if not ways:
         return f"{goal.items[0]} cannot be obtained: no recipe or source of it is known"
-    lacks = [(way, _lacking(way, goal.count, held)) for way in ways]
+    lacks = [(way, _lacking(way, goal.count, inventory)) for way in ways]
     way, lacking = min(lacks, key=lambda entry: (len(entry[1]), sum("have" in lack for lack in entry[1])))
     return f"{way.item} needs {' and '.join(lacking) or 'ingredients that are used twice'}"
 
 
-def _lacking(way: Way, count: int, held: Inventory) -> list[str]:
+def _lacking(way: Way, count: int, inventory: Inventory) -> list[str]:
     lacking = []
     for slot in way.uses:
-        have, need = sum(held.get(item, 0) for item in slot.items), slot.count * way.times(count)
+        have, need = sum(inventory.get(item, 0) for item in slot.items), slot.count * way.times(count)
         if have < need:
             lacking.append(f"{need} {any_of(slot.items)}, have {have}")
-    lacking += [f"{any_of(group)} to be held" for group in way.tools if not any(held.get(tool, 0) for tool in group)]
+    lacking += [f"{any_of(group)} to be held" for group in way.tools if not any(map(inventory.get, group))]
     return lacking
 
 
@@ -238,11 +238,11 @@ class Planner:
         """
         if target not in self.world.reachable:
             raise ConfigurationError(f"{target} cannot be obtained in Minecraft {self.world.version}: no plan exists")
-        wanted = self._pruned(self._expanded(target, count), target, count)
-        outcome = carry_out(wanted, target, self.world, count=count)
+        goals = self._pruned(self._expanded(target, count), target, count)
+        outcome = carry_out(goals, target, self.world, count=count)
         return [
-            PlanStep(number, (Goal(self.names.display(done.item), goal.count),), True, self._describe(done))
-            for number, (goal, done) in enumerate(zip(wanted, outcome.done, strict=True), start=1)
+            PlanStep(number, (Goal(self.names.display(result.item), goal.count),), True, self._describe(result))
+            for number, (goal, result) in enumerate(zip(goals, outcome.results, strict=True), start=1)
         ]
 
     def milestones(self, plan: Sequence[PlanStep]) -> list[str]:
@@ -264,9 +264,9 @@ class Planner:
         return costs
 
     def _cost(self, way: Way, costs: dict[str, float]) -> float:
-        used = sum(slot.count * min(costs.get(item, inf) for item in slot.items) for slot in way.uses)
+        ingredients = sum(slot.count * min(costs.get(item, inf) for item in slot.items) for slot in way.uses)
         tools = sum(min(costs.get(item, inf) for item in group) for group in way.tools)
-        return 1.0 + (way.effort + used) / way.gives + tools  # 1 for the step itself
+        return 1.0 + (way.effort + ingredients) / way.gives + tools  # 1 for the step itself
 
     @cached_property
     def _best(self) -> dict[str, Way]:
@@ -295,19 +295,19 @@ class Planner:
     def _cheapest(self, items: Sequence[str]) -> str:
         return min(items, key=lambda item: (self._costs.get(item, inf), items.index(item)))
 
-    def _expanded(self, target: str, count: int) -> list[Wanted]:
+    def _expanded(self, target: str, count: int) -> list[ItemGoal]:
         """Demands passed down from the target, highest item first; then the steps, lowest item first."""
-        made: dict[str, int] = defaultdict(int, {target: count})
-        held: set[str] = set()
-        steps: dict[str, Wanted] = {}
-        while waiting := (made.keys() | held) - steps.keys():
+        demand: dict[str, int] = defaultdict(int, {target: count})
+        tools: set[str] = set()
+        steps: dict[str, ItemGoal] = {}
+        while waiting := (demand.keys() | tools) - steps.keys():
             way = self._best[max(waiting, key=lambda name: (self._heights[name], name))]
-            times = way.times(made[way.item] + (way.item in held))
-            steps[way.item] = Wanted((way.item,), times * way.gives)
+            times = way.times(demand[way.item] + (way.item in tools))
+            steps[way.item] = ItemGoal((way.item,), times * way.gives)
             for slot in way.uses:
-                made[self._choose(slot.items, made.keys() | held, way.item)] += slot.count * times
+                demand[self._choose(slot.items, demand.keys() | tools, way.item)] += slot.count * times
             for group in way.tools:
-                held.add(self._choose(group, made.keys() | held, way.item))
+                tools.add(self._choose(group, demand.keys() | tools, way.item))
         return list(steps.values())[::-1]
 
     def _choose(self, items: Sequence[str], present: set[str], above: str) -> str:
@@ -316,28 +316,28 @@ class Planner:
         shared = [item for item in items if item in present and self._heights.get(item, top) < top]
         return self._cheapest(shared or items)
 
-    def _pruned(self, wanted: list[Wanted], target: str, count: int) -> list[Wanted]:
+    def _pruned(self, goals: list[ItemGoal], target: str, count: int) -> list[ItemGoal]:
         """Drop steps and batches until none can be dropped."""
-        before: list[Wanted] = []
-        while before != wanted:
-            before = wanted
-            for index in reversed(range(len(wanted))):
-                batch = self._best[wanted[index].items[0]].gives
-                while wanted[index].count:
-                    fewer = [*wanted]
+        before: list[ItemGoal] = []
+        while before != goals:
+            before = goals
+            for index in reversed(range(len(goals))):
+                batch = self._best[goals[index].items[0]].gives
+                while goals[index].count:
+                    fewer = [*goals]
                     fewer[index] = replace(fewer[index], count=fewer[index].count - batch)
                     steps = [goal for goal in fewer if goal.count]
                     if not steps or not carry_out(steps, target, self.world, count=count).executable:
                         break
-                    wanted = fewer
-            wanted = [goal for goal in wanted if goal.count]
-        return wanted
+                    goals = fewer
+            goals = [goal for goal in goals if goal.count]
+        return goals
 
-    def _describe(self, done: Done) -> str:
-        """The step in words. A done goal of a pruned plan always has a way."""
-        way = done.way
+    def _describe(self, result: GoalResult) -> str:
+        """The step in words. A goal of a pruned plan always has a way."""
+        way = result.way
         assert way is not None
-        used = join_words([f"{number} {name_of(item)}" for item, number in (done.used or {}).items()])
+        ingredients = join_words([f"{number} {name_of(item)}" for item, number in (result.ingredients or {}).items()])
         tool = way.tools[0][0] if way.tools else ""
         if way.kind == "gather":
             needed = f" with {a_or_an(tool)}" if tool.endswith("_pickaxe") else ""
@@ -345,9 +345,9 @@ class Planner:
         place = f" with the {name_of(tool)}" if tool else ""
         name = name_of(way.item)
         return {
-            "craft": f"Craft {name} from {used}{place}.",
-            "smelt": f"Smelt {used} into {name}{place}.",
-            "upgrade": f"Upgrade {used} to {name}{place}.",
+            "craft": f"Craft {name} from {ingredients}{place}.",
+            "smelt": f"Smelt {ingredients} into {name}{place}.",
+            "upgrade": f"Upgrade {ingredients} to {name}{place}.",
         }[way.kind]
 
 

@@ -121,14 +121,14 @@ class MinecraftTask:
 
     def demonstrations(self) -> Sequence[Demonstration]:
         """The solver's plans for items that are not targets."""
-        shown = []
+        examples = []
         for item in DEMONSTRATED:
             if item in self.world.reachable:
                 plan = self._planner.plan(item)
                 things = join_words([name_of(name) for name in self._planner.milestones(plan)])
                 reasoning = f"{name_of(item).capitalize()} takes, from first to last, {things}."
-                shown.append(Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan)))
-        return shown
+                examples.append(Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan)))
+        return examples
 
     def solutions(self) -> Sequence[str]:
         """The solver's plans for the targets."""
@@ -196,11 +196,11 @@ def _articles(world: World) -> Iterator[dict[str, str]]:
     names = Names(world)
     products: dict[str, dict[str, None]] = defaultdict(dict)
     for item, ways in world.ways.items():
-        for used in {name for way in ways for slot in way.uses for name in slot.items}:
-            products[used][item] = None
+        for ingredient in {name for way in ways for slot in way.uses for name in slot.items}:
+            products[ingredient][item] = None
     for item in world.display:
-        ways, made = world.ways.get(item, ()), list(products.get(item, ()))
-        if not ways and not made:
+        ways, results = world.ways.get(item, ()), list(products.get(item, ()))
+        if not ways and not results:
             continue
         title, name = names.display(item), name_of(item)
         sentences = [
@@ -209,22 +209,22 @@ def _articles(world: World) -> Iterator[dict[str, str]]:
         sentences += map(_sentence, ways)
         if not ways:
             sentences.append("It cannot be obtained in survival mode by ordinary means.")
-        if made:
-            more = [f"{len(made) - _MOST_USES} other items"] if len(made) > _MOST_USES else []
-            sentences.append(f"{title} is used to make {join_words([*map(name_of, made[:_MOST_USES]), *more])}.")
+        if results:
+            more = [f"{len(results) - _MOST_USES} other items"] if len(results) > _MOST_USES else []
+            sentences.append(f"{title} is used to make {join_words([*map(name_of, results[:_MOST_USES]), *more])}.")
         yield {"id": item, "title": title, "text": " ".join(sentences)}
 
 
 def _sentence(way: Way) -> str:
-    name, used = name_of(way.item), [_slot(slot) for slot in way.uses]
+    name, ingredients = name_of(way.item), [_slot(slot) for slot in way.uses]
     if way.kind == "craft":
         where = "at a crafting table" if way.tools else "in the 2x2 grid of the inventory, without a crafting table"
-        return f"Recipe for {way.gives} {name}: {join_words(used)}, crafted {where}."
+        return f"Recipe for {way.gives} {name}: {join_words(ingredients)}, crafted {where}."
     if way.kind == "smelt":
-        return f"Smelting {used[0]} in {' or '.join(map(a_or_an, way.tools[0]))} gives 1 {name}."
+        return f"Smelting {ingredients[0]} in {' or '.join(map(a_or_an, way.tools[0]))} gives 1 {name}."
     if way.kind == "upgrade":
-        return f"A smithing table upgrades {join_words(used)} to 1 {name}."
-    needs = [*map(_tool, way.tools), *used]
+        return f"A smithing table upgrades {join_words(ingredients)} to 1 {name}."
+    needs = [*map(_tool, way.tools), *ingredients]
     return f"To obtain {name}, {way.how}. " + (f"This needs {join_words(needs)}." if needs else "No tool is needed.")
 
 

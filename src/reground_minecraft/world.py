@@ -90,11 +90,11 @@ class Way:
         """The number of repetitions for at least `count` pieces."""
         return ceil(count / self.gives)
 
-    def left_over(self, used: Mapping[str, int]) -> dict[str, int]:
+    def left_over(self, ingredients: Mapping[str, int]) -> dict[str, int]:
         """Containers that are returned, such as the buckets of a cake's milk."""
         back: dict[str, int] = defaultdict(int)
         if self.kind == "craft":
-            for item, count in used.items():
+            for item, count in ingredients.items():
                 if item in GAME["left_over"]:
                     back[GAME["left_over"][item]] += count
         return dict(back)
@@ -164,13 +164,13 @@ class World:
 
     def __post_init__(self) -> None:
         have: set[str] = set()
-        grown = True
-        while grown:  # to the least fixed point
-            grown = False
+        changed = True
+        while changed:  # to the least fixed point
+            changed = False
             for item in self.ways.keys() - have:
                 if any(all(have.intersection(group) for group in way.needs) for way in self.ways[item]):
                     have.add(item)
-                    grown = True
+                    changed = True
         object.__setattr__(self, "reachable", frozenset(have))
 
 
@@ -186,9 +186,9 @@ def load_world(folder: Path, *, version: str = VERSION) -> World:
     if not recipes:
         raise DataError("has no recipe", path=path)
     display = _display(path.with_name(f"items_{version}.jsonl"))
-    named = {name for recipe in recipes for name in (recipe.result, *recipe.cells)}
-    gathered = sources(raw_metals="raw_iron" in named)
-    exists = set(display) or named | set(gathered) | {way.item for way in smelting()}
+    items = {name for recipe in recipes for name in (recipe.result, *recipe.cells)}
+    gathered = sources(raw_metals="raw_iron" in items)
+    exists = set(display) or items | set(gathered) | {way.item for way in smelting()}
     upgrades = (
         Way(
             "upgrade",
@@ -279,15 +279,15 @@ def _crafting(recipes: Iterable[_Recipe]) -> Iterator[Way]:
 
 def _slots(variants: Sequence[tuple[str, ...]], *, shaped: bool) -> list[tuple[Slot, ...]]:
     """Merge variants if they are all combinations of some alternatives; otherwise keep them separate."""
-    counted = [list(Counter(cells).items()) for cells in variants]
+    counts = [list(Counter(cells).items()) for cells in variants]
     if not shaped:
-        common = set(counted[0]).intersection(*counted[1:])
-        counted = [[*sorted(common), *sorted(set(one) - common)] for one in counted]
-    columns = [tuple(dict.fromkeys(name for name, _ in column)) for column in zip(*counted, strict=True)]
-    mergeable = prod(len(column) for column in columns) == len(set(map(tuple, counted)))
-    if mergeable and all(len({count for _, count in column}) == 1 for column in zip(*counted, strict=True)):
-        return [tuple(Slot(names, count) for names, (_, count) in zip(columns, counted[0], strict=True))]
-    return [tuple(Slot((name,), count) for name, count in one) for one in counted]
+        common = set(counts[0]).intersection(*counts[1:])
+        counts = [[*sorted(common), *sorted(set(one) - common)] for one in counts]
+    columns = [tuple(dict.fromkeys(name for name, _ in column)) for column in zip(*counts, strict=True)]
+    mergeable = prod(len(column) for column in columns) == len(set(map(tuple, counts)))
+    if mergeable and all(len({count for _, count in column}) == 1 for column in zip(*counts, strict=True)):
+        return [tuple(Slot(names, count) for names, (_, count) in zip(columns, counts[0], strict=True))]
+    return [tuple(Slot((name,), count) for name, count in one) for one in counts]
 
 
 def _display(path: Path) -> dict[str, str]:

@@ -198,17 +198,17 @@ def test_what_the_simulator_accepts_holds_by_the_raw_recipes(data):
     chosen = planner("1.16.5")
     target = data.draw(st.sampled_from(sorted(chosen.world.reachable)))
     held = {}
-    for done in accepted(chosen, chosen.plan(target), target).done:
-        assert done.way in chosen.world.ways[done.item]
-        for group in done.way.tools:
+    for result in accepted(chosen, chosen.plan(target), target).results:
+        assert result.way in chosen.world.ways[result.item]
+        for group in result.way.tools:
             assert any(held.get(tool, 0) > 0 for tool in group)
-        allowed = {item for slot in done.way.uses for item in slot.items}
-        assert set(done.used) <= allowed
-        assert sum(done.used.values()) == done.times * sum(slot.count for slot in done.way.uses)
-        for item, number in done.used.items():
+        allowed = {item for slot in result.way.uses for item in slot.items}
+        assert set(result.ingredients) <= allowed
+        assert sum(result.ingredients.values()) == result.times * sum(slot.count for slot in result.way.uses)
+        for item, number in result.ingredients.items():
             held[item] = held.get(item, 0) - number
             assert held[item] >= 0
-        for item, number in {**done.way.left_over(done.used)}.items():
+        for item, number in {**result.way.left_over(result.ingredients)}.items():
             held[item] = held.get(item, 0) + number
-        held[done.item] = held.get(done.item, 0) + done.times * done.way.gives
+        held[result.item] = held.get(result.item, 0) + result.times * result.way.gives
     assert held[target] >= 1
