@@ -16,7 +16,7 @@ from reground.core.errors import BudgetExceeded, ConfigurationError, JournalErro
 from reground.core.journal import Effect, MemoryJournal
 from reground.core.trajectory import read_trajectories
 from reground.evaluation.compare import Cell
-from reground.evaluation.runner import Asked, EvalSettings, Progress, evaluate
+from reground.evaluation.runner import EvalSettings, Progress, Request, evaluate
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
@@ -124,7 +124,7 @@ async def test_an_effect_is_written_before_the_method_sees_it_or_stops_the_run(t
             Pool(Starts(spec(given)), workers=1, capacity=1) as pool,
         ):
             place, journal = Place(cell, identity_of(ready.settings)), Held()
-            asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
+            asked = Request("q0~0", "what is 0", given.method, Budget(), 0)
             solving = asyncio.create_task(pool.solve(place, asked, journal, lambda told: None))
             await journal.waiting.wait()
             await asyncio.sleep(0.1)

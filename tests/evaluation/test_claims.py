@@ -9,7 +9,7 @@ import pytest
 
 from reground.app import catalogue
 from reground.core.errors import ConfigurationError
-from reground.evaluation.claims import ALL, Claim, chosen, claim_tables, claims
+from reground.evaluation.claims import ALL, Claim, claim_tables, claims, claims_of
 from reground.evaluation.report import build_reports
 from reground.evaluation.tasks import folder_schemes, task_names
 from tests.evaluation.test_report import write_run
@@ -30,9 +30,9 @@ def test_every_paper_has_a_preset_and_every_claim_a_name() -> None:
     everything = claims()
     assert len({claim.name for claim in everything}) == len(everything)
     papers = ("rat", "rar", "cr_planner", "search_agent", "rewriter")
-    assert sum(len(chosen(f"{paper}-claims")) for paper in papers) == len(chosen(ALL)) == len(everything)
+    assert sum(len(claims_of(f"{paper}-claims")) for paper in papers) == len(claims_of(ALL)) == len(everything)
     with pytest.raises(ConfigurationError, match="rat-claims"):
-        chosen("rat-claim")
+        claims_of("rat-claim")
 
 
 def test_the_headlines_of_the_papers_follow_from_their_figures() -> None:

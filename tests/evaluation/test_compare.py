@@ -151,32 +151,32 @@ def usd(prompt: int, cached: int, completion: int) -> float:
 
 def test_without_measurements_a_dry_run_makes_the_estimate() -> None:
     examples, dry = SumTask(10).examples(), Usage(calls=2, prompt=300, completion=100)
-    found = estimate("x", examples, repeats=2, budget=1000, done=[], usual=dry, usd=usd, speed=50)
+    found = estimate("x", examples, repeats=2, budget=1000, records=[], usual=dry, usd=usd, speed=50)
     assert (found.runs, found.tokens, found.most_tokens, found.measured) == (20, 8_000, 20_000, 0)
     assert (found.usd, found.most_usd) == (pytest.approx(0.012), pytest.approx(0.06))
     assert found.seconds == 160
-    cut = estimate("x", examples, repeats=2, budget=200, done=[], usual=dry)
+    cut = estimate("x", examples, repeats=2, budget=200, records=[], usual=dry)
     assert cut.tokens == cut.most_tokens == 4_000, "no more than the budget"
-    unbounded = estimate("x", examples, repeats=1, budget=None, done=[], usual=dry)
+    unbounded = estimate("x", examples, repeats=1, budget=None, records=[], usual=dry)
     assert (unbounded.tokens, unbounded.most_tokens, unbounded.usd, unbounded.seconds) == (4_000, None, None, None)
-    unknown = estimate("x", examples, repeats=1, budget=100, done=[], usd=usd, speed=1)
+    unknown = estimate("x", examples, repeats=1, budget=100, records=[], usd=usd, speed=1)
     assert (unknown.tokens, unknown.most_tokens, unknown.usd, unknown.seconds) == (None, 1_000, None, None)
 
 
 def test_measured_questions_make_the_estimate() -> None:
     usage = Usage(calls=1, prompt=80, cached=30, completion=20)
     done = [Record(id=f"q{i}~0", example=f"q{i}", repeat=0, usage=usage, seconds=4.0) for i in range(4)]
-    found = estimate("x", SumTask(10).examples(), repeats=1, budget=1000, done=done, usd=usd, concurrency=2)
+    found = estimate("x", SumTask(10).examples(), repeats=1, budget=1000, records=done, usd=usd, concurrency=2)
     assert (found.runs, found.tokens, found.most_tokens, found.measured) == (6, 600, 6_000, 4)
     assert found.usd == pytest.approx(6 * 110e-6)
     assert found.seconds == 12.0
-    assert estimate("x", SumTask(4).examples(), repeats=1, budget=900, done=done).tokens == 0
+    assert estimate("x", SumTask(4).examples(), repeats=1, budget=900, records=done).tokens == 0
 
 
 def test_a_total_knows_no_more_than_its_parts() -> None:
     examples, dry = SumTask(2).examples(), Usage(prompt=50, completion=50)
-    bounded = estimate("a", examples, repeats=1, budget=100, done=[], usual=dry, usd=usd, speed=1)
-    unbounded = estimate("b", examples, repeats=1, budget=None, done=[], usual=dry, usd=usd, speed=1)
+    bounded = estimate("a", examples, repeats=1, budget=100, records=[], usual=dry, usd=usd, speed=1)
+    unbounded = estimate("b", examples, repeats=1, budget=None, records=[], usual=dry, usd=usd, speed=1)
     assert total([bounded, bounded]).most_tokens == 400
     both = total([bounded, unbounded])
     assert (both.tokens, both.most_tokens, both.most_usd, both.runs) == (400, None, None, 4)

@@ -62,8 +62,8 @@ class Claim:
     @property
     def cells(self) -> list[Cell]:
         """Each method at the limits that it was published for."""
-        named = [(name, limit) for limit, columns in self.figures.items() for each in columns.values() for name in each]
-        return [Cell(method=name, tokens=limit) for name, limit in dict.fromkeys(named)]
+        pairs = [(name, limit) for limit, columns in self.figures.items() for each in columns.values() for name in each]
+        return [Cell(method=name, tokens=limit) for name, limit in dict.fromkeys(pairs)]
 
     @property
     def baseline(self) -> str:
@@ -77,56 +77,56 @@ class Claim:
 
     def rivals(self, limit: int | None, metric: str) -> list[str]:
         """Whom the paper's own method has to beat: the best of the others as published, and its own variants."""
-        found = self.published(limit, metric)
-        variants = [name for name in found if _base(name) == _base(self.own) and name != self.own]
-        others = [name for name in found if _base(name) != _base(self.own)]
-        best = max(others, key=lambda name: -1.0 if math.isnan(found[name]) else found[name], default=None)
+        figures = self.published(limit, metric)
+        variants = [name for name in figures if _base(name) == _base(self.own) and name != self.own]
+        others = [name for name in figures if _base(name) != _base(self.own)]
+        best = max(others, key=lambda name: -1.0 if math.isnan(figures[name]) else figures[name], default=None)
         return variants if best is None else [best, *variants]
 
 
 def claims() -> list[Claim]:
     """All claims of claims.toml, where the fields of its tables are described: one for each paper and task."""
     text = files("reground.evaluation").joinpath("claims.toml").read_text(encoding="utf-8")
-    found: dict[tuple[str, str], Claim] = {}
+    by_task: dict[tuple[str, str], Claim] = {}
     for table in tomllib.loads(text)["tables"]:
         methods, repeats = table["methods"], table.get("repeats", 1)
         (limit,) = parse_budgets(table.get("limit", "none"))
         for column, figures in table["columns"].items():
             task, _, metric = column.partition(" ")
-            claim = found.setdefault((table["paper"], task), Claim(table["paper"], task, methods[-1]))
-            known = claim.figures.setdefault(limit, {}).setdefault(metric, {})
+            claim = by_task.setdefault((table["paper"], task), Claim(table["paper"], task, methods[-1]))
+            by_method = claim.figures.setdefault(limit, {}).setdefault(metric, {})
             for name, figure in zip(methods, figures, strict=True):
-                known.setdefault(name, figure)  # ablations repeat figures, rounded
+                by_method.setdefault(name, figure)  # ablations repeat figures, rounded
             claim.sources += [table["source"]] if table["source"] not in claim.sources else []
             claim.repeats = max(claim.repeats, repeats)
             claim.settings |= {"temperature": SAMPLED} if repeats > 1 else {}
             claim.settings |= table.get("settings", {})
-    return list(found.values())
+    return list(by_task.values())
 
 
-def chosen(preset: str) -> list[Claim]:
+def claims_of(preset: str) -> list[Claim]:
     """The claims of a preset: all, or a paper's, such as rat-claims. Raises ConfigurationError for an unknown one."""
     everything = claims()
-    wanted = [claim for claim in everything if preset in (ALL, claim.paper + SUFFIX)]
-    if not wanted:
-        known = {ALL, *(claim.paper + SUFFIX for claim in everything)}
-        raise ConfigurationError(f"no preset is called {preset!r}; {did_you_mean(preset, known)}")
-    return wanted
+    matches = [claim for claim in everything if preset in (ALL, claim.paper + SUFFIX)]
+    if not matches:
+        presets = {ALL, *(claim.paper + SUFFIX for claim in everything)}
+        raise ConfigurationError(f"no preset is called {preset!r}; {did_you_mean(preset, presets)}")
+    return matches
 
 
-def claim_tables(found: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:
+def claim_tables(results: Sequence[tuple[Claim, Sequence[Row]]]) -> list[Table]:
     """What was published beside what was measured, by method; and the gains of the paper's own method."""
     scores = Table(
         "Published and measured", ["claim", "method", "metric", "published", "here", "95 %", "questions"], []
     )
     gains = Table("The paper's gain", ["claim", "method", "over", "metric", "published", "here", "95 %", "p"], [])
-    for claim, rows in found:
+    for claim, rows in results:
         for row, metric in product(rows, claim.metrics):
             published = claim.published(row.config.budget.tokens, metric).get(row.config.method, math.nan)
             here = row.summary.metrics.get(metric)
             cells = [NOTHING] * 2 if here is None else [number(here.mean), interval(here.low, here.high)]
-            named = [claim.name, label(row.config), metric, _share(published)]
-            scores.rows.append([*named, *cells, str(row.summary.questions)])
+            labels = [claim.name, label(row.config), metric, _share(published)]
+            scores.rows.append([*labels, *cells, str(row.summary.questions)])
             if row.config.method == claim.own:
                 gains.rows.extend(_gains(claim, metric, row, rows))
     return [scores, gains]

@@ -81,9 +81,9 @@ def parse_budgets(text: str) -> list[int | None]:
     budgets: list[int | None] = []
     for part in text.lower().split(","):
         word = part.strip()
-        found = _BUDGET.fullmatch(word)
-        tokens = round(float(found.group(1)) * _UNITS[found.group(2)]) if found else None
-        if (found is None and word != "none") or tokens == 0:
+        match = _BUDGET.fullmatch(word)
+        tokens = round(float(match.group(1)) * _UNITS[match.group(2)]) if match else None
+        if (match is None and word != "none") or tokens == 0:
             raise ConfigurationError(f"a budget is a number of tokens such as 4k, 2000 or none, not {part.strip()!r}")
         if tokens not in budgets:
             budgets.append(tokens)
@@ -107,9 +107,9 @@ def cells_of(methods: Sequence[str], budgets: Sequence[int | None]) -> list[Cell
     """
     ordered = sorted(budgets, key=lambda tokens: float("inf") if tokens is None else tokens)
     cells = [Cell(method=method, tokens=tokens) for tokens in ordered for method in dict.fromkeys(methods)]
-    named: dict[str, str] = {}
+    by_label: dict[str, str] = {}
     for cell in cells:
-        if (other := named.setdefault(cell.label, cell.method)) != cell.method:
+        if (other := by_label.setdefault(cell.label, cell.method)) != cell.method:
             raise ConfigurationError(f"{other} and {cell.method} would have the same folder: rename one of the files")
     return cells
 

@@ -33,8 +33,8 @@ def fields(**kinds: Any) -> type[Any]:
     Numbers count as text where a text is wanted.
     """
     pairs: dict[str, Any] = {name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in kinds.items()}
-    made: type[Any] = create_model("Line", __config__=ConfigDict(frozen=True, coerce_numbers_to_str=True), **pairs)
-    return made
+    model: type[Any] = create_model("Line", __config__=ConfigDict(frozen=True, coerce_numbers_to_str=True), **pairs)
+    return model
 
 
 WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
@@ -48,16 +48,16 @@ def is_hub(root: Path) -> bool:
     return root == HUB and not root.is_dir()
 
 
-def data_root(given: Path | None = None) -> Path:
-    """The folder with one folder per dataset: `given`, else REGROUND_DATA, else ./data; or `hub` unchanged.
+def data_root(folder: Path | None = None) -> Path:
+    """The folder with one folder per dataset: `folder`, else REGROUND_DATA, else ./data; or `hub` unchanged.
 
     Raises ConfigurationError if it is not a folder.
     """
-    named = os.environ.get("REGROUND_DATA")
-    root = given if given is not None else Path(named) if named else Path("data")
+    variable = os.environ.get("REGROUND_DATA")
+    root = folder if folder is not None else Path(variable) if variable else Path("data")
     if not root.is_dir() and root != HUB:
-        said = "--data" if given is not None else "REGROUND_DATA" if named else "the default"
-        raise ConfigurationError(f"no benchmark data: {root} ({said}) is not a folder; {WHERE}")
+        origin = "--data" if folder is not None else "REGROUND_DATA" if variable else "the default"
+        raise ConfigurationError(f"no benchmark data: {root} ({origin}) is not a folder; {WHERE}")
     return root
 
 

@@ -87,7 +87,7 @@ async def rate(
     journal: Journal,
     *,
     concurrency: int = 8,
-    on_text: Callable[[int], None] = lambda done: None,
+    on_text: Callable[[int], None] = lambda count: None,
 ) -> Rater:
     """A judge's ratings of all answers; those of which a judge reads the same are rated once.
 
@@ -122,20 +122,20 @@ async def ask_each(
     on_item: called with the number of items done. Raises ModelError, but not where the model refuses only some items,
     such as one that is too long for it.
     """
-    left, done = iter(items), 0
+    remaining, count = iter(items), 0
     refused: list[ModelError] = []
 
     async def work() -> None:
-        nonlocal done
-        for item in left:
+        nonlocal count
+        for item in remaining:
             try:
                 await ask(item)
             except ModelError as error:
                 if isinstance(error, (*FATAL, TransientModelError)):  # another item would fare no better
                     raise
                 refused.append(error)
-            done += 1
-            on_item(done)
+            count += 1
+            on_item(count)
 
     await gather(*(work() for _ in range(min(concurrency, len(items)))))
     if refused and len(refused) == len(items):

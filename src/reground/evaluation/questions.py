@@ -66,24 +66,24 @@ _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d{1,18}+(?![A-Za-z0-9])")
 _RANGE = re.compile(r"\A(\d{1,9})([-:])(\d{1,9})")
 
 
-def select(task: str, examples: Sequence[Example], wanted: str) -> list[Example]:
+def select(task: str, examples: Sequence[Example], selection: str) -> list[Example]:
     """The chosen questions, each once, in the data's order.
 
     Raises ConfigurationError for a part that chooses no question.
     """
-    named, ids = SUBSETS.get(task, {}), {example.id for example in examples}
-    chosen: set[str] = set()
-    for part in filter(None, (piece.strip() for piece in wanted.split(","))):
-        chosen |= {part} if part in ids else _part(task, examples, named.get(part, part))
-    if not chosen:
-        raise ConfigurationError(f"--ids {wanted!r} names no question: give ids, 11-175, 1:164 or a subset's name")
-    return [example for example in examples if example.id in chosen]
+    subsets, ids = SUBSETS.get(task, {}), {example.id for example in examples}
+    matches: set[str] = set()
+    for part in filter(None, (piece.strip() for piece in selection.split(","))):
+        matches |= {part} if part in ids else _part(task, examples, subsets.get(part, part))
+    if not matches:
+        raise ConfigurationError(f"--ids {selection!r} names no question: give ids, 11-175, 1:164 or a subset's name")
+    return [example for example in examples if example.id in matches]
 
 
 def number_of(identity: str) -> int | None:
     """The first separate number in an id: 32 of HumanEval/32, 7 of gsm8k-test-0007; None without one."""
-    found = _NUMBER.search(identity)
-    return int(found[0]) if found else None
+    match = _NUMBER.search(identity)
+    return int(match[0]) if match else None
 
 
 def _part(task: str, examples: Sequence[Example], part: str) -> set[str]:
@@ -96,10 +96,10 @@ def _part(task: str, examples: Sequence[Example], part: str) -> set[str]:
         raise ConfigurationError(f"{task} has no question with the id {part!r}; {like}{subsets}")
     first, last, places = int(match[1]), int(match[3]), match[2] == ":"
     numbers = ((place if places else number_of(each.id), each.id) for place, each in enumerate(examples, start=1))
-    chosen = {identity for number, identity in numbers if number is not None and first <= number <= last}
-    if not chosen or (places and last > len(examples)):
+    ids = {identity for number, identity in numbers if number is not None and first <= number <= last}
+    if not ids or (places and last > len(examples)):
         raise ConfigurationError(f"--ids {part}: {task} has no such questions; it has {len(examples)}, and {like}")
-    return chosen
+    return ids
 
 
 SUFFIX = "_train"

@@ -63,14 +63,14 @@ class Table:
         It has two columns of numbers at least; a caption names those that are left out.
         """
         table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
-        left = width + 1
+        room = width + 1
         for i, header in enumerate(self.headers):
             word = i < self.words
             header = header if word else header.replace(" ", "\n").replace("95\n%", "95 %").replace("=\n0", "= 0")
             most = width * 3 // 10 if word else width
             lines = "\n".join([header, *(row[i] for row in self.rows)]).split("\n")
-            left -= 1 + min(most, max(map(cell_len, lines)))
-            if left < 0 and i >= self.words + 2:
+            room -= 1 + min(most, max(map(cell_len, lines)))
+            if room < 0 and i >= self.words + 2:
                 table.caption, table.caption_justify = f"no room for: {', '.join(self.headers[i:])}", "left"
                 break
             table.add_column(
@@ -171,12 +171,12 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     if baseline is not None and baseline not in methods:
         baseline = baseline.replace("-", "_")
         if baseline not in methods:
-            known = ", ".join(sorted(methods))
-            raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {known}")
+            choices = ", ".join(sorted(methods))
+            raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {choices}")
     fields = {name for row in rows for record in row.records for name in record.metadata}
     if by is not None and by not in fields and any(row.records for row in rows):
-        known = did_you_mean(by, fields) if fields else "these have no fields"
-        raise ConfigurationError(f"no question has a field {by!r}; {known}")
+        choices = did_you_mean(by, fields) if fields else "these have no fields"
+        raise ConfigurationError(f"no question has a field {by!r}; {choices}")
     reports = []
     for task in dict.fromkeys(row.config.task for row in rows):
         planned = [plan for plan in plans if plan.task == task]
@@ -211,8 +211,8 @@ def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
 
 def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
     methods = [row.config.method for row in rows]
-    wanted = [baseline, *(plan.baseline for plan in plans), DEFAULT_BASELINE]
-    base = next((name for name in wanted if name in methods), None) or methods[0]
+    baselines = [baseline, *(plan.baseline for plan in plans), DEFAULT_BASELINE]
+    base = next((name for name in baselines if name in methods), None) or methods[0]
 
     def order(row: Row) -> tuple[str, float, bool, str]:
         config, tokens = row.config, row.config.budget.tokens
@@ -395,12 +395,12 @@ def _run_data(name: str, row: Row) -> dict[str, JsonValue]:
 def run_names(rows: Sequence[Row]) -> list[str]:
     """A name for each run, all different: with the model, and a number, where these are needed."""
     several = len({row.config.model for row in rows}) > 1
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     names = []
     for row in rows:
         name = f"{label(row.config)} {row.config.model}" if several else label(row.config)
-        seen[name] += 1
-        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] += 1
+        names.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return names
 
 

@@ -239,8 +239,8 @@ class RunFolder:
         if trajectories and self.trajectories.exists():
             write_trajectories(self.trajectories, (t for t in self.solved() if t.id not in ids))
         if self.scores.exists():
-            kept = [record for key, record in self.records().items() if key not in ids]
-            replace_lines(self.scores, (with_sum(record.model_dump_json()) for record in kept))
+            records = [record for key, record in self.records().items() if key not in ids]
+            replace_lines(self.scores, (with_sum(record.model_dump_json()) for record in records))
 
     def write_summary(self, summary: Summary) -> None:
         """Replace summary.json."""
@@ -293,8 +293,8 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
         for file, check in ((folder.trajectories, parse_trajectory), (folder.scores, Record.model_validate_json)):
-            broken = set_aside(file, check) if file.exists() else []
-            folder.notices += [f"{notice}; its question is run again" for notice in broken]
+            notices = set_aside(file, check) if file.exists() else []
+            folder.notices += [f"{notice}; its question is run again" for notice in notices]
         yield folder
 
 
@@ -311,14 +311,14 @@ def check_run(path: Path, config: RunConfig) -> None:
             raise ConfigurationError(f"{path} is no run folder: it holds {foreign[0].name} and no config.json")
         return
     before, after = _flat(old), _flat(config)
-    grown = {
+    growth = {
         "limit": old.limit is not None and (config.limit is None or config.limit >= old.limit),
         "repeats": config.repeats >= old.repeats,
     }
     differing = [
         f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}"
         for name in before | after
-        if before.get(name) != after.get(name) and not grown.get(name)
+        if before.get(name) != after.get(name) and not growth.get(name)
     ]
     if differing and has_begun(path):
         raise ConfigurationError(
@@ -342,13 +342,13 @@ def read_run(path: Path) -> RunFolder:
 
 def find_runs(paths: list[Path]) -> list[RunFolder]:
     """The run folders among these paths and directly below them, in order. Raises DataError for a path without one."""
-    found: list[RunFolder] = []
+    runs: list[RunFolder] = []
     for path in paths:
         folders = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.glob("*/config.json"))
         if not folders:
             raise DataError("no run folder here: none has a config.json", path=path)
-        found += [read_run(folder) for folder in folders]
-    return found
+        runs += [read_run(folder) for folder in folders]
+    return runs
 
 
 def read_records(path: Path) -> Iterator[Record]:
@@ -365,11 +365,11 @@ def read_records(path: Path) -> Iterator[Record]:
 
 def versions() -> dict[str, str]:
     """The versions of Python, the platform and the libraries."""
-    found = {"python": platform.python_version(), "platform": platform.platform()}
+    numbers = {"python": platform.python_version(), "platform": platform.platform()}
     for name in ("reground", *_LIBRARIES):
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            numbers[name] = metadata.version(name)
+    return numbers
 
 
 def _flat(config: RunConfig) -> dict[str, JsonValue]:
@@ -414,7 +414,7 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
         failures=dict(Counter(record.failure.type for record in records if record.failure is not None)),
         stopped=dict(Counter(r.stopped for r in records if r.stopped is not None and r.failure is None)),
         cut=sum(record.cut for record in records),
-        same_repeats=sum(len(said) > 1 and len(set(said)) == 1 and said[0] is not None for said in answers.values()),
+        same_repeats=sum(len(each) > 1 and len(set(each)) == 1 and each[0] is not None for each in answers.values()),
         usage=sum((record.usage for record in records), Usage()),
         seconds=fsum(record.seconds for record in records),
         primary=config.primary,
@@ -440,7 +440,7 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     values = _values(metric, records)
     if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
         return {}
-    counted = _values(metric, records, failed=0.0)
+    bounds = _values(metric, records, failed=0.0)
     most = max((len(scored) for scored in values.values()), default=0)
     summaries = {}
     for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
@@ -450,7 +450,7 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
             scored=len(each),
             unscored=len(values) - len(each),
             failed=0,
-            bound=_mean(_pass_at_k(counted, k).values()),
+            bound=_mean(_pass_at_k(bounds, k).values()),
         )
     return summaries
 

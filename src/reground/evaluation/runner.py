@@ -44,7 +44,7 @@ SIMULATION = "simulation"
 
 
 @dataclass(frozen=True)
-class Told:
+class Update:
     """The cost of a question so far, and what of it was paid since the last time.
 
     simulations: how many its tree has so far, where it is a tree that is grown.
@@ -55,8 +55,8 @@ class Told:
     simulations: int = 0
 
     @classmethod
-    def of(cls, event: Event) -> Told:
-        """What an event tells. A replayed call costs nothing now."""
+    def of(cls, event: Event) -> Update:
+        """The update of an event. A replayed call costs nothing now."""
         step, paid, simulations = event.step, Usage(), 0
         if event.type == "end" and isinstance(step, GenerateStep) and not step.replayed:
             paid = sum((reply.usage for reply in step.replies), paid)
@@ -64,13 +64,13 @@ class Told:
             simulations = cast(int, step.data["number"])
         return cls(event.usage, paid, simulations)
 
-    def after(self, before: Told) -> Told:
-        """This one, with what an earlier one that was not sent tells."""
-        return Told(self.usage, before.paid + self.paid, max(self.simulations, before.simulations))
+    def after(self, before: Update) -> Update:
+        """This one and an earlier one that was not sent, as one."""
+        return Update(self.usage, before.paid + self.paid, max(self.simulations, before.simulations))
 
 
-Tell = Callable[[Told], None]
-"""Called with what there is to tell of a question."""
+Tell = Callable[[Update], None]
+"""Called with each update of a question."""
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,10 @@ class Tracker:
         self._finished = replace(self._finished, resumed=self._finished.done)
         self._tell()
 
-    def count(self, id: str, told: Told) -> None:
+    def count(self, id: str, update: Update) -> None:
         """Count what a question has cost so far, and what of it was paid now."""
-        self._begun[id] = told.usage
-        self._finished = replace(self._finished, paid=self._finished.paid + told.paid)
+        self._begun[id] = update.usage
+        self._finished = replace(self._finished, paid=self._finished.paid + update.paid)
         self._tell()
 
     def finish(self, record: Record) -> None:
@@ -131,9 +131,9 @@ class Tracker:
         if self._observer is None:
             return
         now, elapsed = self._finished, monotonic() - self._started
-        left = elapsed / (now.done - now.resumed) * (now.total - now.done) if now.done > now.resumed else None
+        seconds_left = elapsed / (now.done - now.resumed) * (now.total - now.done) if now.done > now.resumed else None
         usage = sum(self._begun.values(), now.usage)
-        self._observer(replace(now, usage=usage, elapsed=elapsed, left=left))
+        self._observer(replace(now, usage=usage, elapsed=elapsed, left=seconds_left))
 
 
 RUN_ID = "eval"
@@ -141,7 +141,7 @@ RUN_ID = "eval"
 
 
 @dataclass(frozen=True)
-class Asked:
+class Request:
     """A question and repeat with all that its run depends on, beside the method; small enough to be sent.
 
     id: of the trajectory and in the journal. method: its name, for the record. hidden: documents it must not find.
@@ -159,23 +159,23 @@ class Asked:
     example: Example | None = None
 
 
-Elsewhere = Callable[[Asked, Journal, Tell], Awaitable[Solved]]
+Elsewhere = Callable[[Request, Journal, Tell], Awaitable[Solved]]
 """Answers a question in another process, as `solve_here` does in this one, with every effect in the journal before the
 method sees its result. Raises the errors of a run, as opposed to those of a question, which are in the trajectory."""
 
 
-async def solve_here(method: Method, asked: Asked, journal: Journal, tell: Tell) -> Solved:
+async def solve_here(method: Method, request: Request, journal: Journal, tell: Tell) -> Solved:
     """Answer a question in this process. What the journal has recorded of it is replayed."""
     run = Run(
-        run_id=asked.run,
-        question_id=asked.id,
+        run_id=request.run,
+        question_id=request.id,
         journal=journal,
-        budget=asked.budget,
-        observer=lambda event: tell(Told.of(event)),
-        seed=asked.seed,
-        hidden=asked.hidden,
+        budget=request.budget,
+        observer=lambda event: tell(Update.of(event)),
+        seed=request.seed,
+        hidden=request.hidden,
     )
-    return await solve(method, asked.question, run, id=asked.id, name=asked.method)
+    return await solve(method, request.question, run, id=request.id, name=request.method)
 
 
 ANSWER_CHARACTERS = 300
@@ -330,8 +330,8 @@ class _Session:
 
         await gather(*(score() for _ in workers))
         tracker = Tracker(len(jobs), self.records.values(), observer)
-        left = iter([job for job in jobs if job.id not in self.records])
-        await gather(*(self._work(left, tracker) for _ in workers))
+        queue = iter([job for job in jobs if job.id not in self.records])
+        await gather(*(self._work(queue, tracker) for _ in workers))
         if self.fatal is not None:
             raise self.fatal
 
@@ -365,9 +365,9 @@ class _Session:
                 f"{folder.scores}: {len(orphans)} scores had no trajectory; their questions are run again"
             )
 
-    async def _work(self, left: Iterator[_Job], tracker: Tracker) -> None:
+    async def _work(self, queue: Iterator[_Job], tracker: Tracker) -> None:
         """Run questions until none is left or the run fails."""
-        for job in left:
+        for job in queue:
             if self.fatal is not None:
                 return
             try:
@@ -387,9 +387,9 @@ class _Session:
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self.settings
         hidden = hidden_documents(self.task, job.example)
-        asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
+        request = Request(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
         answer = self.elsewhere or partial(solve_here, self.method)
-        return await answer(asked, self.journal, partial(tracker.count, job.id))
+        return await answer(request, self.journal, partial(tracker.count, job.id))
 
     async def _score(self, job: _Job, trajectory: Trajectory) -> Record:
         scores: Mapping[str, Score] = {}
@@ -450,8 +450,8 @@ async def all_scores(
 
 def before_checks(trajectory: Trajectory) -> Trajectory | None:
     """The trajectory as if it had ended with the answer before the checks; None without one."""
-    noted = (step for step in trajectory.steps if isinstance(step, NoteStep) and step.name == BEFORE_CHECKS)
-    text = next((note.data.get("text") for note in noted), None)
+    notes = (step for step in trajectory.steps if isinstance(step, NoteStep) and step.name == BEFORE_CHECKS)
+    text = next((note.data.get("text") for note in notes), None)
     if trajectory.answer is None or not isinstance(text, str):
         return None
     if text == trajectory.answer.text:
@@ -468,8 +468,8 @@ def faithfulness(task: Task, example: Example, trajectory: Trajectory) -> Mappin
     answer = trajectory.answer
     if answer is None or not states(task.form):
         return {}
-    said = compared(answer, example.question, trajectory.steps)
-    if not said.sentences:
+    result = compared(answer, example.question, trajectory.steps)
+    if not result.sentences:
         return {}
-    why = "" if said.faithfulness is not None else "the answer claims nothing"
-    return {FAITHFULNESS: Score(value=said.faithfulness, why=why)}
+    why = "" if result.faithfulness is not None else "the answer claims nothing"
+    return {FAITHFULNESS: Score(value=result.faithfulness, why=why)}

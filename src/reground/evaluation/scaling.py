@@ -68,10 +68,10 @@ class DryRun(Run):
         least: int = LEAST_REPLY,
     ) -> list[Reply]:
         """Usual replies, counted."""
-        wanted = sampling if sampling is not None else Sampling()
-        replies = [self._reply(name, wanted) for _ in range(wanted.n)]
-        written = sum(tokens_of(reply.text) for reply in replies)
-        usage = Usage(calls=1, prompt=tokens_of(prompt) * 7 // 8, completion=written * 7 // 8)  # estimates are high
+        settings = sampling if sampling is not None else Sampling()
+        replies = [self._reply(name, settings) for _ in range(settings.n)]
+        completion = sum(tokens_of(reply.text) for reply in replies)
+        usage = Usage(calls=1, prompt=tokens_of(prompt) * 7 // 8, completion=completion * 7 // 8)  # estimates are high
         self.meter.usage += usage
         return replies
 
@@ -82,8 +82,8 @@ class DryRun(Run):
             text = steps(min(usual, max(1, sampling.max_tokens // 2)), self.numbers)
         elif "{number}" in text:
             text = text.replace("{number}", str(next(self.numbers)))
-        said = TokenLogprob(token=text, logprob=-1.0)
-        return Reply(text=text, token_logprobs=(said,) if sampling.logprobs else None)
+        token = TokenLogprob(token=text, logprob=-1.0)
+        return Reply(text=text, token_logprobs=(token,) if sampling.logprobs else None)
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
         """`k` new passages."""
@@ -105,12 +105,12 @@ class DryRun(Run):
 
 def steps(tokens: int, numbers: Iterable[int]) -> str:
     """A reasoning of about this many tokens, in which all steps differ."""
-    written: list[str] = []
+    parts: list[str] = []
     for number in numbers:
-        written.append(_STEP.replace("{number}", str(number)))
-        if 30 * len(written) >= tokens:
+        parts.append(_STEP.replace("{number}", str(number)))
+        if 30 * len(parts) >= tokens:
             break
-    return "\n\n".join(written)[: max(1, tokens * 7 // 2)]
+    return "\n\n".join(parts)[: max(1, tokens * 7 // 2)]
 
 
 def usual(method: Method, question: str = _QUESTION) -> Usage:
@@ -184,7 +184,7 @@ def estimate(
     *,
     repeats: int,
     budget: int | None,
-    done: Sequence[Record],
+    records: Sequence[Record],
     usual: Usage | None = None,
     usd: Pricing | None = None,
     speed: float | None = None,
@@ -192,25 +192,25 @@ def estimate(
 ) -> Estimate:
     """Estimate a run from its finished questions, or else from what a question usually takes.
 
-    done: its records. usual: of one question, from a dry run. usd: the price. speed: tokens per second of all questions
+    records: of these. usual: of one question, from a dry run. usd: the price. speed: tokens per second of all questions
     in work together; by default the measured seconds per question.
     """
-    finished = {record.id for record in done}
-    left = sum(f"{example.id}~{repeat}" not in finished for repeat in range(repeats) for example in examples)
-    paid = [record for record in done if record.failure is None and record.usage.calls]
+    finished = {record.id for record in records}
+    remaining = sum(f"{example.id}~{repeat}" not in finished for repeat in range(repeats) for example in examples)
+    paid = [record for record in records if record.failure is None and record.usage.calls]
     spent, of = (sum((record.usage for record in paid), Usage()), len(paid)) if paid else (usual, 1)
     fits = 1.0 if spent is None or budget is None else min(1.0, budget * of / max(spent.tokens, 1))
     prompt, cached, completion = (
-        round(fits * left / of * getattr(spent, name, 0)) for name in ("prompt", "cached", "completion")
+        round(fits * remaining / of * getattr(spent, name, 0)) for name in ("prompt", "cached", "completion")
     )
     tokens = None if spent is None else prompt + completion
-    most = None if budget is None else left * budget
+    most = None if budget is None else remaining * budget
     seconds = None if speed is None or tokens is None else tokens / speed
     if paid and speed is None:
-        seconds = left * fmean(record.seconds for record in paid) / concurrency
+        seconds = remaining * fmean(record.seconds for record in paid) / concurrency
     return Estimate(
         label,
-        left,
+        remaining,
         tokens,
         most,
         None if usd is None or tokens is None else usd(prompt, cached, completion),

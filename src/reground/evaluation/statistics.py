@@ -220,7 +220,7 @@ def verdict(candidates: Sequence[Candidate], metric: str, *, resamples: int = RE
     )
 
 
-_LOST = 0.1
+_MOST_LOSS = 0.1
 """What may be lost at most, by the 95 % interval, where a method is recommended that is not told apart. Of n
 questions that all agree, one in n / 3 may still differ."""
 
@@ -242,13 +242,13 @@ def _text(standings: Sequence[Standing], choice: Standing, metric: str, question
         next_best = f"The next, {rival.label}, {distance}; {rest} {most:.3f}, on {on}."
         return f"{best.label} is best: {scored[best.label]}. {next_best}"
     doubt = f"Which is best cannot be told from {on} ({rival.label} {distance}; p (Holm) = {rival.adjusted:.3f})."
-    lost = [0.0 if each.behind is None else -(each.behind.low or 0.0) for each in doubtful]
-    if max(max(lost) if choice is best else behind.high, 3 / questions) > _LOST:
+    losses = [0.0 if each.behind is None else -(each.behind.low or 0.0) for each in doubtful]
+    if max(max(losses) if choice is best else behind.high, 3 / questions) > _MOST_LOSS:
         return f"{doubt} {best.label} scored highest ({scored[best.label]}); only more questions would tell."
     equal = sum(each.equal for each in standings)
     cheapest = f"is the cheapest of {equal} that cannot be told apart"
     if choice is best:
-        taken = f"it scored highest ({scored[best.label]}){f' and {cheapest}' if equal > 1 else ''}"
+        reason = f"it scored highest ({scored[best.label]}){f' and {cheapest}' if equal > 1 else ''}"
     else:
-        taken = f"{scored[choice.label]}, {cheapest}; {best.label} scored highest ({scored[best.label]})"
-    return f"Take {choice.label}: {taken}. {doubt}"
+        reason = f"{scored[choice.label]}, {cheapest}; {best.label} scored highest ({scored[best.label]})"
+    return f"Take {choice.label}: {reason}. {doubt}"

@@ -69,8 +69,8 @@ def tree_text(tree: Tree[S], encode: Callable[[S, S | None], Any]) -> str:
         entry = {name: getattr(node, name) for name in _Entry.model_fields if name != "parent"}
         nodes.append({"parent": parent, **entry, "state": encode(node.state, before), "data": dict(node.data)})
     about = {"format": FORMAT, "version": VERSION, "settings": asdict(tree.settings), "stopped": tree.stopped}
-    written = {**about, "metadata": dict(tree.metadata), "nodes": nodes}
-    return json.dumps(written, ensure_ascii=False, allow_nan=False)
+    content = {**about, "metadata": dict(tree.metadata), "nodes": nodes}
+    return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
 
 def tree_of(text: str | bytes, decode: Callable[[Any, S | None], S]) -> Tree[S]:
@@ -113,7 +113,7 @@ def _root(entries: tuple[_Entry, ...], decode: Callable[[Any, S | None], S]) -> 
         except (ValueError, TypeError, LookupError) as error:
             raise ValueError(f"node {number}: its state cannot be read: {error}") from error
     for number, entry in reversed(list(enumerate(entries))):  # from the leaves up
-        known = {name: getattr(entry, name) for name in _Entry.model_fields if name not in ("parent", "state")}
-        node = Node(**known, state=states[number], children=tuple(below[number][::-1]))
+        values = {name: getattr(entry, name) for name in _Entry.model_fields if name not in ("parent", "state")}
+        node = Node(**values, state=states[number], children=tuple(below[number][::-1]))
         below[entry.parent or 0].append(node)
     return node

@@ -27,7 +27,7 @@ from reground.app.cli.eval import (
 from reground.app.cli.flags import ConfigFile, Quiet, flattened
 from reground.app.options import Compare
 from reground.core.errors import EXIT_FAILED_QUESTIONS, ConfigurationError, RegroundError
-from reground.evaluation.claims import Claim, chosen, claim_tables
+from reground.evaluation.claims import Claim, claim_tables, claims_of
 from reground.evaluation.compare import cells_of, parse_budgets
 from reground.evaluation.data import data_root
 from reground.evaluation.report import build_reports, write_report
@@ -90,7 +90,7 @@ def try_claims(options: Compare, preset: str, *, quiet: bool) -> None:
     whole = True
     ready: list[Experiment] = []
     with err.status("reading the benchmarks and counting what the methods ask") if not quiet else nullcontext():
-        for claim in chosen(preset):
+        for claim in claims_of(preset):
             try:
                 ready.append(_experiment(options, claim, out / claim.name, quiet=quiet))
             except RegroundError as error:

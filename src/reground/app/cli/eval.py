@@ -150,7 +150,7 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
             examples,
             repeats=base.repeats,
             budget=cell.tokens,
-            done=results,
+            records=results,
             usual=None if results else _usual(task, job, cell, examples),
             usd=None if price is None else price.usd,
             speed=job.options.speed,

@@ -25,7 +25,7 @@ from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Journal
 from reground.core.run import Solved
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.runner import Asked, Tell
+from reground.evaluation.runner import Request, Tell
 from reground.evaluation.task import Task
 from reground.models.options import ModelOptions
 from reground.training.critics.collect import Searching
@@ -103,7 +103,7 @@ class Pool:
         """A cell's method at the workers. searching: how its choices are searched, where they are to grow trees."""
         return replace(ready, elsewhere=partial(self.solve, Place(cell, identity_of(ready.settings), searching)))
 
-    async def solve(self, place: Place, asked: Asked, journal: Journal, told: Tell) -> Solved:
+    async def solve(self, place: Place, asked: Request, journal: Journal, told: Tell) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
         for _ in range(MOST_LOSSES):
             hand = await self._free()
@@ -127,7 +127,7 @@ class Pool:
             f"{MOST_LOSSES} workers were lost with the question {asked.id}; the last one: {hand.lost.result()}"
         )
 
-    async def _carry(self, actor: Actor, place: Place, asked: Asked, journal: Journal, told: Tell) -> Parcel:
+    async def _carry(self, actor: Actor, place: Place, asked: Request, journal: Journal, told: Tell) -> Parcel:
         """Write what a worker sends of a question until its last parcel. Raises Lost, or why it cannot be written."""
         recorded = tuple(journal.load(asked.run, asked.id).values())
         following = partial(actor.call, "solve", next(self._tickets))

@@ -19,7 +19,7 @@ from reground.core.journal import Effect
 from reground.core.run import Method
 from reground.core.trajectory import Trajectory
 from reground.evaluation.compare import Cell
-from reground.evaluation.runner import FATAL, Asked, EvalSettings, Told, solve_here
+from reground.evaluation.runner import FATAL, EvalSettings, Request, Update, solve_here
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.training.critics.collect import Growing, Searching
@@ -61,7 +61,7 @@ class Parcel:
     """
 
     effects: tuple[Effect, ...]
-    told: Told | None
+    told: Update | None
     trajectory: Trajectory | None = None
     error: RegroundError | None = None
 
@@ -86,7 +86,7 @@ class Work:
         self._recorded = {(effect.span, effect.ordinal): effect for effect in recorded}
         self._effects: list[Effect] = []
         self._sent, self._written = asyncio.Event(), asyncio.Event()  # of the last parcel, and of the next one
-        self._told: Told | None = None
+        self._told: Update | None = None
         self._ended: tuple[Trajectory | None, RegroundError | None] = (None, None)
         self._changed = asyncio.Event()
 
@@ -100,7 +100,7 @@ class Work:
         self._changed.set()
         await self._written.wait()
 
-    def tell(self, told: Told) -> None:
+    def tell(self, told: Update) -> None:
         """Send the cost with the next parcel."""
         self._told = told if self._told is None else told.after(self._told)
         self._changed.set()
@@ -145,7 +145,7 @@ class Worker:
         return None
 
     async def solve(
-        self, ticket: int, place: Place | None = None, asked: Asked | None = None, recorded: tuple[Effect, ...] = ()
+        self, ticket: int, place: Place | None = None, asked: Request | None = None, recorded: tuple[Effect, ...] = ()
     ) -> Parcel:
         """The next parcel of a question. ticket: its number at this worker.
 
@@ -159,7 +159,7 @@ class Worker:
             del self._works[ticket]
         return parcel
 
-    async def _solve(self, place: Place, asked: Asked, work: Work) -> None:
+    async def _solve(self, place: Place, asked: Request, work: Work) -> None:
         try:
             solved = await solve_here(self._working(place, asked.example), asked, work, work.tell)
             less = {} if place.searching is None else {"steps": ()}  # a tree is all that is kept of its search

@@ -18,7 +18,7 @@ from itertools import dropwhile
 from pydantic import JsonValue
 
 TOLERANCE = 1e-3
-_WRITTEN = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 
 
 def as_number(value: JsonValue) -> float | None:
@@ -28,7 +28,7 @@ def as_number(value: JsonValue) -> float | None:
     """
     if isinstance(value, str):
         text = value.strip().lstrip("$€£").strip()
-        value = text.replace(",", "") if _WRITTEN.fullmatch(text) else None
+        value = text.replace(",", "") if _NUMBER.fullmatch(text) else None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -44,10 +44,10 @@ def within(value: JsonValue, target: float, *, tolerance: float = TOLERANCE) -> 
     return number is not None and abs(number - target) < tolerance
 
 
-def same_number(written: str, target: float) -> bool:
+def same_number(text: str, target: float) -> bool:
     """Whether a written answer states the target, by PAL's rule: a plain number, a fraction, LaTeX, with a unit."""
-    number = as_number(written)
-    return within(number if number is not None else read_quantity(written), target)
+    number = as_number(text)
+    return within(number if number is not None else read_quantity(text), target)
 
 
 _LONGEST = 300  # characters; a longer text is not a quantity
@@ -90,7 +90,7 @@ def read_quantity(text: str) -> float | None:
     Of an equation ("=" or "≈") the last side counts. Units are ignored, and "%" divides by 100.
     """
     plain = "" if len(text) > _LONGEST else text
-    plain = _DROPPED.sub(" ", _RAISED.sub(lambda found: "^" + found[0].translate(_LOWER), plain))
+    plain = _DROPPED.sub(" ", _RAISED.sub(lambda match: "^" + match[0].translate(_LOWER), plain))
     for pattern, replacement in _REWRITTEN:
         plain = re.sub(pattern, replacement, plain)
     plain = plain.rpartition("=")[2]
@@ -122,8 +122,8 @@ def read_quantities(text: str) -> list[float] | None:
         else:
             pieces[-1] += character
     values = [read_quantity(piece.strip(" []")) for piece in pieces if piece.strip(" []")]
-    known = [value for value in values if value is not None]
-    return known if known and len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return numbers if numbers and len(numbers) == len(values) else None
 
 
 def _is_number(word: str) -> bool:

@@ -78,8 +78,8 @@ def hit(golds: Iterable[str], texts: Iterable[str]) -> float | None:
 
 def gold_recall(gold_ids: Sequence[str], retrieved: Iterable[str]) -> float:
     """The share of the gold passages, at least one, that was retrieved."""
-    wanted = set(gold_ids)
-    return len(wanted & set(retrieved)) / len(wanted)
+    gold = set(gold_ids)
+    return len(gold & set(retrieved)) / len(gold)
 
 
 def _holds(text: str, golds: Iterable[str]) -> bool:
@@ -87,12 +87,12 @@ def _holds(text: str, golds: Iterable[str]) -> bool:
     return any(f" {gold} " in words for gold in map(normalise, golds) if gold)
 
 
-def option_exact_match(chosen: Collection[str], right: Collection[str]) -> float:
+def option_exact_match(options: Collection[str], right: Collection[str]) -> float:
     """1 if exactly the right options were chosen, else 0. With one right option this is accuracy."""
-    return float(bool(chosen) and set(chosen) == set(right))
+    return float(bool(options) and set(options) == set(right))
 
 
-def option_f1(chosen: Collection[str], right: Collection[str]) -> float:
+def option_f1(options: Collection[str], right: Collection[str]) -> float:
     """The harmonic mean of precision and recall over the set of options; 0 if none was chosen."""
-    common = len(set(chosen) & set(right))
-    return 2 * common / (len(set(chosen)) + len(set(right))) if common else 0.0
+    common = len(set(options) & set(right))
+    return 2 * common / (len(set(options)) + len(set(right))) if common else 0.0

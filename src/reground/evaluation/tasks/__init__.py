@@ -62,7 +62,7 @@ def load_training_task(name: str, data: Path | None = None) -> Task:
     """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
     if is_training(name):
         return load_task(name, data)
-    splits = sorted(filter(is_training, _known()))
+    splits = sorted(filter(is_training, _all_names()))
     own = [split for split in splits if split_of(name).startswith(split_of(split).removesuffix(SUFFIX))]
     if own:
         raise ConfigurationError(f"{name} is for measuring: train on {max(own, key=len)}")
@@ -74,11 +74,11 @@ def load_tasks(names: Iterable[str], data: Path | None, *, own: Sequence[str]) -
 
     Raises what `load_task` raises, and says how a task in a file is named.
     """
-    known = {task.name: task for task in (load_task(each, data) for each in own)}
+    by_name = {task.name: task for task in (load_task(each, data) for each in own)}
     tasks = {}
     for name in names:
         try:
-            tasks[name] = known.get(name) or load_task(name, data)
+            tasks[name] = by_name.get(name) or load_task(name, data)
         except ConfigurationError as error:
             raise ConfigurationError(f"{error}; name one in a file of your own with --tasks FILE.py:{name}") from None
     return tasks
@@ -91,24 +91,24 @@ def _loader(name: str) -> tuple[Loader, Path | None]:
     scheme, colon, folder = name.partition(":")
     loaders = _loaders("FOLDERS" if colon else "TASKS")
     if scheme not in loaders:
-        broken = "".join(f"; {why}" for why in _plugins()[1])
-        raise ConfigurationError(f"no task is called {name!r}; {did_you_mean(name, _known())}{broken}")
+        faults = "".join(f"; {why}" for why in _plugins()[1])
+        raise ConfigurationError(f"no task is called {name!r}; {did_you_mean(name, _all_names())}{faults}")
     return loaders[scheme], Path(folder) if colon else None
 
 
 def _from_file(name: str) -> Loader:
     """The task that a file's `TASKS` has under the name after the colon, or its only one."""
-    file, _, wanted = name.partition(":")
+    file, _, task = name.partition(":")
     loaders: Mapping[str, Loader] = getattr(load_file(Path(file), "task"), "TASKS", {})
-    if not wanted and len(loaders) == 1:
+    if not task and len(loaders) == 1:
         return next(iter(loaders.values()))
-    if wanted not in loaders:
-        known = ", ".join(f"{file}:{key}" for key in loaders)
-        raise ConfigurationError(f"no task is called {name!r}; {f'there are {known}' if known else 'it has no TASKS'}")
-    return loaders[wanted]
+    if task not in loaders:
+        names = ", ".join(f"{file}:{key}" for key in loaders)
+        raise ConfigurationError(f"no task is called {name!r}; {f'there are {names}' if names else 'it has no TASKS'}")
+    return loaders[task]
 
 
-def _known() -> list[str]:
+def _all_names() -> list[str]:
     return [*task_names(), *(f"{scheme}:DIR" for scheme in folder_schemes())]
 
 
@@ -123,10 +123,10 @@ def _loaders(kind: str) -> dict[str, Loader]:
 @cache
 def _plugins() -> tuple[list[ModuleType], list[str]]:
     """The modules of the entry points, and what is wrong with those that cannot be had."""
-    modules, broken = [], []
+    modules, faults = [], []
     for point in entry_points(group=GROUP):
         try:
             modules.append(load_module(point.value, f"the task plugin {point.name} ({point.value})"))
         except ConfigurationError as error:
-            broken.append(str(error))
-    return modules, broken
+            faults.append(str(error))
+    return modules, faults

@@ -72,11 +72,11 @@ class MultipleChoice(Loaded):
         if trajectory.answer is None or not example.golden_answers:
             unscored = NO_ANSWER if example.golden_answers else Score(value=None, why="the data give no right option")
             return dict.fromkeys(self.metrics, unscored)
-        chosen, right = self.form.extract(trajectory.answer.text), example.golden_answers[0]
-        why = "" if chosen else "the answer names no option"
+        options, right = self.form.extract(trajectory.answer.text), example.golden_answers[0]
+        why = "" if options else "the answer names no option"
         return {
-            "exact match": Score(value=option_exact_match(chosen, right), why=why),
-            "option F1": Score(value=option_f1(chosen, right), why=why),
+            "exact match": Score(value=option_exact_match(options, right), why=why),
+            "option F1": Score(value=option_f1(options, right), why=why),
         }
 
 

@@ -35,26 +35,26 @@ LIMITS = Limits(seconds=20.0, memory_mib=1024)
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
 
 
-def function_question(name: str, shown: str) -> str:
+def function_question(name: str, code: str) -> str:
     """A question that shows a signature with its docstring."""
-    return f"Write the Python function `{name}` so that it does what its docstring says.\n\n```python\n{shown}\n```"
+    return f"Write the Python function `{name}` so that it does what its docstring says.\n\n```python\n{code}\n```"
 
 
-def tested_question(asked: str, tests: Sequence[str]) -> str:
+def tested_question(task: str, tests: Sequence[str]) -> str:
     """A question that shows a sentence and some tests."""
-    shown = "\n".join(tests)
-    return f"{asked}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
+    code = "\n".join(tests)
+    return f"{task}\n\nThe program has to satisfy:\n```python\n{code}\n```"
 
 
 def _from_docstring(solved: Mapping[str, Any]) -> str:
     signature = solved["signature"]
-    shown = f'def {signature}:\n    """{solved["asked"]}"""'
-    return function_question(signature.partition("(")[0], shown)
+    code = f'def {signature}:\n    """{solved["asked"]}"""'
+    return function_question(signature.partition("(")[0], code)
 
 
 def _from_tests(solved: Mapping[str, Any]) -> str:
-    asked = solved["asked"]
-    return tested_question(f"Write a function to {asked[0].lower()}{asked[1:]}", solved["tests"])
+    task = solved["asked"]
+    return tested_question(f"Write a function to {task[0].lower()}{task[1:]}", solved["tests"])
 
 
 def _demonstrations(question: Callable[[Mapping[str, Any]], str]) -> tuple[Demonstration, ...]:
@@ -75,8 +75,8 @@ class Problem:
     """One problem.
 
     source: makes the code that is run of an answer's code. exports: its names that the tests use. solution: the
-    reference. secret: the part of the tests that no corpus may contain; by default all. asked: the names that an answer
-    has to define, by default the exports. imports: what the program imports by itself.
+    reference. secret: the part of the tests that no corpus may contain; by default all. definitions: the names that an
+    answer has to define, by default the exports. imports: what the program imports by itself.
     """
 
     example: Example
@@ -86,7 +86,7 @@ class Problem:
     solution: str
     limits: Limits = LIMITS
     secret: str = ""
-    asked: tuple[str, ...] = ()
+    definitions: tuple[str, ...] = ()
     imports: str = ""
 
     def program(self, code: str) -> Program:
@@ -122,7 +122,7 @@ class CodeTask(Loaded):
         unscorable = problem.unscorable(sandbox)
         if unscorable or sandbox is None:
             return {RIGHT: Score(value=None, why=unscorable)}
-        code = extract_program(answer_of(trajectory), problem.asked or problem.exports)
+        code = extract_program(answer_of(trajectory), problem.definitions or problem.exports)
         execution = await sandbox.execute(problem.program(code))
         why = str(execution.verdict) + (f": {execution.detail}" if execution.detail else "")
         return {RIGHT: Score(value=float(execution.verdict is Verdict.PASSED), why=why)}
@@ -139,8 +139,8 @@ def _task(
 
 def imported(source: str) -> list[str]:
     """Top-level modules that trusted code imports from outside the standard library."""
-    found = re.findall(r"^[ \t]*+(?:import|from)[ \t]++([A-Za-z_]\w*)", source, re.MULTILINE)
-    return sorted({name for name in found if name not in sys.stdlib_module_names})
+    modules = re.findall(r"^[ \t]*+(?:import|from)[ \t]++([A-Za-z_]\w*)", source, re.MULTILINE)
+    return sorted({name for name in modules if name not in sys.stdlib_module_names})
 
 
 def absent_packages(names: Iterable[str]) -> list[str]:
@@ -238,9 +238,9 @@ def _mbpp_problem(
 def used_definitions(reference: ast.Module, tests: ast.Module) -> tuple[str, ...]:
     """The names that a trusted reference program defines and trusted tests use."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    used = {node.id for node in ast.walk(tests) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(tests) if isinstance(node, ast.Name)}
     defined = [node.name for node in reference.body if isinstance(node, kinds)]
-    return tuple(name for name in dict.fromkeys(defined) if name in used)
+    return tuple(name for name in dict.fromkeys(defined) if name in names)
 
 
 # Their tests depend on the place or time, or need a library's object in both processes.
@@ -270,7 +270,7 @@ _CLASS = fields(
 )
 
 
-def _shown(record: Any) -> str:
+def _outline(record: Any) -> str:
     """A class without its methods' bodies, with each needed import once, as a question shows it."""
     skeleton = record.skeleton.strip()
     lines = {line.strip() for line in skeleton.splitlines()}
@@ -285,7 +285,7 @@ def classeval(root: Path) -> Task:
         name = record.class_name
         question = (
             f"Complete the class `{name}`: write every method so that it does what its docstring says. "
-            f"Give the whole class.\n\n{_shown(record)}"
+            f"Give the whole class.\n\n{_outline(record)}"
         )
         problem = Problem(
             Example(id=record.task_id, question=question),
@@ -308,7 +308,7 @@ def classeval_method(root: Path) -> Task:
             first, last = spans[method]
             question = (
                 f"Write the method `{method}` of the class `{name}` so that it does what its docstring says. "
-                f"The other methods exist.\n\n{_shown(record)}"
+                f"The other methods exist.\n\n{_outline(record)}"
             )
             problem = Problem(
                 Example(id=f"{record.task_id}/{method}", question=question),
@@ -316,7 +316,7 @@ def classeval_method(root: Path) -> Task:
                 tests=tests,
                 exports=(name,),
                 solution="\n".join(lines[first - 1 : last]),
-                asked=(method,),
+                definitions=(method,),
                 # A method's solution lacks what the rest of its class imports.
                 imports="\n".join([imports, *lines[: first - 1], *lines[last:]]),
             )
@@ -346,9 +346,9 @@ def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     return {
         node.name: (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or node.lineno)
-        for found in reference.body
-        if isinstance(found, ast.ClassDef) and found.name == name
-        for node in found.body
+        for definition in reference.body
+        if isinstance(definition, ast.ClassDef) and definition.name == name
+        for node in definition.body
         if isinstance(node, kinds)
     }
 
@@ -359,8 +359,8 @@ def _with_method(name: str, method: str, imports: str, above: Sequence[str], bel
         # Imports that come before the method go before the class.
         parts = re.split(rf"(?m)^(?=[ \t]*(?:@|(?:async\s+)?def\s+{method}\b))", code, maxsplit=1)
         before, body = (parts[0], parts[1]) if len(parts) == 2 else ("", code)
-        placed = textwrap.indent(textwrap.dedent(body), "    ")
-        code = "\n".join([before, *above, placed, *below, ""])
+        block = textwrap.indent(textwrap.dedent(body), "    ")
+        code = "\n".join([before, *above, block, *below, ""])
     return f"{imports}\n{code}"
 
 

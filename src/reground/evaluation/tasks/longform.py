@@ -48,15 +48,15 @@ _MARK_INSTRUCTION = (
 def judge_prompt(question: str, answer: str, reference: str) -> tuple[Message, ...]:
     """The conversation, with the fixed part first and the answer last."""
 
-    def asked(**texts: str) -> Message:
+    def question_turn(**texts: str) -> Message:
         return Message(role="user", content=f"{INSTRUCTION}\n\n{_literals(**texts)}")
 
     turns: list[Message] = []
     for each in worked("judgement"):
-        turns.append(asked(**{name: each[name] for name in ("question", "answer", "reference")}))
+        turns.append(question_turn(**{name: each[name] for name in ("question", "answer", "reference")}))
         reply = f"# {each['reasoning']}\nimplied = {each['verdict']}"
         turns.append(Message(role="assistant", content=reply))
-    return (*turns, asked(question=question, answer=answer, reference=reference))
+    return (*turns, question_turn(question=question, answer=answer, reference=reference))
 
 
 def quality_prompt(question: str, answer: str, criteria: str) -> str:

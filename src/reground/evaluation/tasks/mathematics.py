@@ -147,8 +147,8 @@ def _near(value: float, gold: JsonValue) -> bool:
 
 
 def _letter(phrase: str) -> str | None:
-    found = re.search(r"(?:^|\boption)\W*+([a-h])(?![a-z])", phrase, re.IGNORECASE)
-    return None if found is None else found[1].lower()
+    match = re.search(r"(?:^|\boption)\W*+([a-h])(?![a-z])", phrase, re.IGNORECASE)
+    return None if match is None else match[1].lower()
 
 
 _THEOREM = fields(

@@ -43,16 +43,16 @@ def read_answered(path: Path) -> tuple[Example, ...]:
     else:
         raise DataError("questions are read from .jsonl, .jsonl.gz, .csv and .tsv files", path=path)
     lines: dict[str, int] = {}
-    found = []
+    examples = []
     for line, record in records:
         example = _example(record, path, line)
         if example.id in lines:
             raise DataError(f"the id {example.id!r} is already that of line {lines[example.id]}", path=path, line=line)
         lines[example.id] = line
-        found.append(example)
-    if not found:
+        examples.append(example)
+    if not examples:
         raise DataError("has no questions", path=path)
-    return tuple(found)
+    return tuple(examples)
 
 
 def _example(record: Mapping[str, JsonValue], path: Path, line: int) -> Example:
@@ -61,14 +61,14 @@ def _example(record: Mapping[str, JsonValue], path: Path, line: int) -> Example:
         raise DataError("the question is empty", path=path, line=line)
     golds = next(filter(None, (_golds(record.get(name)) for name in ANSWERS)), None)
     if golds is None:
-        wanted = "the question has no answer: give it in a column or field answer, or several in answers"
-        raise DataError(wanted, path=path, line=line)
-    metadata, passages, named = (record.get(name) for name in ("metadata", "passages", "id"))
+        why = "the question has no answer: give it in a column or field answer, or several in answers"
+        raise DataError(why, path=path, line=line)
+    metadata, passages, identity = (record.get(name) for name in ("metadata", "passages", "id"))
     about = dict(metadata) if isinstance(metadata, dict) else {}
     if passages:
         about["gold_ids"] = passages if isinstance(passages, list) else [passages]
     fields = {
-        "id": ("" if named is None else str(named).strip()) or str(line),
+        "id": ("" if identity is None else str(identity).strip()) or str(line),
         "question": question.strip(),
         "golden_answers": golds,
         "metadata": about,

@@ -148,11 +148,11 @@ class QuestionAnswering(Loaded):
             phrase = self.form.extract(trajectory.answer.text)
             matches = {name: Score(value=match(phrase, golds)) for name, match in _MATCHES.items()}
         steps = retrieve_steps(trajectory)
-        shown = hit(golds, shown_texts(trajectory)) if steps else None
-        why = "" if shown is not None else "the answer is no phrase that a passage could hold"
+        value = hit(golds, shown_texts(trajectory)) if steps else None
+        why = "" if value is not None else "the answer is no phrase that a passage could hold"
         return {
             **matches,
-            "hit": Score(value=shown, why=why) if steps else NO_RETRIEVAL,
+            "hit": Score(value=value, why=why) if steps else NO_RETRIEVAL,
             "gold recall": self.recall(example, steps),
             ABSTAINED: _abstained(trajectory),
         }
@@ -180,10 +180,10 @@ class YesNo(Loaded):
         """Accuracy; an answer that is neither yes nor no is wrong."""
         if trajectory.answer is None:
             return {"accuracy": NO_ANSWER}
-        said = yes_or_no(self.form.extract(trajectory.answer.text))
-        if said is None:
+        answer = yes_or_no(self.form.extract(trajectory.answer.text))
+        if answer is None:
             return {"accuracy": Score(value=0.0, why="the answer is neither yes nor no")}
-        return {"accuracy": Score(value=float(said == yes_or_no(example.golden_answers[0])))}
+        return {"accuracy": Score(value=float(answer == yes_or_no(example.golden_answers[0])))}
 
 
 @dataclass(frozen=True)

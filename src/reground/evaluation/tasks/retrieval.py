@@ -33,11 +33,11 @@ def retrieve_steps(trajectory: Trajectory) -> list[RetrieveStep]:
 
 def retrieved_passages(steps: Iterable[RetrieveStep]) -> list[Passage]:
     """Every passage once, as it was first retrieved."""
-    found: dict[str, Passage] = {}
+    passages: dict[str, Passage] = {}
     for step in steps:
         for passage in step.passages:
-            found.setdefault(passage.id, passage)
-    return list(found.values())
+            passages.setdefault(passage.id, passage)
+    return list(passages.values())
 
 
 def shown_texts(trajectory: Trajectory) -> list[str]:
@@ -65,12 +65,12 @@ def shown_texts(trajectory: Trajectory) -> list[str]:
 def _stretches(text: str, rows: set[tuple[str, ...]], size: int) -> list[str]:
     """The parts of the text whose words are in one of the rows."""
     words = list(_WORD.finditer(text))
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for start, row in enumerate(_rows(_words(text), size)):
         if row in rows:
-            begin = found.pop()[0] if found and start < found[-1][1] else start
-            found.append((begin, start + size))
-    return [text[words[begin].start() : words[end - 1].end()] for begin, end in found]
+            begin = spans.pop()[0] if spans and start < spans[-1][1] else start
+            spans.append((begin, start + size))
+    return [text[words[begin].start() : words[end - 1].end()] for begin, end in spans]
 
 
 def _rows(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
@@ -81,12 +81,12 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def document_id(passage_id: str, known: Container[str] = ()) -> str:
+def document_id(passage_id: str, ids: Container[str] = ()) -> str:
     """The document that a passage is a piece of: an index names the pieces of document d `d#1`, `d#2`, ...
 
-    An id that is itself `known` is left as it is.
+    An id that is one of `ids` is left as it is.
     """
-    return passage_id if passage_id in known else _PIECE.sub("", passage_id)
+    return passage_id if passage_id in ids else _PIECE.sub("", passage_id)
 
 
 PRIMARY = "nDCG@10"

@@ -158,13 +158,13 @@ async def collect_trees(
     async def solved(example: Example, journal: Journal) -> Solved:
         entered = 0
 
-        def tell(told: runner.Told) -> None:
+        def tell(told: runner.Update) -> None:
             nonlocal entered
             for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
                 on_simulation(missing)
             entered = max(entered, told.simulations)
 
-        asked = runner.Asked(
+        asked = runner.Request(
             example.id,
             example.question,
             settings.method,
