@@ -82,14 +82,7 @@ def test_pdf_is_read_page_by_page() -> None:
     document = read("a/paper.pdf", pdf(["First page", "Second page"], title="On  paper"))
     assert document.text == "First page\n\nSecond page"
     assert document.title == "On paper"
-    for none in (
-        "",
-        "untitled",
-        "Untitled document 2",
-        "(anonymous)",
-        "Microsoft Word - Rules v3.docx",
-        "C:/in/p.indd",
-    ):
+    for none in ("", "untitled", "Untitled document 2", "(anonymous)", "Microsoft Word - v3.docx", "C:/in/p.indd"):
         assert read("a/paper.pdf", pdf(["Text"], title=none)).title == "paper"
     assert read("a/paper.pdf", pdf(["Text"], title="Node.js 22.10 (LTS)")).title == "Node.js 22.10 (LTS)"
 

@@ -273,11 +273,7 @@ def test_the_key_goes_to_its_own_server_alone(url: str, gets: bool, monkeypatch:
 
 @pytest.mark.parametrize(
     ("model", "file"),
-    [
-        ("st", "query_0_StaticEmbedding/model.safetensors"),
-        ("onnx", "onnx/model.onnx"),
-        ("onnx", "1_Pooling/config.json"),
-    ],
+    [("st", "query_0_Static/model.safetensors"), ("onnx", "onnx/model.onnx"), ("onnx", "1_Pooling/config.json")],
 )
 def test_the_weights_of_a_folder_are_those_of_its_parts_too(model: str, file: str, tmp_path: Path) -> None:
     write(tmp_path, {"model.safetensors": "one"})

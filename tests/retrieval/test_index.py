@@ -45,10 +45,8 @@ def test_documents_are_found_with_title_and_place(notes: Path, tmp_path: Path) -
     assert isinstance(retriever, Retriever)
     assert retriever.name == report.name
     found = asyncio.run(retriever.retrieve("do cats purr?", k=3))
-    assert [(p.id, p.title, p.url) for p in found] == [
-        ("cats.md", "Cats", "cats.md"),
-        ("sub/dogs.txt", "dogs", "sub/dogs.txt"),
-    ]
+    ids = [(p.id, p.title, p.url) for p in found]
+    assert ids == [("cats.md", "Cats", "cats.md"), ("sub/dogs.txt", "dogs", "sub/dogs.txt")]
     assert asyncio.run(retriever.retrieve("fish", k=1))[0].id == "1"
 
 
@@ -135,10 +133,8 @@ def test_other_settings_make_the_index_anew(notes: Path, tmp_path: Path) -> None
 
 
 def test_ties_go_by_id_however_many_there_are(tmp_path: Path) -> None:
-    write(
-        tmp_path / "notes",
-        {"c.jsonl": jsonl([{"id": f"{i:03}", "text": f"owls hoot{'.' * i}"} for i in reversed(range(500))])},
-    )
+    owls = [{"id": f"{i:03}", "text": f"owls hoot{'.' * i}"} for i in reversed(range(500))]
+    write(tmp_path / "notes", {"c.jsonl": jsonl(owls)})
     build_index(tmp_path / "notes", tmp_path / "index")
     assert search(tmp_path / "index", "owls", 3) == ["000", "001", "002"]
 

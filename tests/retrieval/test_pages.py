@@ -58,27 +58,15 @@ def test_what_is_left_out_of_a_page_is_named() -> None:
         ('<a href="https://q.example/leaks">here</a>.', "here (https://q.example/leaks)."),
         ('<a href="mailto:bo@q.example?subject=x">us</a> <a href="tel:+4712">', "us (bo@q.example)"),
         ('<a href="https://q.example/a">A</a> <a href="https://q.example/a">B</a>', "A (https://q.example/a) B"),
-        (
-            '<a href="https://q.example/">https://q.example</a> <a href="/in">in</a><a href="#x">x</a>',
-            "https://q.example inx",
-        ),
+        ('<a href="https://q.ex/">https://q.ex</a> <a href="/in">in</a><a href="#x">x</a>', "https://q.ex inx"),
         ("<ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rt>じ</rt></ruby>", "漢字"),
         ('<h2>One <a href="https://q.example/e">edit</a></h2>', "## One edit"),
-        (
-            '<a href="https://q.example/s"><code>str</code></a> <pre><a href="https://q.example/t">t',
-            "str\n\n```\nt\n```",
-        ),
+        ('<a href="https://q.ex/s"><code>str</code></a> <pre><a href="https://q.ex/t">t', "str\n\n```\nt\n```"),
         ('<label>Ship <input value="Nordlys"></label><input type="hidden" value="no">', "Ship Nordlys"),
-        (
-            '<input type="checkbox" checked> Crew <input type="RADIO" value="g"> Guest<input type="radio">',
-            "[x] Crew [ ] Guest",
-        ),
+        ('<input type="checkbox" checked> A <input type="RADIO" value="g"> B<input type="radio">', "[x] A [ ] B"),
         ("<select><option>Oil<option selected>Steam</select><textarea>At\n9</textarea>", "Oil\n[x] Steam\nAt 9"),
         ('<input type="password" value="no"><input placeholder="Your name"><input>', "Your name"),
-        (
-            '<img alt="A red crane"><img alt="scan.jpeg"><img alt=""><a href="b"><img alt="no"></a>',
-            "[picture: A red crane]",
-        ),
+        ('<img alt="A crane"><img alt="x.jpeg"><img alt=""><a href="b"><img alt="no"></a>', "[picture: A crane]"),
     ],
 )
 def test_links_fields_and_pictures_say_what_they_hold(html: str, text: str) -> None:

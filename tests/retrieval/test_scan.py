@@ -92,10 +92,8 @@ def test_a_folder_that_is_closed_is_named(tmp_path: Path) -> None:
 
 def test_what_stands_beside_a_beir_corpus_is_named(tmp_path: Path) -> None:
     write(tmp_path, {"corpus.jsonl": '{"id": "1", "text": "x"}', "queries.jsonl": "x", "qrels/test.tsv": "x"})
-    assert {path: kind for path, (kind, _) in left_out(tmp_path).items()} == {
-        "qrels": "beside",
-        "queries.jsonl": "beside",
-    }
+    kinds = {path: kind for path, (kind, _) in left_out(tmp_path).items()}
+    assert kinds == {"qrels": "beside", "queries.jsonl": "beside"}
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.html"])
@@ -108,10 +106,8 @@ def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path, name: str) -> No
         file.truncate(most)
     assert [file.name for file in scan(tmp_path).files] == [name, "b.md"]
     os.truncate(tmp_path / name, most + (1 << 20))
-    assert left_out(tmp_path)[name] == (
-        "large",
-        f"is too large: {(most >> 20) + 1} MB, and at most {most >> 20} MB are read",
-    )
+    why = f"is too large: {(most >> 20) + 1} MB, and at most {most >> 20} MB are read"
+    assert left_out(tmp_path)[name] == ("large", why)
 
 
 def test_a_file_that_grew_too_large_leaves_the_index(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ RELEASES = (
     "version: 4.0; codename: Etch; created: 2005-06-06; release: 2007-04-08"
 )
 DEPOTS = "| Depot | Trucks | Region |\n|---|---:|---|\n| Birkholm | 22 | Northland |\n| Aldby | 14 | Southland |"
+OPEN = "Depot | Trucks\n----- | ------\nBirkholm | 22\nAldby | 14"
 SETTINGS = (
     "# Settings\n\n.. setting:: max_cookie_size\n\n   Defaults to ``4093``.\n\n.. setting:: session_lifetime\n\n"
     "   How long a session lives.\n   Defaults to ``31``."
@@ -47,6 +48,12 @@ def supported(text: str, answer: str, question: str = "") -> bool:
         (RELEASES, "Which version is Etch?", "Etch is version 4.0.", "Etch is version 3.1."),
         (DEPOTS, "How many trucks has Birkholm?", "Birkholm has 22 trucks.", "Birkholm has 14 trucks."),
         (DEPOTS, "In which region is Aldby?", "Southland", "Northland"),
+        (f"Trucks by depot:\n{DEPOTS}", "", "Birkholm has 22 trucks.", "Birkholm has 14 trucks."),
+        (OPEN, "", "Aldby has 14 trucks.", "Aldby has 22 trucks."),
+        ("Jib:: raised every 31 days\nMast:: raised every 44 days", "", "The mast is raised every 44 days.",
+         "The jib is raised every 44 days."),
+        ("Bollard\n: A post, 90 cm high.\n\nFairlead\n: A ring, 24 cm wide.", "",
+         "A fairlead is a ring, 24 cm wide.", "A bollard is a ring, 24 cm wide."),
         (SETTINGS, "What is the default of max_cookie_size?", "max_cookie_size defaults to 4093.",
          "max_cookie_size defaults to 31."),
         (SETTINGS, "What does session_lifetime default to?", "31", "4093"),
@@ -116,12 +123,7 @@ def test_a_line_that_begins_with_markup_goes_on_with_its_sentence(text: str) -> 
         ("jib length\n    Twelve metres.\n\nmast\n    Steel.", "Steel.", "mast", ""),
         (".. data:: LIMIT\n\n   Defaults to 5.\n\nAll are numbers.", "Defaults to 5.", ".. data:: LIMIT", "LIMIT"),
         (".. data:: LIMIT\n\n   Defaults to 5.\n\nAll are numbers.", "All are numbers.", "", ""),
-        (
-            ".. method:: Gate.open(by=1, *,\n\n   Opens it.",
-            "Opens it.",
-            ".. method:: Gate.open(by=1, *,",
-            "Gate.open",
-        ),
+        (".. method:: Gate.open(by=1,\n\n   Opens it.", "Opens it.", ".. method:: Gate.open(by=1,", "Gate.open"),
         (".. note:: Gates (all)\n\n   Open.", "Open.", ".. note:: Gates (all)", ""),
         ("## `open_gate`\n\nOpens it.", "Opens it.", "`open_gate`", "`open_gate`"),
     ],

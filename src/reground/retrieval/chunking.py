@@ -60,8 +60,7 @@ class Chunk(NamedTuple):
 
 
 class _Whole(NamedTuple):
-    """What stays whole if it can: code, a table, or a row, as "name: value; name: value". head: where that of a table
-    ends, else -1."""
+    """What stays whole, if it fits: code, a table or a row as readers write it. head: where a table's ends, or -1."""
 
     start: int
     end: int
@@ -124,8 +123,7 @@ class _Cutter:
             tokens += islice(spans, size + 1 - len(tokens))
 
     def _above(self) -> tuple[str, int]:
-        """What stands above the piece, where it begins in a table or in a row, and how many other tokens there may be;
-        nothing where it leaves too little room."""
+        """What stands above a piece that begins in a table or in a row, and how many other tokens it may have."""
         self._find_wholes()
         start = self.tokens[0][0]
         whole = self._whole_at(start)
@@ -187,8 +185,7 @@ class _Cutter:
         return best, False
 
     def _restart(self, end: int) -> int:
-        """Where the next piece begins: at a sentence within the overlap, else at a line or a word, else just `overlap`
-        back."""
+        """Where the next piece begins: at a sentence in the overlap, or a line, or a word, or else `overlap` back."""
         places = range(end - self.overlap, end)
         half = places[: len(places) // 2]
         for wanted, among in ((_SENTENCE, half), (_LINE, half), (_WORD, places)):

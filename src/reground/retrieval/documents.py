@@ -69,9 +69,9 @@ _TEXT = Format(_suffixes("txt text log bib srt vtt"), version=2, has_lines=True)
 JSONL = Format((".jsonl", ".jsonl.gz"), version=3, most=None, has_lines=True)
 FORMATS = (
     _TEXT,
-    Format((".rst",), "text.read_structured", version=2, has_lines=True),
-    Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=3, has_lines=True),
-    Format((".org",), "text.read_org", version=2, has_lines=True),
+    Format((".rst",), "text.read_structured", version=3, has_lines=True),
+    Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=4, has_lines=True),
+    Format((".org",), "text.read_org", version=3, has_lines=True),
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
     Format((".md", ".markdown"), "text.read_markdown", version=6, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
@@ -96,13 +96,11 @@ READ = (
     "and source code"
 )
 """What is read, in words."""
-_TEXT_NAMES = frozenset(
-    (
-        "readme", "license", "licence", "copying", "notice", "authors", "contributors", "changelog", "changes", "news",
-        "todo", "install", "makefile", "dockerfile", "jenkinsfile", "vagrantfile", "gemfile", "rakefile", "procfile",
-        "justfile",
-    )
-)  # fmt: skip
+_TEXT_NAMES = frozenset([
+    "readme", "license", "licence", "copying", "notice", "authors", "contributors", "changelog", "changes", "news",
+    "todo", "install", "makefile", "dockerfile", "jenkinsfile", "vagrantfile", "gemfile", "rakefile", "procfile",
+    "justfile",
+])  # fmt: skip
 """Files without a suffix that hold text."""
 
 
@@ -127,11 +125,8 @@ _UNREAD = {
         ),
         ("font", "is a font", "ttf otf woff woff2 eot"),
         ("program", "is a compiled program", "exe dll so dylib a o obj lib bin class pyc pyd wasm"),
-        (
-            "data",
-            "is binary data",
-            "db sqlite sqlite3 mdb accdb parquet feather arrow npy npz h5 hdf5 pkl pickle pt safetensors gguf onnx",
-        ),
+        ("data", "is binary data", "db sqlite sqlite3 mdb accdb parquet feather arrow"),
+        ("data", "is binary data", "npy npz h5 hdf5 pkl pickle pt safetensors gguf onnx"),
         *(
             ("old", f"is in an old or closed format; save it as .{new} to have it read", old)
             for new, old in (
@@ -410,8 +405,6 @@ def _parse(line: bytes, source: str) -> Document:
 
 _PARTS = frozenset(("id", "_id", "title", "text", "content", "contents", "url"))
 """The keys of a record that are the document; others are fields, as are those of `metadata`."""
-
-
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
 _DEVICE = ("other", "is a device or a pipe, not a file")

@@ -113,9 +113,10 @@ def places(file: Path | None) -> Places:
             page = parsed(decode(content, markup=True).text)
             text, shown, _ = ("", [], "") if page is None else outline(page)
             return Places(text, marks=_marks(shown))
-        if reader in _SECTIONS:
+        if format_ is not None and reader in _SECTIONS:
             text = decode(content).text
             begins = front_matter(text)[1] if reader == "text.read_markdown" else 0
+            text = text[:begins] + read_as(format_, content).text
             return Places(text, begins, True, _marks(_SECTIONS[reader](text, begins)))
         if format_ is not None and format_.has_lines:
             return Places(decode(content).text, has_lines=True)

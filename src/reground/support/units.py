@@ -17,7 +17,8 @@ from reground.text.sentences import sentences
 _HEADING = re.compile(r"(#{1,6}|={1,6})[ \t]+(\S.*)")
 _UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*([^\s(]*+)(.*)")  # a name, and its parameters or more words
-_FIELD = re.compile(r":[\w -]{1,40}:(?:\s|$)")
+_FIELD = re.compile(r"(?::[\w -]{1,40}:|[^\s:][^:\n]{0,60}::)(?:\s|$)")
+_DEFINITION = re.compile(r"([^\n:]{1,60})(?:::|\n:)[ \t]")  # of AsciiDoc and of Markdown
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
 _FENCE = re.compile(r"```|~~~(?!~)")
@@ -65,10 +66,14 @@ def evidence(passages: Sequence[Passage]) -> list[Evidence]:
 
 
 def _keyed(blocks: Sequence[_Block]) -> Sequence[_Block]:
-    """The blocks, of which those before the first entry belong to one whose name is in another passage."""
+    """The blocks, of which those before the first entry belong to one whose name is in another passage, and those that
+    define a term have it as their key."""
     first = next((at for at, each in enumerate(blocks) if each.key and not each.cells), 0)
     for block in blocks[:first]:
         block.key = block.key or _UNKNOWN
+    for block in blocks:
+        if not block.key and (match := _DEFINITION.match("\n".join(block.lines))) is not None:
+            block.key = match[1]
     return blocks
 
 
@@ -140,7 +145,8 @@ class _Outline:
         """The block that a line begins; none for an empty one, and for the rule of a table."""
         if _FENCE.match(line):
             self._in_fence = not self._in_fence
-        is_row = line.startswith("|") and not self._in_fence
+        is_in_table = self._head is not None or bool(_RULE.fullmatch(below) and {"|", "+"} & {*below})
+        is_row = (line.startswith("|") or ("|" in line and is_in_table)) and not self._in_fence
         is_rule = not self._in_fence and _RULE.fullmatch(line) is not None
         self._head = self._head if is_row or is_rule else None
         if not line or is_rule:
@@ -197,8 +203,8 @@ class _Outline:
 
 def _goes_on(block: _Block, line: str, indent: int) -> bool:
     """Whether a line belongs to the block above it: it begins nothing of its own, and is no definition of a term."""
-    begins = not line or any(each.match(line) for each in (_ITEM, _FIELD, _DIRECTIVE, _FENCE)) or _record(line)
-    if begins or _UNDERLINE.fullmatch(line) or _HEADING.fullmatch(line):
+    begins = line[:1] in ("", "|") or any(each.match(line) for each in (_ITEM, _FIELD, _DIRECTIVE, _FENCE))
+    if begins or _record(line) or _UNDERLINE.fullmatch(line) or _HEADING.fullmatch(line):
         return False
     is_term = indent // 2 > block.indent // 2 and not block.indent % 2 and len(block.lines) == 1
     is_term = is_term and len(block.lines[0]) < _TERM

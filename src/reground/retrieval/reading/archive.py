@@ -128,8 +128,7 @@ class Archive:
                 self._tick()
 
     def _member(self, name: str, *, is_again: bool = False) -> zipfile.ZipInfo:
-        """What the archive says of a member, if that keeps the limits; its size counts against them, and more often
-        where it is opened often, as where many others refer to it."""
+        """What the archive says of a member that keeps the limits: its size counts, more often where it opens often."""
         info = self._zip.getinfo(self.find(name))
         if info.flag_bits & 1:
             raise Unreadable(LOCKED, kind="encrypted")

@@ -84,17 +84,11 @@ def _formed(kind: str, parts: Sequence[str]) -> str:
         return root_of(*parts[:2])
     if kind in _LISTS:
         return _LISTS[kind].format(("; " if kind == "mtable" else ", ").join(parts))
-    text = _side_by_side(parts)
-    return root_of(text) if kind == "msqrt" else text
-
-
-def _side_by_side(parts: Sequence[str]) -> str:
-    """Parts in a row. Two that would become one word or one number stand apart."""
     pieces: list[str] = []
-    for part in filter(None, parts):
+    for part in filter(None, parts):  # in a row; two that would become one word or one number stand apart
         is_joined = bool(pieces) and pieces[-1][-1].isalnum() and (part[0].isalnum() or part[0] == "√")
         pieces.append(f" {part}" if is_joined else part)
-    return "".join(pieces)
+    return root_of("".join(pieces)) if kind == "msqrt" else "".join(pieces)
 
 
 def local_name(element: Any) -> str:

@@ -32,7 +32,6 @@ _MOST_NESTED = 64  # boundaries of parts; the standard library's parser compares
 _LONGEST_HEADER = 2000
 _ATTACHED = 50
 _PIECE = 1 << 20
-_SEPARATOR = b"From "
 _BODIES = ("text/plain", "text/html")
 _HEADS = ("From", "To", "Cc", "Date")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -106,7 +105,7 @@ def messages(file: IO[bytes]) -> Iterator[bytes]:
     size = 0
     is_behind_blank = begins = True
     while piece := file.readline(_PIECE):
-        if begins and is_behind_blank and piece.startswith(_SEPARATOR):
+        if begins and is_behind_blank and piece.startswith(b"From "):
             if lines is not None:
                 yield b"".join(lines)
             lines, size = [], 0
@@ -178,8 +177,7 @@ def _inner(part: Message) -> list[Message]:
 
 
 def _leaves(message: Message, decoded: Callable[[Message], tuple[str, str]]) -> Iterator[Message]:
-    """The parts that hold something, without those that are said better beside them. Behind what holds a message come
-    the parts of that one."""
+    """The parts that hold what is not said better beside them; behind one that holds a message come that one's."""
     waiting = [(message, "")]
     while waiting:
         part, needless = waiting.pop()

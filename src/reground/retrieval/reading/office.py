@@ -1,7 +1,6 @@
 """Word, PowerPoint, Excel, OpenDocument and EPUB: zip archives of XML, read within limits.
 
-What is needed of each format takes about a hundred lines, so no library is asked: none of them
-limits what a file unpacks to.
+No library is asked: none of them limits what a file unpacks to, and what is needed of each format is little.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from reground.retrieval.reading.archive import (
     related,
     relations,
     setting,
-)  # fmt: skip
+)
 from reground.retrieval.reading.formulas import formula, noted
 from reground.retrieval.reading.markup import Context, Piece, behind_link, joined, paragraph, picture, run_sign, sign_of
 from reground.retrieval.reading.number_formats import BUILT_IN, shown
@@ -182,8 +181,7 @@ _CHARTS_LEFT = "not all of its charts were read; save them with their values"
 
 
 def _drawing(archive: Archive, relation: Relation, text: Text) -> Iterator[str]:
-    """The lines of a drawing, of the shapes of a sheet and of their charts; none of another relation. text: is told
-    what was not read."""
+    """The lines of a drawing, of a sheet's shapes and of their charts. text: is told what was not read."""
     if relation.kind == "chart":
         yield from _chart(archive.tree(relation.target), text)
     elif relation.kind in ("diagramData", "drawing"):
@@ -285,16 +283,14 @@ _COMMENTS = ("comments", "threadedComment")
 
 
 def _listed(archive: Archive, part: str, kinds: Sequence[str], usual: str) -> dict[str, str]:
-    """The members of some kinds that a part refers to, by the ids of the references; those of the usual names, numbered
-    from 1, where it refers to none."""
+    """The members of some kinds that a part refers to, by their ids; where there are none, those of the usual names."""
     parts = {each.id: each.target for each in relations(archive, part) if each.kind in kinds}
     names = (beside(archive, part, usual.format(number)) for number in count(1))
     return parts or {str(number): name for number, name in enumerate(takewhile(bool, names), start=1)}
 
 
 def _slide_lines(archive: Archive, part: str, text: Text) -> list[str]:
-    """The paragraphs and rows of a slide; page numbers and the like, where fields fill in the whole
-    paragraph, are left out."""
+    """The paragraphs and rows of a slide, without page numbers and the like: fields that fill in a whole paragraph."""
     tables, lines = _Tables(text, "tbl"), list[str]()
     context = _context(archive, part, text)
     say = partial(_said, numbers=SlideNumbers(), context=context)
@@ -314,10 +310,7 @@ def _numbered(number: str, text: str) -> str:
 
 def _cells(row: Any, above: list[str], say: Callable[[Any], str]) -> list[str]:
     """The texts of the cells of a row, also those in content controls, each at the column where it begins. One that
-    goes on from the row above has its text.
-
-    PowerPoint writes an empty cell for each more column that a cell takes.
-    """
+    goes on from the row above has its text. PowerPoint writes an empty cell for each more column that a cell takes."""
     cells: list[str] = []
     for each in row:
         if local(each) == "tc":

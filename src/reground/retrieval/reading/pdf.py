@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -144,8 +144,7 @@ def python(words: Sequence[str], file: IO[bytes], out: IO[bytes], tick: Tick, se
     """The exit status of a program in Python that reads a file from its beginning. Raises TimeoutError, and what the
     tick raises; the program is killed then."""
     file.seek(0)
-    paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
-    return _run([sys.executable, "-P", *words], tick, seconds=seconds, stdin=file, stdout=out, env=paths)
+    return _run([sys.executable, "-P", *words], tick, seconds=seconds, stdin=file, stdout=out)
 
 
 def _recognise(file: IO[bytes], texts: list[str], numbers: Sequence[int], around: Circumstances) -> str:
@@ -202,13 +201,11 @@ def _run(
     seconds: float,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     stdout: IO[bytes] | int = subprocess.DEVNULL,
-    env: Mapping[str, str] | None = None,
 ) -> int:
-    """Run a program to its end, and return its exit status. env: what is added to its environment. Raises TimeoutError,
-    and what the tick raises; the program is killed then."""
+    """The exit status of a program, as of `python`."""
     ends = time.monotonic() + seconds
-    # tesseract's threads wait for each other more than they help.
-    variables = {**os.environ, "OMP_THREAD_LIMIT": "1", **(env or {})}
+    # tesseract's threads wait for each other more than they help; a program in Python finds what is found here.
+    variables = {**os.environ, "OMP_THREAD_LIMIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.DEVNULL, env=variables) as program:
         try:
             while time.monotonic() < ends:

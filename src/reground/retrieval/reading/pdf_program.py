@@ -105,10 +105,9 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
             break
     if texts and unread == len(texts):
         raise PdfiumError("none of its pages can be loaded")
-    title = document.get_metadata_value("Title")
     entries = _entries(document)
     return {
-        "title": title,
+        "title": document.get_metadata_value("Title"),
         "texts": _united([*texts[:-1], "\n".join([*texts[-1:], *entries])] if entries else texts),
         "pictures": pictures,
         "unread": unread,
@@ -118,8 +117,7 @@ def _read(document: PdfDocument, letters: int, most: int | None) -> dict[str, ob
 
 
 def _spelt(letters: PdfTextPage, text: str) -> str:
-    """The text of a page whose words of Hebrew and Arabic are spelt as they are read: of some, PDFium gives the letters
-    as they were drawn, from left to right."""
+    """The text of a page whose words of Hebrew and Arabic are spelt as they are read, not as PDFium saw them drawn."""
 
     def word(match: re.Match[str]) -> str:
         first, last = (_letter(letters, text, place) for place in (match.start(), match.end() - 1))
@@ -393,8 +391,7 @@ def _forms(match: re.Match[str]) -> tuple[str, str, str, str]:
 
 
 def _entries(document: PdfDocument) -> list[str]:
-    """The lines of a form in XML (XFA), of which a page may only say that another program shows it: what stands on it,
-    and what its fields hold."""
+    """What stands on a form in XML (XFA), and what its fields hold; its page may only name the program to open it."""
     if pdfium.FPDF_GetFormType(document.raw) not in (pdfium.FORMTYPE_XFA_FULL, pdfium.FORMTYPE_XFA_FOREGROUND):
         return []
     from lxml import etree

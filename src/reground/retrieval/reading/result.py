@@ -21,7 +21,6 @@ MOST_TEXT = 100_000_000
 """Characters of text that are kept of one file."""
 ONLY_FIRST = f"only its first {MOST_TEXT // 1_000_000} million characters were read"
 
-
 Tick = Callable[..., object]
 """Called now and then in slow work, with the share of the file that is read, from 0 to 1, where it is known. What it
 raises ends the reading."""
@@ -266,8 +265,7 @@ def _step(values: Sequence[str]) -> int:
 
 
 def _stands_over(cells: Sequence[str], below: Sequence[list[str]]) -> bool:
-    """Whether cells name groups of the columns that the row below names: one of them stands over two names or more,
-    and none over a column without."""
+    """Whether cells name groups of the columns named below: one stands over two names, none over a column without."""
     if len(below) < 2 or max(map(len, (*cells, *below[0]))) > _LONGEST_NAME:
         return False
     names = below[0]

@@ -17,18 +17,15 @@ from reground.retrieval.reading.result import MOST_COLUMNS, MOST_TEXT, ONLY_FIRS
 
 _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title", "rt", "rp"))
 """What is not shown, and reading aids for Chinese characters, which part words."""
-_BLOCKS = frozenset(
-    (
-        "address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details", "dialog", "div",
-        "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "li", "main", "menu",
-        "nav", "option", "section", "summary", "tr",
-    )
-)  # fmt: skip
+_BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details", "dialog", "div", "dt",
+    "fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "li", "main", "menu", "nav",
+    "option", "section", "summary", "tr",
+])  # fmt: skip
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARAGRAPHS = _HEADINGS | {"p", "pre", "table", "ul", "ol", "dl"}
 _CELLS = frozenset(("td", "th", "button", "label", "select", "textarea"))
 """Elements that stand side by side with room between them, without a space in the source."""
-_PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
 _LONGEST_HEADING = 200  # characters, and pieces of text
 _PARTS_OF_PAGES = {
@@ -91,7 +88,7 @@ def _id_of(heading: Any) -> str:
         if found := inner.get("id") or inner.get("name"):
             return str(found)
     parent = heading.getparent()
-    if parent is not None and parent.tag in _PARTS and heading.getprevious() is None:
+    if parent is not None and parent.tag in ("section", "article", "div") and heading.getprevious() is None:
         return str(parent.get("id") or "")
     return ""
 
@@ -102,8 +99,6 @@ def visible(root: Any) -> str:
 
 
 _GAPS = ("", " ", "\n", "\n\n")
-
-
 _ADDRESS = re.compile(r"(?:https?|ftp|tel):[^\s<>]{3,200}+|[^\s<>@/:]{1,64}+@[^\s<>@/]{3,200}+")
 _NAMES = _HEADINGS | {"code", "tt", "kbd", "samp", "pre", "img"}
 _TRIED = 5  # texts or elements that are looked at
@@ -168,10 +163,8 @@ class _Flow:
 
 
 class _Rows:
-    """The rows of a table. A cell that goes down over several rows stands in each, one that goes to the right once.
-
-    text: is told what of them was not read.
-    """
+    """The rows of a table. A cell that goes down stands in each, one that goes to the right once. text: is told what
+    was not read."""
 
     def __init__(self) -> None:
         self.text = Text()

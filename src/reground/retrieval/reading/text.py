@@ -14,7 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from io import StringIO
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
@@ -42,12 +42,55 @@ def read_plain(content: bytes, around: Circumstances, *, markup: bool = False) -
 
 
 def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str] | None = None) -> Read:
-    """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines."""
+    """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines. What it
+    defines stands where it is named, as {version} of AsciiDoc, and the rows of tables have the names of columns."""
     text, guessed = decode(content)
+    defined = dict(_DEFINED.findall(text))
+    text = _DEFINED_NAME.sub(lambda match: defined.get(match[1], match[0]), text, count=_MOST_NAMED if defined else 1)
+    text = _TABLE.sub(_with_names, text)
     beginning = text[:_TITLE_WITHIN]
     found = ((start, match[1]) for start, line in _lines(beginning) if mark and (match := mark.match(line.strip())))
     titles = [*islice(found, 1), *((each.at, each.text) for each in islice(underlined(beginning), 1))]
     return Read(min(titles, default=(0, ""))[1].strip(), text, guessed)
+
+
+_DEFINED = re.compile(r"^:([\w-]{1,60}):[ \t]++([^\n]{1,200}+)$", re.MULTILINE)
+_MOST_NAMED = 100_000
+_DEFINED_NAME = re.compile(r"\{([\w-]{1,60})\}")
+_TABLE = re.compile(
+    r"^(?P<indent>[ \t]{0,40}+)(?:\.\. list-table::[^\n]*+\n(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
+    r"|(?P<rule>=++(?: ++=++)++)[ \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++"
+    r"(?P=indent)=[= \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++(?P=indent)=[= \r]*+$"
+    r"|(?P<bars>\|===)[ \t\r]*+\n(?P<head>(?:\|[^|\n]++){1,50}+)\n(?:(?!\|===)[^\n]*+\n)*+\|===[ \t\r]*+$)",
+    re.MULTILINE,
+)
+"""A list-table, or a table between rules, of reStructuredText; a table of AsciiDoc whose first line names columns."""
+_LISTED = re.compile(r"^[ \t]*+\*[ \t]++-[^\n]*+(?:\n(?![ \t]*+\*[ \t]++-)[ \t]*+\S[^\n]*+)*+", re.MULTILINE)
+_DASH = re.compile(r"^[ \t]*+(?:\*[ \t]++)?+-(?:[ \t]++|$)", re.MULTILINE)
+_BAR = re.compile(r"(?<!\\)\|")
+
+
+def _with_names(table: re.Match[str]) -> str:
+    """A table whose rows say `column: value`, each on the line where it began; one of other cells stays as it is."""
+    indent, names, row, bound = table["indent"], list[str](), _LISTED, _DASH
+    if table["rule"]:
+        row = re.compile(rf"^{indent}(?!=)\S[^\n]*+\n(?:{indent}[ \t][^\n]*+\n)*+", re.MULTILINE)
+    elif table["bars"]:
+        row = re.compile(rf"(?:\|(?!===)(?:[^|\\]|\\.)*+){{{table['head'].count('|')}}}")
+        bound = _BAR
+    edges = [len(indent) + match.start() for match in re.finditer("=+", table["rule"] or "")]
+
+    def said(match: re.Match[str]) -> str:
+        lines = match[0].split("\n")
+        columns = (" ".join(line[start:end] for line in lines) for start, end in pairwise([*edges, None]))
+        cells = [" ".join(cell.split()) for cell in (columns if edges else bound.split(match[0])[1:])]
+        record = "; ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=False) if cell)
+        record = (record if names else " | ".join(cells)).replace("\\|", "|")
+        names.extend([] if names else cells)
+        return record + "\n" * match[0].count("\n") if len(cells) == len(names) else match[0]
+
+    has_names = not table["listed"] or ":header-rows:" in table["listed"]
+    return row.sub(said, table[0]) if has_names else table[0]
 
 
 def underlined(text: str, begins: int = 0) -> Iterator[Heading]:
@@ -91,12 +134,12 @@ def read_markdown(content: bytes, around: Circumstances) -> Read:
     text, guessed = decode(content)
     known, start = front_matter(text)
     text = text[start:]
-    return Read(_title(known) or _first(headings(text)), text, guessed, fields=known)
+    return Read(_title(known, text), text, guessed, fields=known)
 
 
-def _title(known: Mapping[str, object]) -> str:
+def _title(known: Mapping[str, object], text: str) -> str:
     titles = (value for name, value in known.items() if name.lower() == "title" and isinstance(value, str))
-    return next(titles, "")
+    return next(chain(titles, (each.text for each in headings(text))), "")
 
 
 def front_matter(text: str) -> tuple[Mapping[str, object], int]:
@@ -194,13 +237,8 @@ def headings(text: str, begins: int = 0) -> Iterator[Heading]:
             above = (start, line)
 
 
-def _first(headings: Iterator[Heading]) -> str:
-    return next((each.text for each in headings), "")
-
-
 def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
-    """Where each line begins, and the line with its end. One at a time, because a title is near the top of a text that
-    may be large."""
+    """Where each line begins, and the line with its end; one at a time: a title is near the top of a large text."""
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
         yield start, text[start:end]
@@ -242,10 +280,7 @@ def _table_rows(text: str, around: Circumstances) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The mark that most of the first lines hold equally often, outside of quotes, and the more often the better.
-
-    One line alone may be a title, or hold names with commas.
-    """
+    """The mark that most of the first lines hold equally often, outside of quotes, and the more often the better."""
     outside = "".join(text[:_FIRST].split('"')[::2])
     lines = [line for line in outside.splitlines() if line.strip()][:_LINES]
 
@@ -290,7 +325,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
     cells, title = Text(), ""
     for number, (kind, source) in enumerate(_cells(notebook), start=1):
         if kind in ("markdown", "raw"):
-            title = title or _title(front_matter(source)[0]) or _first(headings(source))
+            title = title or _title(front_matter(source)[0], source)
         block = f"```\n{source}\n```" if kind == "code" and source.strip() else source
         if not cells.add(Placed(block, f"cell {number}")):
             break
@@ -298,8 +333,7 @@ def read_notebook(content: bytes, around: Circumstances) -> Read:
 
 
 def _json_lines(value: Any, path: str, depth: int) -> Iterator[str]:
-    """The lines of a value; its key and those around it stand before each, as in `address.city: Vienna`. Of too long a
-    path the end stands there."""
+    """The lines of a value, each behind its key and those around it, as in `address.city: Vienna`, or their end."""
     if isinstance(value, dict) and value and depth < _DEEPEST:
         for key, each in value.items():
             inner = f"{path}.{key[:_LONGEST_KEY]}".lstrip(".")[-_LONGEST_KEY:]
