@@ -33,7 +33,6 @@ def test_a_rule_at_the_top_of_markdown_begins_no_front_matter() -> None:
     [
         ("# The Title #\n\nText", "The Title"),
         ("The Title\n=========\n\n# Later", "The Title"),
-        ('---\ntitle: "From Front"\ntags: x\n---\n# Heading\n\nText', "From Front"),
         ("---\nauthor: x\n---\n# Heading\n\nText", "Heading"),
         ("```\n# comment\n```\n# Real\n", "Real"),
         ("Just text, #nothing else", "notes"),

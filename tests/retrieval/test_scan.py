@@ -40,7 +40,7 @@ def test_every_file_is_read_or_left_out_with_a_reason(tmp_path: Path) -> None:
         "b.png": ("image", "is an image"),
         "c.doc": ("old", "is in an old or closed format; save it as .docx to have it read"),
         "d.xyz": ("other", "is of a kind that is not read"),
-        "g.zip": ("archive", "is an archive; unpack it to have its files read"),
+        "g.zip": ("archive", "is an archive; unpack it first"),
         "no suffix": ("other", "is of a kind that is not read"),
         "node_modules": ("hidden", "is a folder of other programs"),
         "pipe.txt": ("other", "is a device or a pipe, not a file"),

@@ -65,15 +65,15 @@ _CODE = _suffixes(
     "vhdl asm s f f90 f95 pas ada sol sql sh bash zsh fish ps1 bat cmd tcl awk el lisp scm rkt css scss sass less "
     "yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
-_TEXT = Format(_suffixes("txt text log bib srt vtt"), version=2, has_lines=True)
-JSONL = Format((".jsonl", ".jsonl.gz"), version=3, most=None, has_lines=True)
+_TEXT = Format(_suffixes("txt text log bib srt vtt textile jsonc json5"), version=2, has_lines=True)
+JSONL = Format((".jsonl", ".ndjson", ".jsonl.gz"), version=3, most=None, has_lines=True)
 FORMATS = (
     _TEXT,
     Format((".rst",), "text.read_structured", version=3, has_lines=True),
-    Format((".adoc", ".asciidoc"), "text.read_asciidoc", version=4, has_lines=True),
+    Format((".adoc", ".asciidoc", ".typ", ".wiki", ".mediawiki"), "text.read_asciidoc", version=4, has_lines=True),
     Format((".org",), "text.read_org", version=3, has_lines=True),
     Format((".tex",), "text.read_tex", version=3, has_lines=True),
-    Format((".md", ".markdown"), "text.read_markdown", version=6, has_lines=True),
+    Format(_suffixes("md markdown mdown mkd mdx qmd rmd"), "text.read_markdown", version=7, has_lines=True),
     Format((".html", ".htm", ".xhtml"), "web.read_html", version=3, most=32),
     Format((".pdf",), "pdf.read_pdf", version=6, most=256),
     JSONL,
@@ -118,11 +118,7 @@ _UNREAD = {
         ("image", "is an image", "png jpg jpeg gif bmp tif tiff webp heic svg ico psd ai eps raw xcf"),
         ("sound", "is a sound recording", "mp3 wav flac ogg m4a aac wma opus mid"),
         ("video", "is a video", "mp4 mkv avi mov webm wmv m4v mpg mpeg"),
-        (
-            "archive",
-            "is an archive; unpack it to have its files read",
-            "zip gz tgz bz2 xz zst 7z rar tar jar war whl deb rpm iso dmg",
-        ),
+        ("archive", "is an archive; unpack it first", "zip gz tgz bz2 xz zst 7z rar tar jar war whl deb rpm iso dmg"),
         ("font", "is a font", "ttf otf woff woff2 eot"),
         ("program", "is a compiled program", "exe dll so dylib a o obj lib bin class pyc pyd wasm"),
         ("data", "is binary data", "db sqlite sqlite3 mdb accdb parquet feather arrow"),
@@ -269,7 +265,6 @@ def check_size(size: int, format_: Format) -> None:
 
 _LONGEST_TITLE = 300
 _LONGEST_LINE = 64 << 20
-_LONGEST_ID = 200
 PASSING = (OSError, ImportError, MemoryError)  # these lie outside of a file and may be gone next time
 
 
@@ -326,7 +321,7 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
     with file.path.open("rb") as lines:
         for key, read in mailbox(lines, around):
             around.tick(_share(lines, file))
-            id_ = f"{file.name}/{key[:_LONGEST_ID]}"
+            id_ = f"{file.name}/{key[:200]}"
             title = _titled(read) or "(no subject)"
             fields = _fields(read.fields, file)
             document = Document(id_, title, read.text, file.name, file.name, read.guessed, fields=fields)
@@ -408,7 +403,6 @@ _PARTS = frozenset(("id", "_id", "title", "text", "content", "contents", "url"))
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
 _DEVICE = ("other", "is a device or a pipe, not a file")
-_TOLD_EVERY = 200  # files and folders
 
 
 class Scan(NamedTuple):
@@ -441,7 +435,7 @@ def scan(
     files: list[SourceFile] = []
     unread: list[Skipped] = []
     for number, (path, kind, why) in enumerate(_walk(top, excluded, globs) if top.is_dir() else [(top, "file", "")]):
-        if number % _TOLD_EVERY == 0:
+        if number % 200 == 0:
             progress(len(files))
         name = written(path.relative_to(root))
         result = _file(path, name) if kind == "file" else Skipped(path=name, why=why, kind=kind) if why else None

@@ -22,8 +22,7 @@ from reground.retrieval.reading.result import MOST_ATTRIBUTES, TOO_MANY_ATTRIBUT
 
 MOST_MEMBERS = 20_000
 MOST_UNPACKED = 256 << 20
-MOST_HELD = 2_000_000
-"""Elements of XML in memory at once: some 300 MB."""
+MOST_HELD = 2_000_000  # elements of XML in memory at once: some 300 MB
 _OFTEN = 10  # times that a member is opened, after which each time counts more against the bytes
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")

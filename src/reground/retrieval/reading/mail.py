@@ -37,7 +37,6 @@ _HEADS = ("From", "To", "Cc", "Date")
 _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _FLOWED = re.compile(r"(?<!\n--) \r?\n(?:>+ ?)?")  # where a line goes on in the next one, if `delsp` is yes
 _WORD = re.compile(r"\w+")
-_FEW_WORDS = 3  # words of a page that its text may lack
 _NAMELESS = ("us-ascii", "ascii", "unknown-8bit")  # charsets that programs write where they know none
 
 
@@ -202,7 +201,7 @@ def _needless(parts: Sequence[Message], decoded: Callable[[Message], tuple[str, 
     leaves = [each for part in parts for each in part.walk() if each.get_content_type() == "text/html"]
     said = set(_WORD.findall(texts.lower()))
     shown = set(_WORD.findall(" ".join(plain(decoded(each)[0])[0] for each in leaves).lower()))
-    if len(shown - said) <= max(len(shown & said), _FEW_WORDS):
+    if len(shown - said) <= max(len(shown & said), 3):  # a few words of a page its text may lack
         return "text/html"
     return "text/plain" if len(said - shown) <= len(said & shown) else ""
 

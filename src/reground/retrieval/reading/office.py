@@ -478,7 +478,6 @@ class _Values:
 
 
 _CONTENT = "content.xml"
-_OBJECT = "Object {}/content.xml"
 _NO_CHART = "objects of other programs in it were not read"
 _STYLES = ("style", "list-style", "outline-style")
 _MOST_SPACES = 100
@@ -520,7 +519,7 @@ def read_open_document(content: bytes, around: Circumstances) -> Read:
 
 def _add_objects(archive: Archive, text: Text, cells_of: Callable[[Any, list[str]], list[str]]) -> None:
     """Add the rows of charts and the equations; of other objects tell that they were not read."""
-    for part in takewhile(bool, (archive.find(_OBJECT.format(number)) for number in count(1))):
+    for part in takewhile(bool, (archive.find(f"Object {number}/content.xml") for number in count(1))):
         rows = [cells_of(row, []) for row in archive.elements(part, "table-row")]
         tree = None if rows else archive.tree(part)
         said = formula(tree) if tree is not None and local(tree) == "math" else ""

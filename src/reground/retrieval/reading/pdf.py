@@ -42,8 +42,7 @@ _SCAN_PIXELS = 250_000
 """The least pixels of a scanned page, at some fifty an inch. A smaller picture among pages of text is an ornament."""
 _LONGEST_SIDE = 3000
 """Pixels of a page's longer side as it is drawn: 250 an inch of A4. It bounds memory whatever size a page claims."""
-MOST_SCANNED = 500
-"""Scanned pages of one file that are read."""
+MOST_SCANNED = 500  # scanned pages of one file that are read
 _MOST_LETTERS = 1_000_000  # characters of one scanned page
 _LANGUAGES = {
     "en": "eng", "de": "deu", "fr": "fra", "es": "spa", "it": "ita", "pt": "por", "nl": "nld", "ru": "rus",

@@ -343,19 +343,14 @@ def _by_columns(letters: PdfTextPage, text: str) -> str:
     starts = Counter(round(box[0]) for box in boxes if box[0] > least + (most - least) / 3)
     start = starts.most_common(1)[0][0] - 1 if starts else most
     right = [box for box in boxes if box[0] >= start]
-    bottom, top = min((box[1] for box in right), default=0), max((box[3] for box in right), default=0)
-    beside = [box for box in boxes if box[0] < start and bottom <= (box[1] + box[3]) / 2 <= top]
+    low, top = min((box[1] for box in right), default=0), max((box[3] for box in right), default=0)
+    beside = [box for box in boxes if box[0] < start and low <= (box[1] + box[3]) / 2 <= top]
     turns = sum((before[0] < start) != (after[0] < start) for before, after in pairwise(boxes))
     sides = ([box[::2] for box in column] for column in (beside, right))
     are_filled = all(len(side) >= _LEAST_LINES and _is_filled(side, most - least) for side in sides)
     if not are_filled or turns < len(right) or any(box[2] > start for box in beside):
         return text
-    parts = (
-        (None, top, None, None),
-        (None, bottom, start, top),
-        (start, bottom, None, top),
-        (None, None, None, bottom),
-    )
+    parts = ((None, top, None, None), (None, low, start, top), (start, low, None, top), (None, None, None, low))
     return "\n".join(filter(str.strip, (letters.get_text_bounded(*part) for part in parts)))
 
 

@@ -17,8 +17,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import NamedTuple
 
-MOST_TEXT = 100_000_000
-"""Characters of text that are kept of one file."""
+MOST_TEXT = 100_000_000  # characters of text that are kept of one file
 ONLY_FIRST = f"only its first {MOST_TEXT // 1_000_000} million characters were read"
 
 Tick = Callable[..., object]
@@ -108,15 +107,12 @@ class Text:
         return Read(title, text, guessed, self.partly, self._places)
 
 
-MOST_ROWS = 200_000
-"""Rows that are read of one table, and places that are kept of one file."""
+MOST_ROWS = 200_000  # that are read of one table, and places that are kept of one file
 MOST_COLUMNS = 500
-MOST_ATTRIBUTES = 1000
-"""Attributes of one element; what looks for one goes through all."""
+MOST_ATTRIBUTES = 1000  # of one element; what looks for one goes through all
 TOO_MANY_ATTRIBUTES = f"has an element with more than {MOST_ATTRIBUTES:,} attributes"
 _LONGEST_NAME = 100  # characters of a column's name; a longer text is none, as in a table that only serves the layout
-MOST_CELL = 20_000
-"""Characters of one cell."""
+MOST_CELL = 20_000  # characters of one cell
 
 
 class Table:

@@ -33,6 +33,9 @@ _TEX = re.compile(
 _TEX_REMARK = re.compile(r"(?<!\\)%[^\n]*")
 _TEX_COMMAND = re.compile(r"\\\\|\\[A-Za-z]{1,50}+\s?|[{}~]")
 _HEADING = re.compile(r" {0,3}(?:(#{1,6})[ \t](.*)|<h([1-6])\b[^>\n]{0,200}>([^\n]{1,300}?)</h)")
+_LINKED = re.compile(
+    r"!\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)|\[([^\]\n]{1,200})\]\([^)\n]{0,500}\)|\{[#.][^{}\n]{0,99}\}\s*\Z"
+)
 _TAG = re.compile(r"<[^<>\n]{0,300}>")
 
 
@@ -46,16 +49,15 @@ def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str]
     defines stands where it is named, as {version} of AsciiDoc, and the rows of tables have the names of columns."""
     text, guessed = decode(content)
     defined = dict(_DEFINED.findall(text))
-    text = _DEFINED_NAME.sub(lambda match: defined.get(match[1], match[0]), text, count=_MOST_NAMED if defined else 1)
+    text = _DEFINED_NAME.sub(lambda match: defined.get(match[1], match[0]), text, count=100_000 if defined else 1)
     text = _TABLE.sub(_with_names, text)
     beginning = text[:_TITLE_WITHIN]
     found = ((start, match[1]) for start, line in _lines(beginning) if mark and (match := mark.match(line.strip())))
     titles = [*islice(found, 1), *((each.at, each.text) for each in islice(underlined(beginning), 1))]
-    return Read(min(titles, default=(0, ""))[1].strip(), text, guessed)
+    return Read(min(titles, default=(0, ""))[1].strip(" \t\r\n="), text, guessed)
 
 
 _DEFINED = re.compile(r"^:([\w-]{1,60}):[ \t]++([^\n]{1,200}+)$", re.MULTILINE)
-_MOST_NAMED = 100_000
 _DEFINED_NAME = re.compile(r"\{([\w-]{1,60})\}")
 _TABLE = re.compile(
     r"^(?P<indent>[ \t]{0,40}+)(?:\.\. list-table::[^\n]*+\n(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
@@ -133,13 +135,34 @@ def read_markdown(content: bytes, around: Circumstances) -> Read:
     """The text without its front matter."""
     text, guessed = decode(content)
     known, start = front_matter(text)
-    text = text[start:]
+    text = _HTML_TABLE.sub(_shown_table, text[start:])
     return Read(_title(known, text), text, guessed, fields=known)
+
+
+_HTML_TABLE = re.compile(
+    r"^[ ]*+(?P<fence>```|~~~)(?s:.*?)(?:^[ ]*+(?P=fence)|\Z)|^[ ]{0,3}<table\b(?:[^<]|<(?!/?table\b))*+</table>",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+def _shown_table(table: re.Match[str]) -> str:
+    """The rows of a table of HTML as of a page, in as many lines as it had; as it is where it has fewer."""
+    from reground.retrieval.reading.web import plain
+
+    rows = [row for row in ("" if table["fence"] else plain(table[0])[0]).split("\n") if row]
+    left = table[0].count("\n") + 1 - len(rows)
+    return "\n".join(rows) + "\n" * left if rows and left >= 0 else table[0]
 
 
 def _title(known: Mapping[str, object], text: str) -> str:
     titles = (value for name, value in known.items() if name.lower() == "title" and isinstance(value, str))
-    return next(chain(titles, (each.text for each in headings(text))), "")
+    first = [(each.at, each.text) for each in islice(headings(text), 1)]
+    first += [(match.start(), _TAG.sub("", match[1])) for match in islice(_SPREAD.finditer(text, 0, _TITLE_WITHIN), 1)]
+    return next(chain(titles, _HEADED.findall(text[:300]), (words for _, words in sorted(first) if words.strip())), "")
+
+
+_SPREAD = re.compile(r"^[ ]{0,3}<h1\b[^<>]{0,200}>((?:[^<]|<(?!/?h[1-6]\b)){1,2000}+)</h1", re.MULTILINE)
+_HEADED = re.compile(r"\A\s{0,9}(?:%[ \t]++|[Tt]itle:[ \t]++)([^\n]++)")  # of Pandoc and MultiMarkdown
 
 
 def front_matter(text: str) -> tuple[Mapping[str, object], int]:
@@ -150,7 +173,7 @@ def front_matter(text: str) -> tuple[Mapping[str, object], int]:
     known: Mapping[str, object] = {}
     try:
         if match is None and text.startswith("{"):
-            data, end = json.JSONDecoder().raw_decode(text[:_LONGEST_FRONT])
+            data, end = json.JSONDecoder().raw_decode(text[:100_000])
             is_front = text[end : end + 1] in ("\r", "\n") and text[end:].strip()
             return (data, end) if is_front else ({}, 0)
         if match is None or not lines or not (_KEY if match[1] == "---" else _TOML).match(lines[0]):
@@ -161,9 +184,8 @@ def front_matter(text: str) -> tuple[Mapping[str, object], int]:
     return known, match.end() if match else 0
 
 
-_LONGEST_FRONT = 100_000
 _FRONT = re.compile(
-    r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n(.{0,100000}?)^(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
+    r"\A\ufeff?\s{0,99}^(---|\+\+\+)[ \t]*\r?\n(.{0,100000}?)^(?:\1|\.\.\.)[ \t]*\r?(?:\n|\Z)", re.DOTALL | re.MULTILINE
 )
 _TOML = re.compile(r"""\[|(?:[\w.-]{1,100}|"[^"\n]{0,99}")\s*+=""")
 _MARKS = re.compile(r"\A[ \t]*+(?:-(?:[ \t]++|\Z))*+")
@@ -231,6 +253,7 @@ def headings(text: str, begins: int = 0) -> Iterator[Heading]:
             if above[1][:1].strip() and underline and not underline.strip("="):
                 yield Heading(above[0], 1, above[1].strip())
             elif (match := _HEADING.match(line)) and (words := (match[2] or _TAG.sub("", match[4] or "")).strip()):
+                words = _LINKED.sub(r"\1", words).strip() or words
                 closed = words.rstrip("#")
                 level = len(match[1]) if match[1] else int(match[3])
                 yield Heading(start, level, closed.rstrip() if closed[-1:] in (" ", "\t") else words)
@@ -245,9 +268,7 @@ def _lines(text: str, start: int = 0) -> Iterator[tuple[int, str]]:
         start = end
 
 
-_DELIMITERS = ",;\t|"
-_NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
-"""The first line by which a file tells Excel its mark; it is no row."""
+_NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)  # the first line, by which a file tells Excel its mark
 _END = ["end", "end"]  # a row put behind the last one, which comes back as it is unless a quote is open
 _FIRST, _LINES = 100_000, 20  # characters and lines among which the mark is looked for
 
@@ -288,7 +309,7 @@ def _delimiter(text: str) -> str:
         counts = Counter(number for line in lines if (number := line.count(mark)))
         return max(((times, number) for number, times in counts.items()), default=(0, 0))
 
-    return max(_DELIMITERS, key=agreement)
+    return max(",;\t|", key=agreement)
 
 
 _DEEPEST = 8  # levels of nesting that become lines of their own; what is deeper stays JSON
