@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from reground import __version__
-from reground.app.cluster.worker import Lost, Spec, Worker
+from reground.app.cluster.worker import Spec, Worker, WorkerLost
 from reground.app.options import Evaluate
 from reground.models.options import ModelOptions
 
@@ -128,7 +128,7 @@ class Near:
         if method == "solve" and len(arguments) > 1:
             self.questions.append(arguments[2].id)
         if self.dead:
-            raise Lost("killed")
+            raise WorkerLost("killed")
         work = getattr(self._worker, method)(*sent(arguments))
         task = asyncio.ensure_future(work)
         self._running.add(task)
@@ -136,7 +136,7 @@ class Near:
             return sent(await asyncio.shield(task))
         except asyncio.CancelledError:
             if self.dead:
-                raise Lost("killed") from None
+                raise WorkerLost("killed") from None
             raise
         finally:
             self._running.discard(task)

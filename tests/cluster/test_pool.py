@@ -10,7 +10,7 @@ import pytest
 
 from reground.app.benchmark import open_bench
 from reground.app.cluster.pool import MOST_LOSSES, Pool, share_of
-from reground.app.cluster.worker import Lost, Parcel, Place, Work, identity_of, sendable
+from reground.app.cluster.worker import Parcel, Place, Work, WorkerLost, identity_of, sendable
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
 from reground.core.journal import Effect, MemoryJournal
@@ -40,7 +40,7 @@ async def run(given, out, start, *, workers=2, observer=None):
     async with configured(given) as (task, cell, ready), AsyncExitStack() as opened:
         if start is not None:
             pool = Pool(start, workers=workers, capacity=-(-given.concurrency // workers))
-            ready = (await opened.enter_async_context(pool)).placed(ready, cell)
+            ready = (await opened.enter_async_context(pool)).distribute(ready, cell)
         return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=ready.elsewhere)
 
 
@@ -155,7 +155,7 @@ async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path):
 async def test_workers_that_never_begin_stop_the_run(tmp_path):
     class Stillborn(Near):
         async def call(self, method, *arguments):
-            raise Lost("no module is named reground")
+            raise WorkerLost("no module is named reground")
 
     given = order(tmp_path, "http://127.0.0.1:9/v1", 3)
     with pytest.raises(ConfigurationError, match="ended 5 times without an answer: no module is named reground"):

@@ -58,7 +58,7 @@ class Cluster:
             bench = await opened.enter_async_context(open_bench(given, [METHOD], task, out))
             if workers:
                 pool = Pool(self.start, workers=workers, capacity=given.concurrency // workers)
-                bench = replace(bench, placed=(await opened.enter_async_context(pool)).placed)
+                bench = replace(bench, distribute=(await opened.enter_async_context(pool)).distribute)
             ready = bench.configure(cell, base, given.budget, searching)
             assert isinstance(ready.method, CRPlanner)
             return await collect_trees(

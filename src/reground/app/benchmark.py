@@ -83,11 +83,11 @@ async def open_bench(
 
 @dataclass(frozen=True)
 class Bench:
-    """A task, and what its cells share. placed: makes workers answer a cell's questions instead of this process."""
+    """A task, and what its cells share. distribute: makes workers answer a cell's questions instead of this process."""
 
     task: Task
     session: Session
-    placed: Callable[[Configured, Cell, Any], Configured] | None = None
+    distribute: Callable[[Configured, Cell, Any], Configured] | None = None
 
     @property
     def model(self) -> LanguageModel:
@@ -110,8 +110,8 @@ class Bench:
         Raises ConfigurationError if a required part is missing.
         """
         kind, shots = catalogue.method(cell.method), tuple(self.task.demonstrations())
-        given = {"demonstrations": shots} if shots and "demonstrations" in kind.fields else {}
-        built = self.session.method(cell.method, *self._place, self.task.form, given)
+        extra = {"demonstrations": shots} if shots and "demonstrations" in kind.fields else {}
+        built = self.session.method(cell.method, *self._place, self.task.form, extra)
         return scaled(built, cell.tokens, keep={*kind.preset, *self.session.settings(cell.method, self._place[0])})
 
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget, searching: Any = None) -> Configured:
@@ -120,20 +120,20 @@ class Bench:
         searching: how its choices are searched, where workers grow trees.
         """
         method = self.method(cell)
-        named = self.session.identity(cell.method, method, *self._place)
+        identity = self.session.identity(cell.method, method, *self._place)
         limits = budget.model_copy(update={"tokens": cell.tokens})
-        ready = Configured(method, replace(base, **named, budget=limits))
-        return ready if self.placed is None else self.placed(ready, cell, searching)
+        ready = Configured(method, replace(base, **identity, budget=limits))
+        return ready if self.distribute is None else self.distribute(ready, cell, searching)
 
 
-def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
+def settings_by_method(settings: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
     """Assign settings to methods: KEY goes to every method that has it, METHOD.KEY only to that method.
 
     Raises ConfigurationError for a key that none of the methods has.
     """
     shared: dict[str, dict[str, object]] = {name: {} for name in methods}
     settable = {name: catalogue.method(name).fields - PARTS for name in methods}
-    for key, value in given.items():
+    for key, value in settings.items():
         method, dot, own = key.partition(".")
         method = method.replace("-", "_") if method not in shared else method
         if dot and method in shared:
@@ -141,8 +141,8 @@ def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> d
             continue
         owners = [name for name in methods if key in settable[name]]
         if not owners:
-            known = set().union(*settable.values())
-            raise ConfigurationError(f"no method here has a setting {key!r}; {did_you_mean(key, known)}")
+            names = set().union(*settable.values())
+            raise ConfigurationError(f"no method here has a setting {key!r}; {did_you_mean(key, names)}")
         for owner in owners:
             shared[owner][key] = value
     return shared

@@ -112,11 +112,11 @@ class Listed:
 
         What the method itself requires of its settings, it says when it is built.
         """
-        hints, known = typing.get_type_hints(self.cls), self.fields - PARTS
+        hints, names = typing.get_type_hints(self.cls), self.fields - PARTS
         values: dict[str, object] = {}
         for key, value in settings.items():
-            if key not in known:
-                raise ConfigurationError(f"the method {self.name} has no setting {key!r}; {did_you_mean(key, known)}")
+            if key not in names:
+                raise ConfigurationError(f"the method {self.name} has no setting {key!r}; {did_you_mean(key, names)}")
             if key == "prompts" and not dataclasses.is_dataclass(value):
                 values[key] = self._prompts(value)
                 continue
@@ -136,15 +136,15 @@ class Listed:
     def _prompts(self, templates: object) -> object:
         """The method's prompts, with the given templates in place of its own."""
         own = self.defaults_of_fields["prompts"]
-        known = [each.name for each in dataclasses.fields(own)]
+        names = [each.name for each in dataclasses.fields(own)]
         if not isinstance(templates, Mapping) or not all(isinstance(text, str) for text in templates.values()):
             raise ConfigurationError(
-                f"the prompts of {self.name} are templates by name ({', '.join(known)}), not {templates!r}: "
-                f"--set 'prompts={{{known[0]} = \"...\"}}'"
+                f"the prompts of {self.name} are templates by name ({', '.join(names)}), not {templates!r}: "
+                f"--set 'prompts={{{names[0]} = \"...\"}}'"
             )
         for key in templates:
-            if key not in known:
-                raise ConfigurationError(f"the method {self.name} has no prompt {key!r}; {did_you_mean(key, known)}")
+            if key not in names:
+                raise ConfigurationError(f"the method {self.name} has no prompt {key!r}; {did_you_mean(key, names)}")
         return dataclasses.replace(own, **templates)
 
 
@@ -181,9 +181,9 @@ def _of_module(name: str, preset: str, loaded: Any) -> Listed:
     return Listed(f"{name}+{preset}" if preset else name, cls, presets, presets.get(preset, {}))
 
 
-def _underscored(name: str, known: Container[str]) -> str:
+def _underscored(name: str, names: Container[str]) -> str:
     other = name.replace("-", "_")
-    return other if name not in known and other in known else name
+    return other if name not in names and other in names else name
 
 
 def build_method(
@@ -206,8 +206,8 @@ def build_method(
     if missing:
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
         raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
-    used = {key: part for key, part in parts.items() if key in listed.fields and part is not None}
-    return listed.cls(**used, **listed.read({**listed.preset, **(settings or {})}))
+    arguments = {key: part for key, part in parts.items() if key in listed.fields and part is not None}
+    return listed.cls(**arguments, **listed.read({**listed.preset, **(settings or {})}))
 
 
 def _is_plain(value: object) -> bool:
@@ -257,12 +257,12 @@ def _no_provider(spec: str) -> str:
         return f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}"
     if spec.lower() in ALIASES or spec.endswith(".gguf"):
         right = ["gguf"]
-    elif found := re.match(r"(?:gpt|chatgpt|o\d|text|(claude)|(gemini))\b", spec):
-        right = ["anthropic" if found[1] else "gemini" if found[2] else "openai"]
+    elif match := re.match(r"(?:gpt|chatgpt|o\d|text|(claude)|(gemini))\b", spec):
+        right = ["anthropic" if match[1] else "gemini" if match[2] else "openai"]
     else:
         right = ["hf" if slash else "ollama", "openai"]
-    meant = " or ".join(f"{each}/{spec}" for each in right)
-    return f"a model is named provider/model: did you mean {meant}? Providers are {', '.join(providers())}"
+    suggestion = " or ".join(f"{each}/{spec}" for each in right)
+    return f"a model is named provider/model: did you mean {suggestion}? Providers are {', '.join(providers())}"
 
 
 def load_model(spec: str, options: ModelOptions | None = None, *, helper: bool = False) -> LanguageModel:
@@ -317,5 +317,5 @@ async def found_servers() -> list[Listing]:
 
     Nothing else is asked, and no key is sent to a server whose address the user did not give.
     """
-    found = await model_listings(ModelOptions(), only=LOCAL_SERVERS)
-    return [each for listings in found.values() for each in listings if each.usable]
+    servers = await model_listings(ModelOptions(), only=LOCAL_SERVERS)
+    return [each for listings in servers.values() for each in listings if each.usable]

@@ -62,8 +62,8 @@ class CheckResult(Shown):
     @property
     def counts(self) -> Mapping[str, int]:
         """How many sentences have each verdict, in the order of `Verdict`."""
-        found = Counter(each.verdict for each in self.sentences)
-        return {verdict.value: found[verdict] for verdict in Verdict}
+        counter = Counter(each.verdict for each in self.sentences)
+        return {verdict.value: counter[verdict] for verdict in Verdict}
 
     @property
     def share(self) -> float | None:
@@ -170,9 +170,9 @@ async def checked(
         progress=progress,
     )
     if folder is not None:
-        quoted = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
-        placed = (await in_daemon(partial(located, quoted, folder), name="places")).sentences
-        sentences = [replace(each, evidence=at.supports) for each, at in zip(sentences, placed, strict=True)]
+        answer = Answer(text="", sentences=tuple(Sentence(text="", supports=each.evidence) for each in sentences))
+        places = (await in_daemon(partial(located, answer, folder), name="places")).sentences
+        sentences = [replace(each, evidence=at.supports) for each, at in zip(sentences, places, strict=True)]
     skipped = tuple(skipped for report in session.reports.get(name, ()) for skipped in report.skipped)
     return CheckResult(text, tuple(sentences), question, folder, skipped)
 

@@ -93,11 +93,11 @@ async def open_source(
     *,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
-    seen: Scan | None = None,
+    listing: Scan | None = None,
 ) -> Retriever:
     """Open what is searched, and rerank it as the options say. It is closed with `opened`.
 
-    A retriever that the caller opened stays open, and is reranked only where the options ask for it. seen: the files
+    A retriever that the caller opened stays open, and is reranked only where the options ask for it. listing: the files
     of a folder that was just looked at. Raises ConfigurationError for options that do not fit, and DataError.
     """
     if isinstance(source.place, Retriever):
@@ -110,7 +110,7 @@ async def open_source(
     else:
         corpus = await _page(source.place, options) if is_page(source.place) else await as_corpus(source.place)
         retriever = await corpus_retriever(
-            corpus, on_index, options.language, options.retrieval, on_report, seen, options.globs
+            corpus, on_index, options.language, options.retrieval, on_report, listing, options.globs
         )
     retriever = reranked(await only(retriever, options.where), options, usual=source.usual)
     opened.push_async_callback(close, retriever)
@@ -138,7 +138,7 @@ async def corpus_retriever(
     language: str | None = None,
     retrieval: str | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
-    seen: Scan | None = None,
+    listing: Scan | None = None,
     globs: Globs = ALL,
 ) -> Retriever:
     """Open an index, or index documents into the cache.
@@ -146,7 +146,7 @@ async def corpus_retriever(
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
     waits. language: of the documents, English by default; an existing index must have been built with it. retrieval:
     the preset that says how to index; an existing index must be of its kind. on_report: gets the report of the
-    indexing. globs: which files of a folder are read. seen: those, if the folder was just looked at. Raises
+    indexing. globs: which files of a folder are read. listing: those, if the folder was just looked at. Raises
     ConfigurationError if language, retrieval or globs do not match the corpus.
     """
 
@@ -160,7 +160,7 @@ async def corpus_retriever(
         settings = preset(retrieval or "bm25").settings
         settings = settings if language is None else replace(settings, language=language)
         out = cached_index_path(path, settings, globs)
-        report = build_index(path, out, settings, progress=watch, corpus=seen, globs=globs)
+        report = build_index(path, out, settings, progress=watch, corpus=listing, globs=globs)
         if on_report is not None:
             on_report(report)
         return open_index(out)
@@ -259,8 +259,8 @@ async def stoppable(
 def cached_index_path(corpus: Path, settings: IndexSettings, globs: Globs = ALL) -> Path:
     """The folder of a corpus's cached index: one per path, settings and globs."""
     path = Path(written(corpus.resolve()))  # the writers of an index take only names in Unicode
-    chosen = f"\n{globs!r}" if globs != ALL else ""
-    key = hashlib.sha256(f"{path}\n{settings!r}{chosen}".encode()).hexdigest()[:12]
+    suffix = f"\n{globs!r}" if globs != ALL else ""
+    key = hashlib.sha256(f"{path}\n{settings!r}{suffix}".encode()).hexdigest()[:12]
     return indexes_dir() / f"{path.stem or 'corpus'}-{key}"
 
 
@@ -284,25 +284,25 @@ async def _page(place: object, options: Searching) -> Path:
     return await asyncio.to_thread(_gather, [Passage(id=url, title=read.title, text=read.text, url=url)])
 
 
-async def as_corpus(given: object) -> str | Path:
+async def as_corpus(corpus: object) -> str | Path:
     """Return a path unchanged; write a list of texts, passages and paths, or standard input, to one file in the cache.
 
     Raises ConfigurationError for anything else, and DataError for a path that does not exist.
     """
-    if given == STDIN:
+    if corpus == STDIN:
         text = decode(await in_daemon(sys.stdin.buffer.read, name="reground-stdin")).text
         if not text.strip():
             raise DataError("standard input holds no text to answer from")
-        given = [Passage(id="standard input", text=text)]
-    if isinstance(given, str | Path):
-        return given
-    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        corpus = [Passage(id="standard input", text=text)]
+    if isinstance(corpus, str | Path):
+        return corpus
+    if not isinstance(corpus, Sequence) or isinstance(corpus, bytes):
         raise ConfigurationError(
-            f"a corpus is a path, a retriever, or a list of texts, passages and paths, not {type(given).__name__}"
+            f"a corpus is a path, a retriever, or a list of texts, passages and paths, not {type(corpus).__name__}"
         )
-    if len(given) == 1 and (path := _path(given[0])) is not None:
+    if len(corpus) == 1 and (path := _path(corpus[0])) is not None:
         return path
-    return await asyncio.to_thread(_gather, given)
+    return await asyncio.to_thread(_gather, corpus)
 
 
 def _gather(items: Sequence[object]) -> Path:
@@ -313,9 +313,9 @@ def _gather(items: Sequence[object]) -> Path:
         elif (path := _path(each)) is not None:
             for document in (document for file in scan(path).files for document in read_documents(file)):
                 name = f"{path.name}/{document.id}" if path.is_dir() else document.id
-                known = {"path": name, **json.loads(document.fields or "{}")}
-                told = {"id": name, "title": document.title, "text": document.text, "url": document.url}
-                records.append(known | told)
+                fields = {"path": name, **json.loads(document.fields or "{}")}
+                record = {"id": name, "title": document.title, "text": document.text, "url": document.url}
+                records.append(fields | record)
         elif isinstance(each, str):
             records.append({"id": f"text-{number}", "title": "", "text": each, "url": None})
         else:
@@ -338,8 +338,8 @@ def _path(each: object) -> Path | None:
     if not isinstance(each, str) or any(c.isspace() for c in each) or len(each) > 1000:
         return None
     path = expanded(each)
-    named = "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}
-    return path if named or path.exists() else None
+    is_path = "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}
+    return path if is_path or path.exists() else None
 
 
 def names_other(options: object) -> bool:
@@ -347,27 +347,27 @@ def names_other(options: object) -> bool:
 
     Raises ConfigurationError where two things are to be searched.
     """
-    named = [name for name in ("corpus", "web", "retriever") if getattr(options, name, None) is not None]
-    if len(named) > 1:
-        raise ConfigurationError(f"{' and '.join(f'--{name}' for name in named)}: give one of them")
-    return named in (["web"], ["retriever"])
+    names = [name for name in ("corpus", "web", "retriever") if getattr(options, name, None) is not None]
+    if len(names) > 1:
+        raise ConfigurationError(f"{' and '.join(f'--{name}' for name in names)}: give one of them")
+    return names in (["web"], ["retriever"])
 
 
 def own_retriever(spec: str) -> Retriever:
     """A retriever from a .py file or of a plug-in. Raises ConfigurationError."""
     name, _, argument = spec.partition(":")
     if name.endswith(".py"):
-        made: Any = getattr(load_file(expanded(Path(name)), "retriever"), argument or "RETRIEVER", None)
-        made = made() if inspect.isclass(made) or inspect.isroutine(made) else made
+        retriever: Any = getattr(load_file(expanded(Path(name)), "retriever"), argument or "RETRIEVER", None)
+        retriever = retriever() if inspect.isclass(retriever) or inspect.isroutine(retriever) else retriever
     else:
         plugins = plugged(RETRIEVERS)
         if name not in plugins:
             hint = did_you_mean(name, plugins) if plugins else "no plug-in brings one; give FILE.py:NAME"
             raise ConfigurationError(f"no retriever is called {name!r}; {hint}")
-        made = plugins[name].load().create(argument)
-    if not isinstance(made, Retriever):
+        retriever = plugins[name].load().create(argument)
+    if not isinstance(retriever, Retriever):
         raise ConfigurationError(f"{spec} is no retriever: it needs a name, and retrieve(query, k=...)")
-    return made
+    return retriever
 
 
 def _web(options: Web, measured: Sequence[str]) -> Retriever:

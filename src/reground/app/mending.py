@@ -101,8 +101,8 @@ class Mending:
     @property
     def share(self) -> float | None:
         """The share of the claims of the text after mending that are supported; None where it claims nothing."""
-        left = [each for each in self.parts if each.outcome != Outcome.REMOVED]
-        claims = [each for each in left if each.before.verdict != Verdict.NO_CLAIM]
+        remaining = [each for each in self.parts if each.outcome != Outcome.REMOVED]
+        claims = [each for each in remaining if each.before.verdict != Verdict.NO_CLAIM]
         holds = sum(each.before.verdict == Verdict.SUPPORTED or each.outcome in MENDED for each in claims)
         return holds / len(claims) if claims else None
 
@@ -128,37 +128,37 @@ async def mended(
     *,
     question: str | None = None,
     unsupported: str = "mark",
-    **asked: Any,
+    **options: Any,
 ) -> Mending:
     """Mend a text whose parts are checked, by the first method that the session offers.
 
     again: checks a text like the first time. unsupported: what becomes of a sentence that fell and that nothing can
-    take the place of. asked: further arguments of `Session.ask`. Raises what `Session.ask` and the check raise.
+    take the place of. options: further arguments of `Session.ask`. Raises what `Session.ask` and the check raise.
     """
     pieces = list(_pieces(parts))
     fallen = [i for i, piece in enumerate(pieces) if parts[i].verdict in _FELL and not piece.is_code]
     topic = question or next((piece.body.strip("# ") for piece in pieces if piece.rank < _PARAGRAPH), "")
     form = PHRASE if question and len(pieces) == 1 and pieces[0].body[-1:] not in _ENDS else TEXT
-    result = await _run(session, pieces, fallen, topic or _TASK, form, **asked) if fallen else None
+    result = await _run(session, pieces, fallen, topic or _TASK, form, **options) if fallen else None
     drafts = {i: result.steps[i].text if result is not None else "" for i in fallen}
     revised = {i: _revised(draft, i, parts, pieces, topic, form) for i, draft in drafts.items()}
     sources = await _supported(pieces, {i: text for i, (text, _) in revised.items() if text}, again)
     if result is not None and form.final_pass and not sources and revised[0][0]:
         # What it was found in says more than the short answer.
-        stated = split_answer(result.steps[0].text, form)[0]
-        sources = await _supported(pieces, {0: stated}, again) if revised[0][0] in stated else {}
-    made = []
+        sentence = split_answer(result.steps[0].text, form)[0]
+        sources = await _supported(pieces, {0: sentence}, again) if revised[0][0] in sentence else {}
+    new = []
     for i, (part, piece) in enumerate(zip(parts, pieces, strict=True)):
         if i in sources:
-            text = piece.noted(revised[i][0], f"source: {_label(sources[i])}")
-            made.append(Mended(part, text, Outcome.CORRECTED, sources[i]))
+            text = piece.with_note(revised[i][0], f"source: {_label(sources[i])}")
+            new.append(Mended(part, text, Outcome.CORRECTED, sources[i]))
         elif i in revised:
-            made.append(_fallen(part, piece, unsupported, revised[i][1] or "the documents do not support its revision"))
+            new.append(_fallen(part, piece, unsupported, revised[i][1] or "the documents do not support its revision"))
         elif part.verdict == Verdict.ELSEWHERE and part.cites:
-            made.append(Mended(part, _cited_anew(part, piece), Outcome.CITED, part.evidence))
+            new.append(Mended(part, _cited_anew(part, piece), Outcome.CITED, part.evidence))
         else:
-            made.append(Mended(part, piece.with_body(piece.body)))
-    after = tuple(_without_gaps(made, pieces))
+            new.append(Mended(part, piece.with_body(piece.body)))
+    after = tuple(_without_gaps(new, pieces))
     if result is None:
         return Mending(after)
     early = (step for step in result.trajectory.steps if step.name == "ended early")
@@ -182,7 +182,7 @@ class _Piece:
     def with_body(self, body: str) -> str:
         return f"{self.lead}{body}{self.tail}"
 
-    def noted(self, body: str, note: str) -> str:
+    def with_note(self, body: str, note: str) -> str:
         """The piece, with a note in square brackets before the last sign of its body, in a table in its last cell."""
         end = len(body) - (body[-1:] in (*_ENDS, "|"))
         return self.with_body(f"{body[:end].rstrip()} [{note}]{' ' * (body[end:] == '|')}{body[end:]}")
@@ -193,8 +193,8 @@ def _pieces(parts: Sequence[Checked]) -> Iterator[_Piece]:
     indent, fence, rank, above = "", "", 0, _Piece("", "", "\n\n", 0)
     for number, part in enumerate(parts):
         text = indent + part.text
-        found = _INDENT.search(text)
-        indent = found[0] if found and number + 1 < len(parts) else ""
+        match = _INDENT.search(text)
+        indent = match[0] if match and number + 1 < len(parts) else ""
         text = text[: len(text) - len(indent)]
         lead = _LEAD.match(text)
         start = lead.end() if lead else 0
@@ -220,7 +220,7 @@ def _plain(body: str) -> str:
 
 
 async def _run(
-    session: Session, pieces: Sequence[_Piece], fallen: Collection[int], question: str, form: AnswerForm, **asked: Any
+    session: Session, pieces: Sequence[_Piece], fallen: Collection[int], question: str, form: AnswerForm, **options: Any
 ) -> Result | None:
     """The method's run, whose draft's steps are the parts of the text, all but the fallen ones settled.
 
@@ -230,12 +230,12 @@ async def _run(
     settled = tuple(i for i in range(len(pieces)) if i not in fallen)
     steps = tuple(_plain(piece.body) for piece in pieces)
     settings: dict[str, Any] = {"draft": steps, "settled": settled, "max_rounds": 0}
-    known = catalogue.method(offer.method).fields
+    names = catalogue.method(offer.method).fields
     if "k" not in session.setup.settings.get(offer.method, {}):
         settings |= {"k": _K, "reflection_tokens": _REFLECTION}
-    used = {key: value for key, value in settings.items() if key in known}
+    own = {key: value for key, value in settings.items() if key in names}
     try:
-        return await session.ask(question, offer, form=form.name, settings=used, **asked)
+        return await session.ask(question, offer, form=form.name, settings=own, **options)
     except EmptyAnswer:
         return None
 
@@ -247,12 +247,12 @@ def _revised(
     names and numbers besides; or "", and why."""
     text, why = _usable(draft, number, pieces, topic, form)
     part, body = parts[number], pieces[number].body
-    said, found = part.difference or ("", "")
-    if not text and said and len(found) <= _VALUE and body.count(said) == 1:
-        quoted = content(" ".join(f"{quote.title} {quote.heading} {quote.quote}" for quote in part.evidence))
-        others = content(body.replace(said, " ")) - quoted
+    old, new = part.difference or ("", "")
+    if not text and old and len(new) <= _VALUE and body.count(old) == 1:
+        evidence = content(" ".join(f"{quote.title} {quote.heading} {quote.quote}" for quote in part.evidence))
+        others = content(body.replace(old, " ")) - evidence
         if not any(term.isdigit() or _subject(body).get(term) for term in others):
-            text, _ = _usable(body.replace(said, found), number, pieces, topic, form)
+            text, _ = _usable(body.replace(old, new), number, pieces, topic, form)
     return text, "" if text else why
 
 
@@ -285,7 +285,7 @@ def same_subject(before: str, after: str, topic: str) -> bool:
 
     topic: the question, or a heading.
     """
-    old, new, asked = _subject(before), _subject(after), set(terms(topic)) - FUNCTION_WORDS
+    old, new, subject = _subject(before), _subject(after), set(terms(topic)) - FUNCTION_WORDS
     if len(old) < _WORDS:
         return True
     if not new or similarity(before, after) < ALIKE:
@@ -294,15 +294,15 @@ def same_subject(before: str, after: str, topic: str) -> bool:
     names = set(takewhile(lambda term: new[term], new)) or {begins}
     if names <= old.keys() or (first in new and old[first]):
         return True
-    return first not in asked and (begins in asked or new.keys() >= asked & old.keys() != set())
+    return first not in subject and (begins in subject or new.keys() >= subject & old.keys() != set())
 
 
 def _subject(text: str) -> dict[str, bool]:
     """The terms of a text that are no numbers or function words, in order, and whether each is written as a name."""
     split = (word.strip(".,;:!?()") for word in text.split())
     words = {term: not (word.isalpha() and word.islower()) for word in split for term in terms(word)}
-    counted = (term for term in words if term not in FUNCTION_WORDS and not term.isdigit())
-    return {term: words[term] for term in counted if len(term) > 1 or not term.isascii()}
+    content_terms = (term for term in words if term not in FUNCTION_WORDS and not term.isdigit())
+    return {term: words[term] for term in content_terms if len(term) > 1 or not term.isascii()}
 
 
 async def _supported(
@@ -313,14 +313,14 @@ async def _supported(
         return {}
     texts = [piece.with_body(revised.get(i, piece.body)) for i, piece in enumerate(pieces)]
     checked = await again("".join(texts))
-    ends, found = list(accumulate(map(len, texts))), dict[int, list[Checked]]()
+    ends, claims = list(accumulate(map(len, texts))), dict[int, list[Checked]]()
     for part, end in zip(checked, accumulate(len(part.text) for part in checked), strict=True):
         for i in revised:
             if part.statement and end - len(part.text.rstrip()) < ends[i] and end > ends[i] - len(texts[i]):
-                found.setdefault(i, []).append(part)
+                claims.setdefault(i, []).append(part)
     return {
         i: tuple(dict.fromkeys(quote for part in several for quote in part.evidence))
-        for i, several in found.items()
+        for i, several in claims.items()
         if all(part.verdict in (Verdict.SUPPORTED, Verdict.ELSEWHERE) for part in several)
     }
 
@@ -331,11 +331,11 @@ def _fallen(part: Checked, piece: _Piece, unsupported: str, why: str) -> Mended:
         return Mended(part, "", Outcome.REMOVED, part.evidence, why)
     if unsupported == "keep":
         return Mended(part, piece.with_body(piece.body), Outcome.KEPT, part.evidence, why)
-    found = f" says {_UNSAFE.sub(' ', part.difference[1])}" if part.difference else " says otherwise"
+    clause = f" says {_UNSAFE.sub(' ', part.difference[1])}" if part.difference else " says otherwise"
     note = "unsupported: not in the documents"
     if part.verdict == Verdict.CONTRADICTED and part.evidence:
-        note = f"contradicted: {_label(part.evidence[:1])}{found}"
-    return Mended(part, piece.noted(NOTE.sub("", piece.body), note), Outcome.MARKED, part.evidence, why)
+        note = f"contradicted: {_label(part.evidence[:1])}{clause}"
+    return Mended(part, piece.with_note(NOTE.sub("", piece.body), note), Outcome.MARKED, part.evidence, why)
 
 
 def _label(quotes: Sequence[Citation]) -> str:
@@ -351,33 +351,33 @@ def _label(quotes: Sequence[Citation]) -> str:
 def _cited_anew(part: Checked, piece: _Piece) -> str:
     """A part that names its true source in place of what it cites."""
     body = _plain(piece.body)
-    for cited in part.cites:
-        link = rf"\[([^\[\]]++)\]\({re.escape(cited)}\)"
-        body = re.sub(rf" ?\({link}\)| ?\({re.escape(cited)}\)", "", body)
+    for cite in part.cites:
+        link = rf"\[([^\[\]]++)\]\({re.escape(cite)}\)"
+        body = re.sub(rf" ?\({link}\)| ?\({re.escape(cite)}\)", "", body)
         body = re.sub(link, r"\1", body)
-    return piece.noted(body, f"source: {_label(part.evidence)}")
+    return piece.with_note(body, f"source: {_label(part.evidence)}")
 
 
-def _without_gaps(made: Sequence[Mended], pieces: Sequence[_Piece]) -> Iterator[Mended]:
+def _without_gaps(results: Sequence[Mended], pieces: Sequence[_Piece]) -> Iterator[Mended]:
     """The parts, where those that are removed leave no heading, introduction, head of a table or sign of an item."""
-    gone, blocks = {i for i, part in enumerate(made) if part.outcome == Outcome.REMOVED}, _blocks(pieces)
-    for number in reversed(range(len(blocks))) if gone else ():
+    removed, blocks = {i for i, part in enumerate(results) if part.outcome == Outcome.REMOVED}, _blocks(pieces)
+    for number in reversed(range(len(blocks))) if removed else ():
         opener, ranks = blocks[number][-1], [pieces[block[0]].rank for block in blocks[number:]]
         size = next((at for at, rank in enumerate(ranks) if at and rank <= ranks[0]), len(ranks))
         under = [*chain.from_iterable(blocks[number + 1 : number + size])]
-        if under and made[opener].before.verdict == Verdict.NO_CLAIM and gone.issuperset(under):
-            gone.add(opener)
-    texts, last = ["" if i in gone else part.text for i, part in enumerate(made)], -1
-    for block in blocks if gone else ():
-        kept, tail = [i for i in block if i not in gone], pieces[block[-1]].tail
-        if kept and kept[0] != block[0]:
-            texts[kept[0]] = pieces[block[0]].lead + texts[kept[0]].lstrip()
-        last = kept[-1] if kept else last
+        if under and results[opener].before.verdict == Verdict.NO_CLAIM and removed.issuperset(under):
+            removed.add(opener)
+    texts, last = ["" if i in removed else part.text for i, part in enumerate(results)], -1
+    for block in blocks if removed else ():
+        remaining, tail = [i for i in block if i not in removed], pieces[block[-1]].tail
+        if remaining and remaining[0] != block[0]:
+            texts[remaining[0]] = pieces[block[0]].lead + texts[remaining[0]].lstrip()
+        last = remaining[-1] if remaining else last
         ends = block is blocks[-1] or (_BLANK.search(tail) and not _BLANK.search(pieces[last].tail))
-        if last >= 0 and last != block[-1] and (kept or ends):
+        if last >= 0 and last != block[-1] and (remaining or ends):
             texts[last] = texts[last].rstrip() + tail
-    for i, part in enumerate(made):
-        yield replace(part, text=texts[i], outcome=Outcome.REMOVED if i in gone else part.outcome)
+    for i, part in enumerate(results):
+        yield replace(part, text=texts[i], outcome=Outcome.REMOVED if i in removed else part.outcome)
 
 
 def _blocks(pieces: Sequence[_Piece]) -> list[list[int]]:

@@ -155,29 +155,29 @@ def spread(options: Callable[P, Options]) -> Callable[[Callable[[Options], T]], 
     meaning = "\n".join(textwrap.fill(text, 116, subsequent_indent="    ") for text in texts)
 
     def decorated(function: Callable[[Options], T]) -> Callable[P, T]:
-        def filled(*args: Any, **named: Any) -> Options:
+        def filled(*args: Any, **keywords: Any) -> Options:
             others = fields if "model_options" not in fields else {*fields, *field_names(ModelOptions)}
-            for name in named:
+            for name in keywords:
                 if name not in others:
                     raise TypeError(f"{function.__name__}() takes no {name!r}; {did_you_mean(name, others)}")
-            if inner := {name: named.pop(name) for name in list(named) if name not in fields}:
-                given = named.get("model_options") or {}
-                named["model_options"] = {**given, **inner} if isinstance(given, Mapping) else replace(given, **inner)
-            return options(*args, **named)
+            if inner := {name: keywords.pop(name) for name in list(keywords) if name not in fields}:
+                base = keywords.get("model_options") or {}
+                keywords["model_options"] = {**base, **inner} if isinstance(base, Mapping) else replace(base, **inner)
+            return options(*args, **keywords)
 
-        def called(*args: P.args, **named: P.kwargs) -> T:
+        def call(*args: P.args, **keywords: P.kwargs) -> T:
             try:
-                return function(filled(*args, **named))
+                return function(filled(*args, **keywords))
             except _PLAIN as error:
                 raise error.with_traceback(None) from None
 
-        async def awaited(*args: P.args, **named: P.kwargs) -> Any:
+        async def awaited(*args: P.args, **keywords: P.kwargs) -> Any:
             try:
-                return await function(filled(*args, **named))  # type: ignore[misc]
+                return await function(filled(*args, **keywords))  # type: ignore[misc]
             except _PLAIN as error:
                 raise error.with_traceback(None) from None
 
-        result: Any = awaited if inspect.iscoroutinefunction(function) else called
+        result: Any = awaited if inspect.iscoroutinefunction(function) else call
         result.__name__ = result.__qualname__ = function.__name__
         result.__doc__ = f"{inspect.getdoc(function)}\n\n{meaning}"
         parameters = (fields[name] for name in field_names(cls))
@@ -189,17 +189,17 @@ def spread(options: Callable[P, Options]) -> Callable[[Callable[[Options], T]], 
 
 def from_mapping(kind: type[T], values: Mapping[Any, Any], what: str) -> T:
     """Build a dataclass or a pydantic model from named values, ignoring None. Raises ConfigurationError."""
-    known = field_names(kind)
+    names = field_names(kind)
     for key in values:
-        if key not in known:
-            raise ConfigurationError(f"{what} has no {key!r}; {did_you_mean(str(key), known)}")
-    named = {key: value for key, value in values.items() if value is not None}
+        if key not in names:
+            raise ConfigurationError(f"{what} has no {key!r}; {did_you_mean(str(key), names)}")
+    arguments = {key: value for key, value in values.items() if value is not None}
     try:
-        return kind(**named)
+        return kind(**arguments)
     except (TypeError, ValueError) as error:
         reasons = getattr(error, "errors", None)
         why = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in reasons()) if reasons is not None else str(error)
-        raise ConfigurationError(f"{what} cannot be {named!r}: {why}") from None
+        raise ConfigurationError(f"{what} cannot be {arguments!r}: {why}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,7 +393,7 @@ class Helped(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class Retention:
     """How long the runs of questions are kept."""
 
     keep: float = field(default=90.0, metadata={"min": 0, **_FILE})
@@ -404,7 +404,7 @@ class Kept:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Helped, Fresh, Web, Supported, Instructed, Kept):
+class Ask(MethodName, Helped, Fresh, Web, Supported, Instructed, Retention):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
@@ -562,7 +562,7 @@ class Offering(Searching, Web, Instructed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serve(Offering, Kept):
+class Serve(Offering, Retention):
     """The options of `serve`."""
 
     host: str = "127.0.0.1"
@@ -676,10 +676,10 @@ class Measuring(Benchmark, Helped, Questions, Results, Web, Cluster):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.questions is not None:
-            named = f"{MEASURED}:{self.questions}"
-            if self.task not in ("", named):
+            task = f"{MEASURED}:{self.questions}"
+            if self.task not in ("", task):
                 raise ConfigurationError("give --task or --questions, not both")
-            object.__setattr__(self, "task", named)
+            object.__setattr__(self, "task", task)
 
 
 @dataclass(frozen=True, kw_only=True)

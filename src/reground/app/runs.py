@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from reground.retrieval.settings import Skipped
 
 _OPENAI = "https://api.openai.com/v1"
-GONE = ".gone-"
+TRASH = ".gone-"
 """How the name of a folder begins that is being removed."""
 _NOTHING = -1
 _PAUSE = 0.05
@@ -161,17 +161,17 @@ def _without_secrets(url: str | None) -> str | None:
 
 
 @asynccontextmanager
-async def held(folder: Path) -> AsyncIterator[bool]:
+async def folder_lock(folder: Path) -> AsyncIterator[bool]:
     """Make the folder and hold it by oneself for the block. Gives whether it is new.
 
-    Who asks the same question meanwhile waits, and then finds it answered. Where it cannot be made, opened or locked
+    A second caller with the same question waits, and then finds it answered. Where it cannot be made, opened or locked
     nothing is held; whoever writes into it says why.
     """
     handle, is_new = _locked(folder)
     while handle is None:
         await asyncio.sleep(_PAUSE)
-        handle, made = _locked(folder)
-        is_new = is_new or made
+        handle, created = _locked(folder)
+        is_new = is_new or created
     try:
         yield is_new
     finally:
@@ -201,8 +201,8 @@ def _locked(folder: Path) -> tuple[int | None, bool]:
     return None, is_new
 
 
-def removed(folder: Path, *, wanted: Callable[[], bool]) -> bool:
-    """Remove a folder that nobody holds, with its content. wanted: asked while nobody else can begin to hold it.
+def remove_folder(folder: Path, *, condition: Callable[[], bool]) -> bool:
+    """Remove a folder that nobody holds, with its content. condition: asked while nobody else can begin to hold it.
 
     False, and no change, where somebody holds it, where it is not wanted any more, and where it cannot be removed.
     """
@@ -212,15 +212,15 @@ def removed(folder: Path, *, wanted: Callable[[], bool]) -> bool:
         return False
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not wanted():
+        if not condition():
             return False
-        gone = folder.with_name(f"{GONE}{secrets.token_hex(8)}")
-        folder.rename(gone)  # at once, so that nobody waits for the lock until all files are gone
+        trash = folder.with_name(f"{TRASH}{secrets.token_hex(8)}")
+        folder.rename(trash)  # at once, so that nobody waits for the lock until all files are gone
     except OSError:
         return False
     finally:
         os.close(handle)
-    shutil.rmtree(gone, ignore_errors=True)
+    shutil.rmtree(trash, ignore_errors=True)
     return True
 
 
@@ -235,25 +235,25 @@ class Keeping:
         self._seconds = days * _DAY or math.inf
 
     @asynccontextmanager
-    async def asked(self, folder: Path, *, line: str = "") -> AsyncIterator[None]:
+    async def hold(self, folder: Path, *, line: str = "") -> AsyncIterator[None]:
         """Hold the folder of a question that is asked now, and note when that was. line: of the mark."""
-        async with held(folder) as is_new:
+        async with folder_lock(folder) as is_new:
             mark = folder / MARK
             with suppress(OSError):
                 if is_new or mark.exists():
                     mark.touch()
-                    noted = mark.read_text(errors="replace").split("\n")
-                    if line not in noted:
+                    lines = mark.read_text(errors="replace").split("\n")
+                    if line not in lines:
                         with mark.open("a") as file:
-                            file.write(f"\n{line}\n" if noted[-1] else f"{line}\n")  # a crash may cut a line short
+                            file.write(f"\n{line}\n" if lines[-1] else f"{line}\n")  # a crash may cut a line short
             yield
 
-    def asked_by(self, name: str) -> Iterator[tuple[str, Path, str]]:
+    def questions_of(self, name: str) -> Iterator[tuple[str, Path, str]]:
         """The runs that the holder of a key asked for, the last first: their names, folders, and what was asked."""
         for mark in sorted(self._marks("ask-*"), key=_time, reverse=True):
             with suppress(OSError):
-                asked = (line.partition("\t") for line in mark.read_text(errors="replace").split("\n") if line)
-                what = next((what for who, _, what in asked if who == name), None)
+                entries = (line.partition("\t") for line in mark.read_text(errors="replace").split("\n") if line)
+                what = next((what for who, _, what in entries if who == name), None)
                 if what is not None:
                     yield mark.parent.relative_to(self._home).as_posix(), mark.parent, what
 
@@ -276,19 +276,19 @@ class Keeping:
     def sweep(self) -> int:
         """Remove what is too old or too much, and what an earlier removal left. Returns how many runs are gone."""
         within = [*self._home.glob(f"{WITHIN}*")]
-        for left in (left for folder in (self._home, *within) for left in folder.glob(f"{GONE}*")):
-            shutil.rmtree(left, ignore_errors=True)
+        for trash in (trash for folder in (self._home, *within) for trash in folder.glob(f"{TRASH}*")):
+            shutil.rmtree(trash, ignore_errors=True)
         marks = sorted(self._marks("*"), key=_time)
         sizes = [_size(mark.parent) for mark in marks]
-        size, gone = sum(sizes), 0
+        size, count = sum(sizes), 0
         for mark, own in zip(marks, sizes, strict=True):
             since = time.time() - self._seconds if size <= self._most else _time(mark) + _OFTEN
-            if removed(mark.parent, wanted=partial(_is_before, since, mark)):
-                size, gone = size - own, gone + 1
+            if remove_folder(mark.parent, condition=partial(_is_before, since, mark)):
+                size, count = size - own, count + 1
         for folder in within:
             with suppress(OSError):  # something is in it
                 folder.rmdir()
-        return gone
+        return count
 
 
 def _is_before(since: float, mark: Path) -> bool:
@@ -402,14 +402,14 @@ class Result(Shown):
     @property
     def ungrounded(self) -> str | None:
         """Why the answer rests on no document although there was a corpus to search; None if it may rest on one."""
-        noted = self._note(UNGROUNDED)
-        if noted is None and (self.sentences or self.unchecked) and abstains(self.text):
+        reason = self._note(UNGROUNDED)
+        if reason is None and (self.sentences or self.unchecked) and abstains(self.text):
             return "the passages do not hold the answer"
         scores = [sentence.score for sentence in self.sentences if sentence.score is not None]
-        if noted is None and scores and max(scores) < SUPPORTED:
-            seen = "quoted" if self.quoted else "read"
-            return f"nothing that was {seen} {'comes near' if max(scores) < NEAR else 'supports'} it"
-        return noted
+        if reason is None and scores and max(scores) < SUPPORTED:
+            how = "quoted" if self.quoted else "read"
+            return f"nothing that was {how} {'comes near' if max(scores) < NEAR else 'supports'} it"
+        return reason
 
     @property
     def unchecked(self) -> str | None:

@@ -30,7 +30,7 @@ from reground.app import catalogue
 from reground.app.documents import BACKGROUND, Source, check_searching, close, contents, names_other, open_source
 from reground.app.options import Ask, Instructed, Searching, from_mapping, spread
 from reground.app.options import Check as CheckOptions
-from reground.app.runs import Hold, Keeping, Result, empty_answer, held, identity
+from reground.app.runs import Hold, Keeping, Result, empty_answer, folder_lock, identity
 from reground.app.support import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
@@ -127,8 +127,8 @@ class Setup:
     def names_of_models(self) -> tuple[str, ...]:
         """Every model that is given by its name, those of critics too."""
         critics = chain.from_iterable(critics_of(each)[1] for each in self.settings.values())
-        given = (*self.models.values(), self.rewriter, self.judge, *critics)
-        return tuple(dict.fromkeys(each for each in given if isinstance(each, str)))
+        names = (*self.models.values(), self.rewriter, self.judge, *critics)
+        return tuple(dict.fromkeys(each for each in names if isinstance(each, str)))
 
     @cached_property
     def offers(self) -> dict[str, Offer]:
@@ -137,9 +137,9 @@ class Setup:
         A model is called by its last part, where that is clear.
         """
         last = [name.rsplit("/", 1)[-1] for name in self.models]
-        called = {name: part if last.count(part) == 1 else name for name, part in zip(self.models, last, strict=True)}
+        labels = {name: part if last.count(part) == 1 else name for name, part in zip(self.models, last, strict=True)}
         offers = [
-            Offer(f"{method}/{called[model]}{'' if corpus is None else f'@{corpus}'}", method, model, corpus)
+            Offer(f"{method}/{labels[model]}{'' if corpus is None else f'@{corpus}'}", method, model, corpus)
             for corpus in self.sources or (None,)
             for model in self.models
             for method in self.methods
@@ -186,13 +186,13 @@ def _draft(path: Path | str | None, method: catalogue.Listed) -> Settings:
 
 def instructions_of(options: Instructed) -> str:
     """How answers are to be written, given as a text or as a file. Raises DataError for a file that cannot be read."""
-    given = (options.instructions or "").strip()
+    text = (options.instructions or "").strip()
     try:
-        return _text_in(given, "the instructions").strip() if given else ""
+        return _text_in(text, "the instructions").strip() if text else ""
     except DataError:
-        if len(given.split()) == 1 and Path(given).suffix:
+        if len(text.split()) == 1 and Path(text).suffix:
             raise
-        return given
+        return text
 
 
 def _text_in(path: Path | str, what: str) -> str:
@@ -269,7 +269,7 @@ class _Followed:
     """Documents that may change while they are searched. contents: of their folder, when it was looked at."""
 
     contents: Scan | str | None = None
-    looked: float = -math.inf
+    checked_at: float = -math.inf
     opened: AsyncExitStack = field(default_factory=AsyncExitStack)
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -348,23 +348,23 @@ class Session:
             return None
         followed = self._followed.setdefault(corpus, _Followed())
         async with followed.lock:
-            if time.monotonic() - followed.looked < self.look_every:
+            if time.monotonic() - followed.checked_at < self.look_every:
                 return followed.contents
             try:
-                held = await in_daemon(partial(contents, source.folder, self.setup.search.globs), name=BACKGROUND)
-                if held != followed.contents:
-                    await self._reopen(corpus, source, followed, held)
-                followed.contents = held
+                current = await in_daemon(partial(contents, source.folder, self.setup.search.globs), name=BACKGROUND)
+                if current != followed.contents:
+                    await self._reopen(corpus, source, followed, current)
+                followed.contents = current
             except (RegroundError, OSError) as error:
                 logger.warning("the documents %s stay as they were read before: %s", corpus, error)
-            followed.looked = time.monotonic()
+            followed.checked_at = time.monotonic()
             return followed.contents
 
-    async def _reopen(self, corpus: str, source: Source, followed: _Followed, held: Scan | str) -> None:
+    async def _reopen(self, corpus: str, source: Source, followed: _Followed, current: Scan | str) -> None:
         reports: list[IndexReport] = []
         async with AsyncExitStack() as opened:
-            seen = held if isinstance(held, Scan) else None
-            retriever = await open_source(source, self.setup.search, opened, on_report=reports.append, seen=seen)
+            listing = current if isinstance(current, Scan) else None
+            retriever = await open_source(source, self.setup.search, opened, on_report=reports.append, listing=listing)
             if retriever.name == self.retrievers[corpus].name:
                 return
             await followed.opened.aclose()  # a question in work can still use what it searches
@@ -433,7 +433,7 @@ class Session:
         fresh: bool = False,
         observer: Observer | None = None,
         home: Path | None = None,
-        hold: Hold = held,
+        hold: Hold = folder_lock,
         settings: Settings | None = None,
         instructions: str = "",
         where: str | None = None,
@@ -451,13 +451,13 @@ class Session:
         offer = offer if offer is not None else next(iter(self.setup.offers.values()))
         method: Any
         narrowed = await self.narrowed(offer.corpus, where)
-        method, named = narrowed._ready(offer, form, settings)  # noqa: SLF001
+        method, identity = narrowed._ready(offer, form, settings)  # noqa: SLF001
         if instructions := "\n\n".join(filter(None, (self.setup.instructions, instructions.strip()))):
             if not isinstance(getattr(method, "form", None), AnswerForm):
                 raise ConfigurationError(f"{offer.method} has no form of answers that instructions could change")
             method = replace(method, form=method.form.instructed(instructions))
-            named = {**named, "instructions": instructions}
-        config = {"question": question, "form": form, "seed": seed, **named}
+            identity = {**identity, "instructions": instructions}
+        config = {"question": question, "form": form, "seed": seed, **identity}
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home or self.setup.home or runs_dir()) / run_id
         async with hold(folder):
@@ -488,11 +488,11 @@ class Session:
             return self._built[offer.name, form]
         method: Any = self.method(offer.method, offer.model, offer.corpus, _form(form))
         method = replace(method, **settings) if settings else method
-        named = self.identity(offer.method, method, offer.model, offer.corpus)
-        named["settings"] = named.pop("method_settings")  # the name in the config.json of an evaluation
+        identity = self.identity(offer.method, method, offer.model, offer.corpus)
+        identity["settings"] = identity.pop("method_settings")  # the name in the config.json of an evaluation
         if settings is None:
-            self._built[offer.name, form] = method, named
-        return method, named
+            self._built[offer.name, form] = method, identity
+        return method, identity
 
     def _folder(self, offer: Offer) -> Path | None:
         """The folder or file in which the quotes of an offer's answers are looked up."""
@@ -549,11 +549,11 @@ async def aask(options: Ask) -> Result:
 
 
 async def answer(options: Ask, opening: Opening | None = None) -> Result:
-    """Open a session for one question, and answer it. opening: told instead of the callbacks in the options."""
+    """Open a session for one question, and answer it. opening: called instead of the callbacks in the options."""
     checked_question(options.question)
     setup = setup_of(options)
     if opening is None and "ipykernel" in sys.modules:  # a cell of a notebook would show nothing for minutes
-        opening, options = _told_in_lines(options)
+        opening, options = _print_progress(options)
     keeping = Keeping(setup.home or runs_dir(), options.keep, options.keep_mib * MIB)
     async with Session.open(
         setup, opening or Opening(on_index=options.on_index, on_report=options.on_report)
@@ -566,23 +566,23 @@ async def answer(options: Ask, opening: Opening | None = None) -> Result:
             seed=options.seed,
             fresh=options.fresh,
             observer=options.observer,
-            hold=keeping.asked,
+            hold=keeping.hold,
         )
 
 
-def _told_in_lines(options: Ask) -> tuple[Opening, Ask]:
+def _print_progress(options: Ask) -> tuple[Opening, Ask]:
     """An opening, and options, that tell on standard error how far the work is, where the options name nobody to tell.
 
     Of a download and of the indexing one line in a few seconds is printed.
     """
     from reground.app.cli.console import note, plural
 
-    told = -math.inf
+    last = -math.inf
 
     def tell(line: str, total: int | None) -> None:
-        nonlocal told
-        if total != 0 and time.monotonic() - told >= _LINE_SECONDS:
-            told = time.monotonic()
+        nonlocal last
+        if total != 0 and time.monotonic() - last >= _LINE_SECONDS:
+            last = time.monotonic()
             note(line)
 
     def on_event(event: Event) -> None:

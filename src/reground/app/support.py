@@ -36,7 +36,7 @@ _WIDTH = 0.1
 """How much more of a cosine makes a score of 0.5 one of 0.73."""
 _WINDOW = 256
 """Tokens of a claim and a sentence that a cross-encoder reads: longer ones are rare."""
-_ASKED = 2
+_CANDIDATES = 2
 """Sentences for each claim that a language model is asked about, a call each."""
 _FAR = 30.0
 """The largest log-odds: beyond them a probability is 0 or 1."""
@@ -82,7 +82,7 @@ class Check:
         return [1 / (1 + math.exp(-max(-_FAR, min(_FAR, each)))) for each in odds]
 
 
-def known(spec: str) -> tuple[str, str]:
+def parse_check(spec: str) -> tuple[str, str]:
     """The kind of a check, and what it is made with. Raises ConfigurationError for an unknown one."""
     kind, _, place = spec.partition(":")
     if kind not in {*_BARE, *_KINDS}:
@@ -98,7 +98,7 @@ def known(spec: str) -> tuple[str, str]:
 
 def check_support(spec: str, threshold: float | None) -> None:
     """Refuse an unknown check and a threshold that it cannot have. Raises ConfigurationError."""
-    kind, _ = known(spec)
+    kind, _ = parse_check(spec)
     if threshold is not None and kind in {"words", "none"}:
         raise ConfigurationError(f"support_threshold is for checks with a model, not for --support {kind}")
     if threshold is not None and not -1 <= threshold <= 1:
@@ -111,7 +111,7 @@ def open_check(spec: str, threshold: float | None, model: LanguageModel | None, 
     threshold: the score from which on a claim counts as supported, a probability or a cosine. model: the one that
     answers, for `model`. Raises ConfigurationError, MissingExtra.
     """
-    kind, place = known(spec)
+    kind, place = parse_check(spec)
     least_cosine = LEAST_COSINE if threshold is None else threshold
     least_odds = _logit(LEAST_PROBABILITY if threshold is None else threshold)
     if kind == "embedding":
@@ -126,7 +126,7 @@ def open_check(spec: str, threshold: float | None, model: LanguageModel | None, 
     if kind == "model" and model is not None:
         prompts = Prompts(pointwise=_QUESTION)
         critic = PromptedCritic(kind="support", model=model, prompts=prompts, jobs={"support": _JOB}, logprobs="needed")
-        return Check(critic.name, partial(model_scores, critic), least_odds, candidates=_ASKED)
+        return Check(critic.name, partial(model_scores, critic), least_odds, candidates=_CANDIDATES)
     return None
 
 
@@ -176,22 +176,22 @@ async def with_support(
     trajectory = solved.trajectory
     if trajectory.answer is None or not states(getattr(method, "form", None) or TEXT):
         return solved
-    written, question, steps = trajectory.answer, trajectory.question, trajectory.steps
+    answer, question, steps = trajectory.answer, trajectory.question, trajectory.steps
     language = language or getattr(getattr(method, "retriever", None), "language", None) or "en"
     if check is None:
-        answer = await in_daemon(partial(compared, written, question, steps, language=language), name="support")
+        answer = await in_daemon(partial(compared, answer, question, steps, language=language), name="support")
     else:
-        kept = "The answer is kept: the same command with --support words shows it and pays for nothing again"
+        advice = "The answer is kept: the same command with --support words shows it and pays for nothing again"
         try:
             answer = await checked(
-                written, question, steps, run, check=check, candidates=check.candidates, language=language
+                answer, question, steps, run, check=check, candidates=check.candidates, language=language
             )
         except CapabilityError as error:
             raise ConfigurationError(
-                f"--support {spec} asks for log-probabilities, which this model does not give ({error}). {kept}"
+                f"--support {spec} asks for log-probabilities, which this model does not give ({error}). {advice}"
             ) from error
         except RegroundError as error:
-            raise ConfigurationError(f"--support {spec}: {error}. {kept}") from error
+            raise ConfigurationError(f"--support {spec}: {error}. {advice}") from error
     if folder is not None:
         answer = await in_daemon(partial(located, answer, folder), name="places")
     spent = {"steps": run.steps, "usage": run.usage, "seconds": run.meter.elapsed} if check is not None else {}

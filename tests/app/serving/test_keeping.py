@@ -5,7 +5,7 @@ import os
 import time
 
 from reground.app.options import Serve
-from reground.app.runs import GONE, MARK, Keeping, held
+from reground.app.runs import MARK, TRASH, Keeping, folder_lock
 from reground.app.serving.engine import open_engine
 from reground.core.budget import Budget
 from reground.core.language import Message
@@ -50,7 +50,7 @@ async def test_old_runs_go_and_young_ones_stay(tmp_path):
         aged(folder, days)
     assert sweep(keeping(tmp_path)) == 2, "also of another server over an old home"
     assert [each.exists() for each in (old, young, limited)] == [False, True, False]
-    assert not folders(tmp_path, f"{GONE}*")
+    assert not folders(tmp_path, f"{TRASH}*")
     assert await run_of(engine, "old?") == old
     assert model.ended == 4, "answered again"
 
@@ -69,9 +69,9 @@ async def test_of_too_many_runs_those_that_nobody_asked_for_longest_go(tmp_path)
 async def test_who_asked_stands_behind_a_line_that_was_cut_short(tmp_path):
     keeping, folder = Keeping(tmp_path, 30), tmp_path / "ask-1"
     for line in ("alice\tWhy?", "bob\tHow?"):
-        async with keeping.asked(folder, line=line):
+        async with keeping.hold(folder, line=line):
             (folder / MARK).write_bytes((folder / MARK).read_bytes() + b"carol\tW\xff")
-    assert [what for who in ("alice", "bob") for _, _, what in keeping.asked_by(who)] == ["Why?", "How?"]
+    assert [what for who in ("alice", "bob") for _, _, what in keeping.questions_of(who)] == ["Why?", "How?"]
 
 
 async def test_what_follow_ups_were_understood_as_goes_with_the_folders_of_a_budget(tmp_path):
@@ -121,7 +121,7 @@ async def test_a_folder_is_held_by_one_at_a_time_and_made_where_it_can_be(tmp_pa
     held_now = []
 
     async def hold():
-        async with held(tmp_path / "run") as is_new:
+        async with folder_lock(tmp_path / "run") as is_new:
             held_now.append(is_new)
             await asyncio.sleep(0.1)
             assert len(held_now) == 1
@@ -129,7 +129,7 @@ async def test_a_folder_is_held_by_one_at_a_time_and_made_where_it_can_be(tmp_pa
 
     await asyncio.gather(hold(), hold(), hold())
     (tmp_path / "file").write_text("")
-    async with held(tmp_path / "file" / "run"):
+    async with folder_lock(tmp_path / "file" / "run"):
         pass  # nothing to hold; who writes there says why
 
 

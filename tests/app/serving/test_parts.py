@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from reground.app.runs import Result
 from reground.app.serving.engine import Telling, words_of
-from reground.app.serving.responses import cited
+from reground.app.serving.responses import with_sources
 from reground.app.serving.telemetry import Trace
 from reground.app.session import Offer
 from reground.core.answers import Citation, Sentence
@@ -28,7 +28,7 @@ def result(text, *, sentences=(), citations=()):
 
 
 def claims(found):
-    said = cited(found)
+    said = with_sources(found)
     assert not said.sentences or "".join(each["text"] for each in said.sentences) == said.text
     return [(said.text[each["start_index"] : each["end_index"]], each["url"]) for each in said.annotations]
 
@@ -62,7 +62,7 @@ def test_a_marker_is_the_number_of_its_source_among_the_annotations():
     """Open WebUI shows [2] as the second source that it was told of; a method numbers the passages that it read."""
     river, again, city = passage(3, "river"), passage(5, "river"), passage(14, "city")
     text = "It flows [3][5]. In `x[3]` it is old [14, 5]. See [14] and [3]."
-    said = cited(result(text, citations=(river, again, city)))
+    said = with_sources(result(text, citations=(river, again, city)))
     assert said.text == "It flows [1]. In `x[3]` it is old [2, 1]. See [2] and [1]."
     found = [(said.text[each["start_index"] : each["end_index"]], each["url"]) for each in said.annotations]
     assert found[0] == ("It flows [1].", "river")
@@ -75,7 +75,7 @@ def test_a_source_that_supports_nothing_has_no_number_of_another():
         Sentence(text="It is old [1].", score=0.1),
     )
     text = "".join(each.text for each in sentences)
-    said = cited(result(text, sentences=sentences, citations=(passage(1, "city"),)))
+    said = with_sources(result(text, sentences=sentences, citations=(passage(1, "city"),)))
     assert said.text == "It flows [2]. It is old [2]."
     assert [each["url"] for each in said.annotations] == ["river"]
 

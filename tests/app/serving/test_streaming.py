@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reground.app.runs import Result
-from reground.app.serving.responses import Sent
+from reground.app.serving.responses import Output
 from reground.core.answers import TEXT
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage, hearing
@@ -78,7 +78,7 @@ def test_what_was_sent_begins_the_answer_wherever_markers_stand():
     """And [2] is the second source that the annotations name."""
     draw = random.Random(5)
     for _ in range(1000):
-        text, sent, heard, evidence = "".join(draw.choices(PIECES, k=draw.randint(1, 14))), Sent(), "", Evidence()
+        text, sent, heard, evidence = "".join(draw.choices(PIECES, k=draw.randint(1, 14))), Output(), "", Evidence()
         for end in range(1, len(text) + 1):
             heard += sent.more(Event("writing", "", "answer", Usage(), text=text[:end], sources=PASSAGES))
         evidence.add(PASSAGES)

@@ -12,17 +12,17 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from reground.app.cluster.worker import Lost, Spec, Worker
+from reground.app.cluster.worker import Spec, Worker, WorkerLost
 from reground.app.options import Cluster
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
 
-HERE, FOUND = "local", "auto"
+HERE, AUTO = "local", "auto"
 _STORE = 128 * 2**20  # bytes of Ray's object store for a cluster of this machine; only large parcels go through it
 _ANSWER_SECONDS = 5.0
 
 
 @asynccontextmanager
-async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, int]]:
+async def ray_cluster(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, int]]:
     """Ray itself, connected as the options say, and the number of workers; disconnected at the end of the block.
 
     Raises MissingExtra, and ConfigurationError where no cluster answers.
@@ -30,7 +30,7 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     if importlib.util.find_spec("ray") is None:
         raise MissingExtra("--ray", "ray")
     address = order.ray or HERE
-    if address not in (HERE, FOUND):
+    if address not in (HERE, AUTO):
         await _check(address)
     began: Future[Any] = Future()
     ended = threading.Event()
@@ -97,13 +97,13 @@ class Actor:
         self._ray, self._actor = ray, kind.remote(spec)
 
     async def call(self, method: str, *arguments: object) -> Any:
-        """What the worker's method returns. Raises Lost where the worker is gone."""
+        """What the worker's method returns. Raises WorkerLost where the worker is gone."""
         try:
             return await getattr(self._actor, method).remote(*arguments)
         except self._ray.exceptions.RayTaskError as error:
             raise RegroundError(f"a worker failed in {method}: {_line(str(error), -1)}") from None
         except self._ray.exceptions.RayError as error:
-            raise Lost(_line(str(error), -1 if "creation task" in str(error) else 0)) from None
+            raise WorkerLost(_line(str(error), -1 if "creation task" in str(error) else 0)) from None
 
     def kill(self) -> None:
         """End the actor's process."""

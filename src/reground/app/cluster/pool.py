@@ -16,8 +16,8 @@ from typing import Any
 
 from reground import __version__
 from reground.app.benchmark import Bench, open_bench
-from reground.app.cluster.on_ray import Actor, joined
-from reground.app.cluster.worker import Lost, Parcel, Place, Spec, identity_of
+from reground.app.cluster.on_ray import Actor, ray_cluster
+from reground.app.cluster.worker import Parcel, Place, Spec, WorkerLost, identity_of
 from reground.app.options import Measuring
 from reground.app.session import Opening
 from reground.core.concurrency import gather
@@ -43,7 +43,7 @@ async def opened_bench(
     async with AsyncExitStack() as opened:
         bench = await opened.enter_async_context(open_bench(order, methods, task, out, opening))
         if getattr(order, "ray", None) is not None:
-            ray, workers = await opened.enter_async_context(joined(order, order.concurrency))
+            ray, workers = await opened.enter_async_context(ray_cluster(order, order.concurrency))
             capacity = math.ceil(order.concurrency / workers)
             data = order.data or (Path(os.environ["REGROUND_DATA"]) if os.environ.get("REGROUND_DATA") else None)
             own = replace(order, ray=None, data=data, model_options=share_of(order.model_options, workers))
@@ -52,7 +52,7 @@ async def opened_bench(
             spec = Spec(own, tuple(methods), Path.cwd(), __version__)
             start = partial(Actor, ray, spec, capacity, order.ray_cpus)
             pool = await opened.enter_async_context(Pool(start, workers=workers, capacity=capacity))
-            bench = replace(bench, placed=pool.placed)
+            bench = replace(bench, distribute=pool.distribute)
         yield bench
 
 
@@ -71,7 +71,7 @@ class _Hand:
     actor: Actor
     questions: int = 0
     answered: bool = False
-    lost: asyncio.Future[Lost] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    loss: asyncio.Future[WorkerLost] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 @dataclass(eq=False)
@@ -99,20 +99,20 @@ class Pool:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
 
-    def placed(self, ready: Configured, cell: Cell, searching: Searching | None = None) -> Configured:
+    def distribute(self, ready: Configured, cell: Cell, searching: Searching | None = None) -> Configured:
         """A cell's method at the workers. searching: how its choices are searched, where they are to grow trees."""
         return replace(ready, elsewhere=partial(self.solve, Place(cell, identity_of(ready.settings), searching)))
 
-    async def solve(self, place: Place, asked: Request, journal: Journal, told: Tell) -> Solved:
+    async def solve(self, place: Place, request: Request, journal: Journal, tell: Tell) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
         for _ in range(MOST_LOSSES):
             hand = await self._free()
             try:
-                last = await self._carry(hand.actor, place, asked, journal, told)
-            except Lost as why:
-                if not hand.lost.done():
+                last = await self._carry(hand.actor, place, request, journal, tell)
+            except WorkerLost as why:
+                if not hand.loss.done():
                     self._hands.remove(hand)
-                    hand.lost.set_result(why)
+                    hand.loss.set_result(why)
                 continue
             finally:
                 hand.questions -= 1
@@ -124,18 +124,18 @@ class Pool:
             assert error is not None
             raise error
         raise RegroundError(
-            f"{MOST_LOSSES} workers were lost with the question {asked.id}; the last one: {hand.lost.result()}"
+            f"{MOST_LOSSES} workers were lost with the question {request.id}; the last one: {hand.loss.result()}"
         )
 
-    async def _carry(self, actor: Actor, place: Place, asked: Request, journal: Journal, told: Tell) -> Parcel:
-        """Write what a worker sends of a question until its last parcel. Raises Lost, or why it cannot be written."""
-        recorded = tuple(journal.load(asked.run, asked.id).values())
+    async def _carry(self, actor: Actor, place: Place, request: Request, journal: Journal, tell: Tell) -> Parcel:
+        """Write all that a worker sends of a question. Raises WorkerLost, or why it cannot be written."""
+        recorded = tuple(journal.load(request.run, request.id).values())
         following = partial(actor.call, "solve", next(self._tickets))
-        parcel: Parcel = await following(place, asked, recorded)
+        parcel: Parcel = await following(place, request, recorded)
         while True:
-            await gather(*(journal.append(asked.run, asked.id, effect) for effect in parcel.effects))
-            if parcel.told is not None:
-                told(parcel.told)
+            await gather(*(journal.append(request.run, request.id, effect) for effect in parcel.effects))
+            if parcel.update is not None:
+                tell(parcel.update)
             if parcel.is_last:
                 return parcel
             parcel = await following()
@@ -165,9 +165,9 @@ class Pool:
                 self._watch.cancel()
                 self._hands.append(hand)
                 self._changed.set()
-                why = await hand.lost
-            except Lost as lost:
-                why = lost
+                why = await hand.loss
+            except WorkerLost as loss:
+                why = loss
             finally:
                 hand.actor.kill()
             fruitless = 0 if hand.answered else fruitless + 1

@@ -61,7 +61,7 @@ class Parcel:
     """
 
     effects: tuple[Effect, ...]
-    told: Update | None
+    update: Update | None
     trajectory: Trajectory | None = None
     error: RegroundError | None = None
 
@@ -71,7 +71,7 @@ class Parcel:
         return self.trajectory is not None or self.error is not None
 
 
-class Lost(Exception):
+class WorkerLost(Exception):
     """The worker is gone: it, its machine or the way to it."""
 
 
@@ -86,7 +86,7 @@ class Work:
         self._recorded = {(effect.span, effect.ordinal): effect for effect in recorded}
         self._effects: list[Effect] = []
         self._sent, self._written = asyncio.Event(), asyncio.Event()  # of the last parcel, and of the next one
-        self._told: Update | None = None
+        self._update: Update | None = None
         self._ended: tuple[Trajectory | None, RegroundError | None] = (None, None)
         self._changed = asyncio.Event()
 
@@ -100,9 +100,9 @@ class Work:
         self._changed.set()
         await self._written.wait()
 
-    def tell(self, told: Update) -> None:
+    def tell(self, update: Update) -> None:
         """Send the cost with the next parcel."""
-        self._told = told if self._told is None else told.after(self._told)
+        self._update = update if self._update is None else update.after(self._update)
         self._changed.set()
 
     def end(self, trajectory: Trajectory | None, error: Exception | None) -> None:
@@ -115,9 +115,9 @@ class Work:
         self._sent.set()
         await self._changed.wait()
         self._changed.clear()
-        parcel = Parcel(tuple(self._effects), self._told, *self._ended)
+        parcel = Parcel(tuple(self._effects), self._update, *self._ended)
         self._sent, self._written = self._written, asyncio.Event()
-        self._told, self._effects = None, []
+        self._update, self._effects = None, []
         return parcel
 
 
@@ -145,23 +145,23 @@ class Worker:
         return None
 
     async def solve(
-        self, ticket: int, place: Place | None = None, asked: Request | None = None, recorded: tuple[Effect, ...] = ()
+        self, ticket: int, place: Place | None = None, request: Request | None = None, recorded: tuple[Effect, ...] = ()
     ) -> Parcel:
         """The next parcel of a question. ticket: its number at this worker.
 
         The first call has the question, and its effects so far.
         """
-        if place is not None and asked is not None:
+        if place is not None and request is not None:
             work = Work(recorded)
-            self._works[ticket] = work, asyncio.create_task(self._solve(place, asked, work))
+            self._works[ticket] = work, asyncio.create_task(self._solve(place, request, work))
         parcel = await self._works[ticket][0].parcel()
         if parcel.is_last:
             del self._works[ticket]
         return parcel
 
-    async def _solve(self, place: Place, asked: Request, work: Work) -> None:
+    async def _solve(self, place: Place, request: Request, work: Work) -> None:
         try:
-            solved = await solve_here(self._working(place, asked.example), asked, work, work.tell)
+            solved = await solve_here(self._working(place, request.example), request, work, work.tell)
             less = {} if place.searching is None else {"steps": ()}  # a tree is all that is kept of its search
             stopping = solved.error if isinstance(solved.error, FATAL) else None
             work.end(solved.trajectory.model_copy(update=less), stopping)
@@ -177,8 +177,8 @@ class Worker:
             base = EvalSettings(place.cell.method, self._spec.order.model)
             ready = self._bench.configure(place.cell, base, Budget())
             for name, own in identity_of(ready.settings).items():
-                if own != (wanted := place.identity[name]):
-                    why = f"its {name} would be {own!r}, and here {wanted!r}"
+                if own != (expected := place.identity[name]):
+                    why = f"its {name} would be {own!r}, and here {expected!r}"
                     raise ConfigurationError(f"{why}: give every machine the same files and packages")
             self._methods[place] = ready.method
         method: Any = self._methods[place]

@@ -33,8 +33,8 @@ class Server(uvicorn.Server):
 class _Bounded(Connection, H11Protocol):
     """A connection that has a time for the head of each request."""
 
-    def __init__(self, places: Places, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, places: Places, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self.places, self.logger = places, places.log
 
     @property

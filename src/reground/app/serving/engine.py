@@ -18,7 +18,7 @@ from reground.app import catalogue
 from reground.app.benchmark import settings_by_method
 from reground.app.documents import Source, is_page, names_other
 from reground.app.options import Offering, Serve
-from reground.app.runs import AROUND, WITHIN, Hold, Keeping, Result, held
+from reground.app.runs import AROUND, WITHIN, Hold, Keeping, Result, folder_lock
 from reground.app.serving.keys import ANYONE, Holder
 from reground.app.session import Offer, Session, Setup, instructions_of
 from reground.core.budget import Budget
@@ -106,13 +106,13 @@ class Engine:
         """
         offer = self.offer(name, holder)
         question_of(turns)  # refused before it waits for a place
-        given = [each.model_dump(exclude_none=True) for each in (self.session.setup.budget, budget) if each is not None]
-        limits = Budget(**{name: min(each.get(name, math.inf) for each in given) for each in given for name in each})
+        both = [each.model_dump(exclude_none=True) for each in (self.session.setup.budget, budget) if each is not None]
+        limits = Budget(**{name: min(each.get(name, math.inf) for each in both) for each in both for name in each})
         limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
         home = self._home / f"{WITHIN}{fingerprint(limited)[:12]}" if limited else self._home
         texts = (text for turn in turns for text in (turn.role, turn.content))
         key = fingerprint("served", offer.name, str(seed), str(form), limited, *filter(None, [where]), *texts)
-        hold = held if self.keeping is None else partial(self.keeping.asked, line=f"{holder.name}\t{offer.name}")
+        hold = folder_lock if self.keeping is None else partial(self.keeping.hold, line=f"{holder.name}\t{offer.name}")
         around = self._home / f"{AROUND}{key[:12]}" if _before(turns) or into_json else None
         async with self._place(key), _journal(around, hold) as journal:
             began = time.monotonic()
@@ -136,8 +136,8 @@ class Engine:
             )
             result = replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
             if into_json is not None:
-                left = _without(limits, result.usage, result.seconds)
-                run = Run(run_id="json", question_id=key, journal=journal, budget=left, observer=observer)
+                remaining = _without(limits, result.usage, result.seconds)
+                run = Run(run_id="json", question_id=key, journal=journal, budget=remaining, observer=observer)
                 stopped = result.stopped
                 try:
                     json = await into_json(question, result.text, self.session.models[offer.model], run)
@@ -246,9 +246,9 @@ def setup_of(options: Offering) -> Setup:
     )
 
 
-def _without(budget: Budget, used: Usage, seconds: float) -> Budget:
+def _without(budget: Budget, cost: Usage, seconds: float) -> Budget:
     """What is left of a budget."""
-    spent = {name: getattr(used, name) or 0 for name in ("tokens", "calls", "usd", "completion")} | {"seconds": seconds}
+    spent = {name: getattr(cost, name) or 0 for name in ("tokens", "calls", "usd", "completion")} | {"seconds": seconds}
     limits = budget.model_dump(exclude_none=True)
     return Budget(**{name: max(0, limit - spent[name]) for name, limit in limits.items()})
 
@@ -274,8 +274,8 @@ async def _journal(folder: Path | None, hold: Hold) -> AsyncIterator[Journal]:
 
 def _before(turns: Sequence[Message]) -> list[Message]:
     """What was said before the last message of the user. Messages of the system are no part of a conversation."""
-    said = [turn for turn in turns if turn.role != "system" and turn.content.strip()]
-    return said[: max(number for number, turn in enumerate(said) if turn.role == "user")]
+    messages = [turn for turn in turns if turn.role != "system" and turn.content.strip()]
+    return messages[: max(number for number, turn in enumerate(messages) if turn.role == "user")]
 
 
 async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) -> str:
@@ -288,8 +288,8 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     last, before = question_of(turns), _before(turns)
     if not before:
         return last
-    shown = "\n".join(f"{turn.role}: {turn.content.strip()[:TURN]}" for turn in before[-TURNS:])
-    prompt = _PROMPT.format(conversation=shown, last=last[:TURN])
+    conversation = "\n".join(f"{turn.role}: {turn.content.strip()[:TURN]}" for turn in before[-TURNS:])
+    prompt = _PROMPT.format(conversation=conversation, last=last[:TURN])
     reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
     line = next((line.strip() for line in reply.text.splitlines() if line.strip()), last)
     if line == last or not set(terms(last)).isdisjoint(terms(line)):
@@ -302,17 +302,17 @@ class Telling:
     """Tells steps in words; the one that began last as it is written, until another is told."""
 
     _step: tuple[str, str] | None = None
-    _told = ""
+    _text = ""
 
     def more(self, event: Event) -> str:
         """What an event adds to what was told; empty where it adds nothing."""
         step, words = (event.span, event.name), words_of(event)
-        goes_on = step == self._step and words.startswith(self._told)
+        goes_on = step == self._step and words.startswith(self._text)
         if not words or (event.type == "writing" and not goes_on):
             return ""
-        new = words[len(self._told) :] if goes_on else "\n\n" * bool(self._told) + words
+        new = words[len(self._text) :] if goes_on else "\n\n" * bool(self._text) + words
         self._step = None if event.type == "end" else step
-        self._told = words if event.type == "writing" else ""
+        self._text = words if event.type == "writing" else ""
         return new
 
 
@@ -328,8 +328,8 @@ def words_of(event: Event) -> str:
         case RetrieveStep(query=query, passages=passages):
             titles = list(dict.fromkeys(passage.title or passage.id for passage in passages))
             more = f" and {len(titles) - _TITLES} more" if len(titles) > _TITLES else ""
-            found = f"found: {'; '.join(titles[:_TITLES])}{more}" if titles else "nothing was found"
-            words = f"{query.strip()}\n{found}"
+            listing = f"found: {'; '.join(titles[:_TITLES])}{more}" if titles else "nothing was found"
+            words = f"{query.strip()}\n{listing}"
         case ExecuteStep(execution=execution):
             words = execution.verdict
         case ChooseStep(candidates=candidates, chosen=int(chosen)):

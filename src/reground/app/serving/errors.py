@@ -43,7 +43,7 @@ class Refusal(Exception):
         self.body = {"error": {"message": message, "type": type, "param": param, "code": code}}
 
 
-class Gone(Exception):
+class Disconnect(Exception):
     """The client went away."""
 
 

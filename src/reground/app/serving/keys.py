@@ -50,8 +50,8 @@ def new_key(path: Path, name: str) -> str:
     if path.exists() and name in {holder.name for holder in holders(path).values()}:
         raise ConfigurationError(f"a key is called {name} already; take its line out of {path} first")
     key = f"sk-rg-{secrets.token_urlsafe(32)}"
-    made = datetime.now(UTC).isoformat(timespec="seconds")
-    line = {"name": name, "sha256": _hash(key), "made": made} | ({"corpora": corpora} if limited else {})
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    line = {"name": name, "sha256": _hash(key), "made": now} | ({"corpora": corpora} if limited else {})
     append_line(path, json.dumps(line, ensure_ascii=False))
     with suppress(OSError):
         path.chmod(0o600)
@@ -60,7 +60,7 @@ def new_key(path: Path, name: str) -> str:
 
 def holders(path: Path) -> dict[str, Holder]:
     """Who has the key of each hash. Raises DataError naming the line."""
-    found = {}
+    by_hash = {}
     for number, line in read_lines(path, "keys"):
         try:
             data = json.loads(without_sum(line))
@@ -68,10 +68,10 @@ def holders(path: Path) -> dict[str, Holder]:
             if corpora is not None and not isinstance(corpora, list):
                 raise TypeError
             holder = Holder(str(data["name"]), None if corpora is None else frozenset(map(str, corpora)))
-            found[bytes.fromhex(data["sha256"]).hex()] = holder
+            by_hash[bytes.fromhex(data["sha256"]).hex()] = holder
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError("not a key as reground serve --new-key writes it", path=path, line=number) from None
-    return found
+    return by_hash
 
 
 def _hash(key: str) -> str:
@@ -96,8 +96,8 @@ class Keys:
             except DataError:  # a file that is gone or damaged lets nobody in
                 self._stamp, self._holders = stamp, {}
         digest = _hash(key)
-        found = [holder for known, holder in self._holders.items() if hmac.compare_digest(known, digest)]
-        return found[0] if found else None
+        matches = [holder for stored, holder in self._holders.items() if hmac.compare_digest(stored, digest)]
+        return matches[0] if matches else None
 
     def _version(self) -> tuple[int, int]:
         try:

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import BaseModel, ValidationError
 
 from reground import __version__
-from reground.app.serving.tools import TOOLS, AskGiven, Tools, written
+from reground.app.serving.tools import TOOLS, AskInput, Tools, to_json
 from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.http import listening
@@ -54,10 +54,10 @@ def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Ser
         try:
             if params.name not in names:
                 raise ConfigurationError(f"no tool is called {params.name!r}; {did_you_mean(params.name, names)}")
-            given = TOOLS[params.name][0].model_validate(params.arguments or {})
+            args = TOOLS[params.name][0].model_validate(params.arguments or {})
             tools = await opened()
             async with _telling(context) as observer:
-                work = tools.ask(given, observer) if isinstance(given, AskGiven) else getattr(tools, params.name)(given)
+                work = tools.ask(args, observer) if isinstance(args, AskInput) else getattr(tools, params.name)(args)
                 result = await _ending(work)
         except ValidationError as error:
             return _failed("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3]))
@@ -67,7 +67,7 @@ def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Ser
             _LOG.exception("the tool %s failed", params.name)
             return _failed(f"internal error: {type(error).__name__}; the server's log says where")
         structured = result.model_dump(mode="json", exclude_none=True)
-        return types.CallToolResult(content=[types.TextContent(text=written(result))], structured_content=structured)
+        return types.CallToolResult(content=[types.TextContent(text=to_json(result))], structured_content=structured)
 
     return Server(
         "reground", version=__version__, instructions=_ABOUT, on_list_tools=list_tools, on_call_tool=call_tool
@@ -100,8 +100,8 @@ async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[Observer
                 if time.monotonic() - heard < _SECOND:
                     continue
                 heard = time.monotonic()
-                written = " ".join((event.text or event.thought)[-_END:].split())
-                doing = f"{event.read[0]} of {event.read[1]} tokens read" if event.type == "reading" else written
+                text = " ".join((event.text or event.thought)[-_END:].split())
+                doing = f"{event.read[0]} of {event.read[1]} tokens read" if event.type == "reading" else text
             else:
                 step += "" if event.type == "begin" else " done"
                 doing = f"{event.usage.calls} calls, {event.usage.tokens} tokens"
@@ -117,13 +117,13 @@ async def _telling(context: ServerRequestContext[Any]) -> AsyncIterator[Observer
 
 
 def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Tool:
-    given, gives = TOOLS[name]
-    schema: dict[str, Any] = given.model_json_schema()
+    arguments, gives = TOOLS[name]
+    schema: dict[str, Any] = arguments.model_json_schema()
     for each in (schema, *schema["properties"].values()):
         each.pop("title")  # the names in other letters, and every word of a tool is in the client's prompt
-    for field, known in (("offer", offers), ("corpus", corpora)):
+    for field, names in (("offer", offers), ("corpus", corpora)):
         if field in schema["properties"]:
-            schema["properties"][field]["description"] += f"; one of {', '.join(known)}" if known else ""
+            schema["properties"][field]["description"] += f"; one of {', '.join(names)}" if names else ""
     return types.Tool(
         name=name,
         description=" ".join(schema.pop("description").split()),
@@ -158,9 +158,9 @@ async def over_stdio(serving: Server[Any]) -> None:
                 await (await sending).send(SessionMessage(message))
 
     stdin: Any = messages()  # the kind of file that is asked for is only iterated over
-    async with stdio_server(stdin=stdin) as (received, sent):
-        sending.set_result(sent)
-        await serving.run(received, sent, serving.create_initialization_options())
+    async with stdio_server(stdin=stdin) as (incoming, outgoing):
+        sending.set_result(outgoing)
+        await serving.run(incoming, outgoing, serving.create_initialization_options())
 
 
 async def _lines(wire: int) -> AsyncIterator[bytes | None]:
@@ -189,17 +189,17 @@ def _message(line: bytes | None) -> str | types.JSONRPCError:
         return _refused(types.PARSE_ERROR, "the message is not JSON")
     text = json.dumps(storable(data))
     name = data.get("id") if isinstance(data, dict) else None
-    known = name if isinstance(name, int | str) and not isinstance(name, bool) else None
+    key = name if isinstance(name, int | str) and not isinstance(name, bool) else None
     try:
         types.jsonrpc_message_adapter.validate_json(text, by_name=False)
-        is_nameless = known is None and {"id", "method"} <= data.keys()  # the SDK takes it for a notification
+        is_nameless = key is None and {"id", "method"} <= data.keys()  # the SDK takes it for a notification
     except ValidationError:
         if not isinstance(data, dict):
             return _refused(types.INVALID_REQUEST, "a message is one object; batches are not part of the protocol")
         if isinstance(data.get("method"), str) and data.get("jsonrpc") == "2.0":
-            return _refused(types.INVALID_PARAMS, "params is an object", known)
+            return _refused(types.INVALID_PARAMS, "params is an object", key)
         is_nameless = True
-    return _refused(types.INVALID_REQUEST, "this is no message of JSON-RPC 2.0", known) if is_nameless else text
+    return _refused(types.INVALID_REQUEST, "this is no message of JSON-RPC 2.0", key) if is_nameless else text
 
 
 def _refused(code: int, why: str, name: int | str | None = None) -> types.JSONRPCError:

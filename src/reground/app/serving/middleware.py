@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.datastructures import Headers
 from starlette.routing import Route
 
-from reground.app.serving.errors import OF_THE_CLIENT, Gone, Refusal, refusal_of
+from reground.app.serving.errors import OF_THE_CLIENT, Disconnect, Refusal, refusal_of
 from reground.app.serving.keys import ANYONE, Holder, Keys
 from reground.app.serving.responses import json_response
 from reground.core.http import names_this, redacted
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("reground.serve")
 """A line for each request: its number, method, path, model, status and seconds; never its text."""
 
-SEEN = "reground.seen"  # the key in a request's scope under which `Seen` lies
+INFO = "reground.seen"  # the key in a request's scope under which `RequestInfo` lies
 _OPEN = frozenset(("/healthz", "/openapi.json", "/", "/page.js", "/page.css"))
 _WRONG_HOST = "without keys this server is asked by its address, or by a name in its allow_origin, such as http://NAME"
 _WRONG_ORIGIN = "pages of this origin may not ask; the server's allow_origin lets them"
 _TWO_LENGTHS = "a request has a Content-Length or a Transfer-Encoding, not both"
-_GONE = 499  # the status in the log of a request whose client went away, as other servers write it
+_CLOSED = 499  # the status in the log of a request whose client went away, as other servers write it
 
 
 @dataclass
-class Seen:
+class RequestInfo:
     """What is known of a request for the log and the figures.
 
     number: names the request to its client. holder: who asks. model: the offer's name. status: what was sent.
@@ -73,28 +73,28 @@ class Door:
         """Answer one request."""
         if scope["type"] != "http":
             return
-        seen, began = Seen(secrets.token_hex(8)), time.monotonic()
-        scope[SEEN], scope["app"] = seen, self
+        info, began = RequestInfo(secrets.token_hex(8)), time.monotonic()
+        scope[INFO], scope["app"] = info, self
 
         async def noting(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                seen.status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", seen.number.encode())]
+                info.status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", info.number.encode())]
             await send(message)
 
         try:
-            seen.holder = self._check(scope["path"], Headers(scope=scope))
+            info.holder = self._check(scope["path"], Headers(scope=scope))
             await self._router(scope, receive, noting)
-        except Gone:
-            seen.status = _GONE
+        except Disconnect:
+            info.status = _CLOSED
         except Exception as error:
-            refusal = seen.refusal(error)
-            if not seen.status:
+            refusal = info.refusal(error)
+            if not info.status:
                 await json_response(refusal.body, refusal.status, refusal.headers)(scope, receive, noting)
         finally:
             path, seconds = self._paths.get(scope.get("endpoint"), "other"), time.monotonic() - began
-            self._metrics.answered(path, seen.model, seen.status, seconds)
-            line = (seen.number, scope["method"], path, seen.model or "-", seen.status, seconds)
+            self._metrics.answered(path, info.model, info.status, seconds)
+            line = (info.number, scope["method"], path, info.model or "-", info.status, seconds)
             log.info("%s %s %s %s %d %.2fs", *line)
 
     def _check(self, path: str, headers: Headers) -> Holder:
@@ -103,8 +103,8 @@ class Door:
             raise Refusal(400, _TWO_LENGTHS, "two_lengths", headers={"Connection": "close"})
         host, origin = headers.get("host", ""), headers.get("origin")
         if "*" not in self._origins:
-            named = names_this(host, self._host) or host in {each.partition("://")[2] for each in self._origins}
-            if self._keys is None and not named:
+            is_own = names_this(host, self._host) or host in {each.partition("://")[2] for each in self._origins}
+            if self._keys is None and not is_own:
                 raise Refusal(403, _WRONG_HOST, "wrong_host")
             if origin is not None and origin not in self._origins and origin.partition("://")[2] != host:
                 raise Refusal(403, _WRONG_ORIGIN, "wrong_origin")

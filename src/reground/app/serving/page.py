@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from reground.app.serving.errors import Refusal
-from reground.app.serving.middleware import SEEN
+from reground.app.serving.middleware import INFO
 from reground.app.serving.responses import json_response
 from reground.core.concurrency import in_daemon
 from reground.retrieval.documents import Scan
@@ -45,13 +45,13 @@ def routes(engine: Engine, *, is_shared: bool) -> list[Route]:
     async def question(request: Request) -> Response:
         run, holder = request.path_params["run"], _holder(request)
         async with room:
-            return json_response(await in_daemon(partial(_told, engine, holder, run), name="runs"))
+            return json_response(await in_daemon(partial(_question, engine, holder, run), name="runs"))
 
     async def documents(request: Request) -> Response:
         listed = []
         for name in filter(_holder(request).may_ask, engine.corpora):
-            held, reports = await engine.session.follow(name), engine.session.reports.get(name, ())
-            files = [file.name for file in held.files] if isinstance(held, Scan) else []
+            scan, reports = await engine.session.follow(name), engine.session.reports.get(name, ())
+            files = [file.name for file in scan.files] if isinstance(scan, Scan) else []
             unread = [each.model_dump() for report in reports for each in (*report.skipped, *report.partly)]
             lists = {"files": files[:_LISTED], "unread": unread[:_LISTED]}
             counts = {"documents": sum(each.documents for each in reports), "file": len(files), "unread": len(unread)}
@@ -59,15 +59,15 @@ def routes(engine: Engine, *, is_shared: bool) -> list[Route]:
         return json_response({"object": "list", "data": listed})
 
     async def text(request: Request) -> Response:
-        asked = request.query_params
-        corpus, name = engine.documents(asked.get("corpus") or None, _holder(request)), asked.get("file", "")
-        held = await engine.session.follow(corpus)
-        file = next((file for file in held.files if file.name == name), None) if isinstance(held, Scan) else None
+        query = request.query_params
+        corpus, name = engine.documents(query.get("corpus") or None, _holder(request)), query.get("file", "")
+        scan = await engine.session.follow(corpus)
+        file = next((file for file in scan.files if file.name == name), None) if isinstance(scan, Scan) else None
         async with room:
             read = Places() if file is None else await in_daemon(partial(places, file.path), name="places")
         if not read.text:
             raise Refusal(404, f"{name[:200]!r} cannot be shown", "no_document", param="file")
-        match = await in_daemon(partial(read.find, asked.get("quote", "")), name="places")
+        match = await in_daemon(partial(read.find, query.get("quote", "")), name="places")
         start, end = match.span() if match else (0, 0)
         parts = read.text[max(0, start - _AROUND) : start], read.text[start:end], read.text[end : end + _AROUND]
         return json_response({"file": name, "parts": parts, "characters": len(read.text)})
@@ -90,14 +90,14 @@ def _fixed(path: str, kind: str, content: str) -> Route:
 
 
 def _holder(request: Request) -> Holder:
-    holder: Holder = request.scope[SEEN].holder
+    holder: Holder = request.scope[INFO].holder
     return holder
 
 
 def _runs(engine: Engine, holder: Holder) -> Iterator[tuple[dict[str, Any], Trace]]:
     """The runs of who asks, the last first: what a list says of each, and its file."""
     offers = engine.offers_to(holder)
-    for run, folder, name in () if engine.keeping is None else engine.keeping.asked_by(holder.name):
+    for run, folder, name in () if engine.keeping is None else engine.keeping.questions_of(holder.name):
         if name in offers:
             about = {"n": run.replace("/", "~"), "source": 0, "model": name, "corpus": offers[name].corpus}
             yield about, Trace(folder / TRACES[1], run)
@@ -116,9 +116,9 @@ def _read(path: Path, changed: int) -> list[dict[str, Any]]:
     return [entry.row for entry in Trace(path, "").news()]
 
 
-def _told(engine: Engine, holder: Holder, run: str) -> dict[str, Any]:
+def _question(engine: Engine, holder: Holder, run: str) -> dict[str, Any]:
     """A question of who asks, as the page tells it. Raises Refusal where there is none of this name."""
     traces = (trace for about, trace in _runs(engine, holder) if about["n"] == run)
-    for told in (trace.open(entry) for trace in traces for entry in trace.news()):
-        return told
+    for data in (trace.open(entry) for trace in traces for entry in trace.news()):
+        return data
     raise Refusal(404, "there is no such question", "no_question", param="run")

@@ -154,7 +154,7 @@ class JsonSchema:
         except (SchemaError, TypeError):
             raise ValueError("this is no schema that is understood") from None
 
-    async def written(self, question: str, answer: str, model: LanguageModel, run: Run) -> str:
+    async def convert(self, question: str, answer: str, model: LanguageModel, run: Run) -> str:
         """An answer as JSON. A model that can is held to the schema while it writes; what is wrong is sent back once.
 
         Raises ParseError where it stays wrong, and what a call raises.
@@ -181,8 +181,8 @@ class JsonSchema:
             raise ValueError("the schema is too large, or refers to itself")
         if not isinstance(part, dict):
             raise _Unknown(part)
-        given = {name: value for name, value in part.items() if name not in _REMARKS}
-        match given:
+        schema = {name: value for name, value in part.items() if name not in _REMARKS}
+        match schema:
             case {"$ref": str(name), **more} if not more and name.rpartition("/")[2] in self._definitions:
                 return self._core(self._definitions[name.rpartition("/")[2]], depth + 1)
             case {"anyOf": [_, *_] as choices, **more} if not more:
@@ -194,19 +194,19 @@ class JsonSchema:
                 self._parts += len(values)
                 return {"type": "literal", "expected": values}
             case {"type": str()}:
-                return self._of_kind(given, depth)
-            case {} if not given:
+                return self._of_kind(schema, depth)
+            case {} if not schema:
                 return {"type": "any"}
         raise _Unknown(part)
 
-    def _of_kind(self, given: dict[str, Any], depth: int) -> Any:
-        kind, more = given["type"], {name: value for name, value in given.items() if name != "type"}
+    def _of_kind(self, schema: dict[str, Any], depth: int) -> Any:
+        kind, more = schema["type"], {name: value for name, value in schema.items() if name != "type"}
         if kind == "array":
             return {"type": "list", "items_schema": self._core(more.pop("items", {}), depth + 1), **_limits(more)}
         if kind in _SCALARS:
             return {"type": _SCALARS[kind], **_limits(more)} | ({} if kind == "null" else {"strict": True})
         if kind != "object" or not more.keys() <= {"properties", "required", "additionalProperties"}:
-            raise _Unknown(given)
+            raise _Unknown(schema)
         needed, rest = more.get("required", []), more.get("additionalProperties", True)
         fields = {
             name: {"type": "typed-dict-field", "schema": self._core(each, depth + 1), "required": name in needed}
@@ -221,17 +221,17 @@ class _Unknown(ValueError):
         super().__init__(f"this part of the schema is not understood: {to_json(part).decode()[:200]}")
 
 
-def _limits(given: dict[str, Any]) -> dict[str, Any]:
-    for name, value in given.items():
+def _limits(limits: dict[str, Any]) -> dict[str, Any]:
+    for name, value in limits.items():
         most = _LARGEST_SIZE if name.endswith(("Length", "Items")) else _LARGEST_NUMBER
         if name not in _LIMITS or type(value) not in (int, float) or abs(value) > most:
             raise _Unknown({name: value})
-    return {_LIMITS[name]: value for name, value in given.items()}
+    return {_LIMITS[name]: value for name, value in limits.items()}
 
 
-def _form(given: object) -> JsonSchema | None:
+def _form(form: object) -> JsonSchema | None:
     """What an answer is put into; None for text. The method answers as ever, and one more call puts it there."""
-    match given:
+    match form:
         case None | {"type": "text"}:
             return None
         case {"type": "json_object"}:
@@ -257,7 +257,7 @@ class TextOptions(_Body):
     format: Form = None
 
 
-class _Asked(_Body):
+class _Question(_Body):
     """What both interfaces have in common.
 
     model: a name of /v1/models; the first by default. seed: with another one the question is answered again.
@@ -279,8 +279,8 @@ class _Asked(_Body):
         budget = self.budget or Budget()
         names = ("max_completion_tokens", "max_tokens", "max_output_tokens")
         limits = (budget.completion, *(getattr(self, name, None) for name in names))
-        written = min((limit for limit in limits if limit is not None), default=None)
-        return self.budget if written is None else budget.model_copy(update={"completion": written})
+        completion = min((limit for limit in limits if limit is not None), default=None)
+        return self.budget if completion is None else budget.model_copy(update={"completion": completion})
 
     @property
     def json_form(self) -> JsonSchema | None:
@@ -288,7 +288,7 @@ class _Asked(_Body):
         return getattr(self, "response_format", None) or getattr(getattr(self, "text", None), "format", None)
 
 
-class ChatRequest(_Asked):
+class ChatRequest(_Question):
     """The body of POST /v1/chat/completions.
 
     max_completion_tokens, max_tokens: the most tokens that all calls of the method together may write.
@@ -316,14 +316,14 @@ class InputItem(_Body):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_what_is_left_out(cls, given: object) -> object:
+    def _skip_other_items(cls, data: object) -> object:
         """Open models' servers put parts of their own into items of reasoning."""
-        if isinstance(given, dict) and given.get("type", "message") != "message":
-            return {"type": given["type"]}
-        return given
+        if isinstance(data, dict) and data.get("type", "message") != "message":
+            return {"type": data["type"]}
+        return data
 
 
-class ResponsesRequest(_Asked):
+class ResponsesRequest(_Question):
     """The body of POST /v1/responses. Nothing is stored, so every request brings the whole conversation.
 
     max_output_tokens: the most tokens that all calls of the method together may write.
@@ -390,12 +390,12 @@ def parsed(kind: type[A], body: bytes) -> A:
 
 def _conversation(turns: Sequence[tuple[str | None, str]], param: str, most: float) -> list[Message]:
     """The messages as far as they are used: in 4 MiB the event loop would look for tokens of models for seconds."""
-    said = [(_ROLES[role], text.strip()) for role, text in turns if role in _ROLES]
-    talk = [each for each in said if each[0] != "system"]
+    texts = [(_ROLES[role], text.strip()) for role, text in turns if role in _ROLES]
+    talk = [each for each in texts if each[0] != "system"]
     talk = talk[: max((number for number, (role, _) in enumerate(talk, start=1) if role == "user"), default=0)]
     if talk and len(talk[-1][1]) > most:
         raise Refusal(400, f"a question may have {most:,} characters (max_question)", "too_long", param=param)
-    system = "\n\n".join(text for role, text in said if role == "system")[: MOST_INSTRUCTIONS + 1]
+    system = "\n\n".join(text for role, text in texts if role == "system")[: MOST_INSTRUCTIONS + 1]
     before = [(role, text[:TURN]) for role, text in talk[:-1] if text][-TURNS:]
     messages = [Message(role="system", content=harmless(system))] if system else []
     messages += [Message(role=role, content=harmless(text)) for role, text in (*before, *talk[-1:])]

@@ -42,7 +42,7 @@ def server_sent(data: Item | None) -> bytes:
 
 
 @dataclass(frozen=True)
-class Cited:
+class Content:
     """An answer and its `url_citation` annotations: start_index and end_index in characters of the text, url, title.
 
     sentences: those of a checked answer, each with its `text`, `verdict`, `score` and `evidence`, as `POST /v1/check`
@@ -54,23 +54,23 @@ class Cited:
     sentences: list[Item]
 
 
-def cited(result: Result, told: Sequence[str] = ()) -> Cited:
+def with_sources(result: Result, earlier: Sequence[str] = ()) -> Content:
     """The answer with its markers numbered as its sources are: [2] is the second source that the annotations name.
 
     Clients that show a marker as a source count them so. A source that supports no claim is numbered behind the others.
     Where the sentences were checked, a sentence has the sources that support it; otherwise those whose markers it has.
-    told: the addresses that have their numbers already, in order. One that supports no claim is named at its markers.
+    earlier: addresses that have their numbers already, in order. One that supports no claim is named at its markers.
     """
-    known = {citation.marker: citation for citation in result.citations}
-    runs = list(marker_runs(result.text, most=max(known, default=0)))
+    by_marker = {citation.marker: citation for citation in result.citations}
+    runs = list(marker_runs(result.text, most=max(by_marker, default=0)))
     is_checked = "".join(each.text for each in result.sentences) == result.text
-    parts = result.sentences if is_checked else list(_marked(result.text, runs, known))
-    named = [_address(source) for each in parts for source in each.supports]
-    addresses = list(dict.fromkeys([*told, *named, *map(_address, known.values())]))
-    text, moved = _numbered(result.text, runs, known, addresses)
-    content, at = Cited(text, [], []), 0
-    bare = {marker for marker, source in known.items() if _address(source) in {*told} - {*named}}
-    claims = [(start, end, [known[each] for each in markers if each in bare]) for start, end, markers in runs]
+    parts = result.sentences if is_checked else list(_by_markers(result.text, runs, by_marker))
+    supports = [_address(source) for each in parts for source in each.supports]
+    addresses = list(dict.fromkeys([*earlier, *supports, *map(_address, by_marker.values())]))
+    text, moved = _numbered(result.text, runs, by_marker, addresses)
+    content, at = Content(text, [], []), 0
+    bare = {marker for marker, source in by_marker.items() if _address(source) in {*earlier} - {*supports}}
+    claims = [(start, end, [by_marker[each] for each in markers if each in bare]) for start, end, markers in runs]
     for each in parts:
         begin, at = at, at + len(each.text)
         words = len(each.text.strip())
@@ -79,42 +79,42 @@ def cited(result: Result, told: Sequence[str] = ()) -> Cited:
         if is_checked:
             quotes = ((quote, addresses.index(_address(quote)) + 1) for quote in each.supports)
             evidence = [quote.model_dump(mode="json") | {"marker": number} for quote, number in quotes]
-            found = {"verdict": _VERDICTS[each.supported], "score": each.score, "evidence": evidence}
-            content.sentences.append({"text": text[moved(begin) : moved(at)], **found})
+            verdict = {"verdict": _VERDICTS[each.supported], "score": each.score, "evidence": evidence}
+            content.sentences.append({"text": text[moved(begin) : moved(at)], **verdict})
     for start, end, sources in claims:
         place = {"start_index": moved(start), "end_index": moved(end)}
         titles = dict.fromkeys((_address(source), source.title) for source in sources)
         content.annotations.extend({**place, "url": url, "title": title or url} for url, title in titles)
-    content.annotations.sort(key=lambda each: [*told, each["url"]].index(each["url"]))
+    content.annotations.sort(key=lambda each: [*earlier, each["url"]].index(each["url"]))
     return content
 
 
 def _numbered(
-    text: str, runs: Runs, known: Mapping[int, Citation], addresses: Sequence[str]
+    text: str, runs: Runs, by_marker: Mapping[int, Citation], addresses: Sequence[str]
 ) -> tuple[str, Callable[[int], int]]:
     """The text with the places of its sources among the addresses as markers, and where a place in it is then."""
-    numbers = {marker: addresses.index(_address(source)) + 1 for marker, source in known.items()}
-    parts, done = list[str](), 0
+    numbers = {marker: addresses.index(_address(source)) + 1 for marker, source in by_marker.items()}
+    parts, position = list[str](), 0
     ends, shifts = [], [0]  # a place moves by what the runs before it gain or lose
     for start, end, markers in runs:
-        parts += text[done:start], _renumbered(text[start:end], markers, numbers)
-        done = end
+        parts += text[position:start], _renumbered(text[start:end], markers, numbers)
+        position = end
         ends.append(end)
         shifts.append(shifts[-1] + len(parts[-1]) - (end - start))
-    return "".join([*parts, text[done:]]), lambda place: place + shifts[bisect_right(ends, place)]
+    return "".join([*parts, text[position:]]), lambda place: place + shifts[bisect_right(ends, place)]
 
 
 _VERDICTS = {True: Verdict.SUPPORTED, False: Verdict.NOT_FOUND, None: Verdict.NO_CLAIM}
 
 
-def _marked(text: str, runs: Runs, known: Mapping[int, Citation]) -> Iterator[Sentence]:
+def _by_markers(text: str, runs: Runs, by_marker: Mapping[int, Citation]) -> Iterator[Sentence]:
     """The sentences of an answer that was not checked, with the sources whose markers they have."""
     begins = [begin for begin, _, _ in runs]
     at = 0
     for part in sentences(text):
         start, at = at, at + len(part)
         within = runs[bisect_left(begins, start) : bisect_left(begins, at)]
-        sources = (known[each] for _, _, run in within for each in run if each in known)
+        sources = (by_marker[each] for _, _, run in within for each in run if each in by_marker)
         yield Sentence(text=part, supports=tuple(sources))
 
 
@@ -143,7 +143,7 @@ _CHANGES = re.compile(r"(?:[\s(]{0,9}\[[\d\s,;&\[\]()and]{0,80}|<[^<>\s]{0,30}|[
 _REPLACED = "\n\n---\n\n*This was changed after it was written. The answer is now:*\n\n"
 
 
-class Sent:
+class Output:
     """What a stream has sent of an answer while it was written. sources: the addresses that its numbers name."""
 
     text = ""
@@ -158,17 +158,17 @@ class Sent:
             text = text[: changes.start()]
         text = without_unknown(text, range(1, len(passages) + 1))[0].lstrip() if passages else text.lstrip()
         runs, most = list(marker_runs(text, most=len(passages))), len(passages)
-        named = {n: Citation.of(n, passages[n - 1], "") for _, _, run in runs for n in run if n <= most}
-        self.sources = list(dict.fromkeys([*self.sources, *map(_address, named.values())]))
-        text, _ = _numbered(text, runs, named, self.sources)
+        citations = {n: Citation.of(n, passages[n - 1], "") for _, _, run in runs for n in run if n <= most}
+        self.sources = list(dict.fromkeys([*self.sources, *map(_address, citations.values())]))
+        text, _ = _numbered(text, runs, citations, self.sources)
         if not any(map(str.isalnum, re.sub(r"\[[^]]{0,80}\]", "", text))) or not text.startswith(self.text):
             return ""
         self.text, before = text, self.text
         return text[len(before) :]
 
-    def whole(self, result: Result) -> Cited:
+    def whole(self, result: Result) -> Content:
         """The answer behind what was sent of it, and a line that says so where the documents do not give it."""
-        content = cited(result, self.sources)
+        content = with_sources(result, self.sources)
         if result.json is not None:
             return replace(content, text=result.json, annotations=[])
         text, lead = content.text, len(content.text) - len(content.text.lstrip()) if self.text else 0
@@ -180,11 +180,11 @@ class Sent:
         return replace(content, text=head + text[lead:], annotations=moved)
 
 
-def _report(result: Result, content: Cited) -> Item:
+def _report(result: Result, content: Content) -> Item:
     """The field `reground` of a reply.
 
     answered: whether the documents gave the answer; if not, ungrounded says why. faithfulness: the share of the
-    claiming sentences that a passage supports. sentences: as in `Cited`. stopped: the limit of the budget that ended
+    claiming sentences that a passage supports. sentences: as in `Content`. stopped: the limit of the budget that ended
     the work. run: the folder of the run under the server's home, for `reground show`.
     """
     folder = result.trajectory_path.parent
@@ -214,13 +214,13 @@ class ChatReply:
     last = b"data: [DONE]\n\n"
 
     def __init__(self, request: ChatRequest, model: str) -> None:
-        self._sent = Sent()
+        self._output = Output()
         self._with_usage = bool(request.stream_options and request.stream_options.include_usage)
         self._head = {"id": f"chatcmpl-{secrets.token_hex(12)}", "created": int(time.time()), "model": model}
 
     def whole(self, result: Result, reasoning: str) -> Item:
         """The reply of a request without `stream`."""
-        content = self._sent.whole(result)
+        content = self._output.whole(result)
         message = {
             "role": "assistant",
             "content": content.text,
@@ -242,17 +242,17 @@ class ChatReply:
         yield self._chunk({"role": "assistant", "content": ""})
         async for news in progress:
             if isinstance(news, Result):
-                content = self._sent.whole(news)
-                yield self._chunk({"content": content.text[len(self._sent.text) :]})
+                content = self._output.whole(news)
+                yield self._chunk({"content": content.text[len(self._output.text) :]})
                 if content.annotations:
                     yield self._chunk(self._annotations(content))
                 yield self._chunk({}, self._reason(news)) | {"reground": _report(news, content)}
                 if self._with_usage:
                     yield self._chunk({}) | {"choices": [], "usage": self._usage(news)}
             elif isinstance(news, Event):
-                if piece := self._sent.more(news):
+                if piece := self._output.more(news):
                     yield self._chunk({"content": piece})
-            elif news is None or not self._sent.text:  # steps come before the answer
+            elif news is None or not self._output.text:  # steps come before the answer
                 yield news if news is None else self._chunk(self._reasoning(news))
 
     def failed(self, error: Item) -> list[Item]:
@@ -267,7 +267,7 @@ class ChatReply:
     def _reasoning(self, text: str) -> Item:
         return {"reasoning_content": text, "reasoning": text}  # clients differ
 
-    def _annotations(self, content: Cited) -> Item:
+    def _annotations(self, content: Content) -> Item:
         return {"annotations": [{"type": "url_citation", "url_citation": each} for each in content.annotations]}
 
     def _reason(self, result: Result) -> str:
@@ -290,7 +290,7 @@ class ResponsesReply:
     last = b""
 
     def __init__(self, request: ResponsesRequest, model: str) -> None:
-        self._token, self._number, self._sent = secrets.token_hex(12), -1, Sent()
+        self._token, self._number, self._output = secrets.token_hex(12), -1, Output()
         self._head: Item = {
             "id": f"resp_{self._token}",
             "object": "response",
@@ -313,7 +313,7 @@ class ResponsesReply:
 
     def whole(self, result: Result, reasoning: str) -> Item:
         """The reply of a request without `stream`."""
-        content, usage = self._sent.whole(result), result.usage
+        content, usage = self._output.whole(result), result.usage
         more: Item = {"status": "completed"}
         if _was_cut(result):
             more = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
@@ -336,8 +336,8 @@ class ResponsesReply:
         yield self._event("response.created", response=self._head)
         yield self._event("response.in_progress", response=self._head)
         thought = self._thought("")
-        begun = thought | {"status": "in_progress", "summary": []}
-        yield self._event("response.output_item.added", output_index=0, item=begun)
+        item = thought | {"status": "in_progress", "summary": []}
+        yield self._event("response.output_item.added", output_index=0, item=item)
         yield self._step("part.added", part=thought["summary"][0])
         reasoning = ""
         async for news in progress:
@@ -346,7 +346,7 @@ class ResponsesReply:
             elif not isinstance(news, str):
                 for event in self._answer(news, reasoning):
                     yield event
-            elif not self._sent.text:  # steps come before the answer
+            elif not self._output.text:  # steps come before the answer
                 reasoning += news
                 yield self._step("text.delta", delta=news)
 
@@ -356,16 +356,16 @@ class ResponsesReply:
 
     def _answer(self, news: Event | Result, reasoning: str) -> Iterator[Item]:
         """More of the answer, or the rest of it; before its begin the end of the steps."""
-        sent, response = self._sent.text, self.whole(news, reasoning) if isinstance(news, Result) else None
-        message = self._message(Cited("", [], [])) if response is None else response["output"][1]
+        before, response = self._output.text, self.whole(news, reasoning) if isinstance(news, Result) else None
+        message = self._message(Content("", [], [])) if response is None else response["output"][1]
         place, (part,) = {"item_id": message["id"], "output_index": 1, "content_index": 0}, message["content"]
-        piece = self._sent.more(news) if isinstance(news, Event) else part["text"][len(sent) :]
-        if piece and not sent:
-            thought, begun = self._thought(reasoning), message | {"status": "in_progress", "content": []}
+        piece = self._output.more(news) if isinstance(news, Event) else part["text"][len(before) :]
+        if piece and not before:
+            thought, item = self._thought(reasoning), message | {"status": "in_progress", "content": []}
             yield self._step("text.done", text=reasoning)
             yield self._step("part.done", part=thought["summary"][0])
             yield self._event("response.output_item.done", output_index=0, item=thought)
-            yield self._event("response.output_item.added", output_index=1, item=begun)
+            yield self._event("response.output_item.added", output_index=1, item=item)
             yield self._event("response.content_part.added", **place, part=part | {"text": "", "annotations": []})
         if piece:
             yield self._event("response.output_text.delta", **place, delta=piece, logprobs=[])
@@ -379,7 +379,7 @@ class ResponsesReply:
         yield self._event("response.output_item.done", output_index=1, item=message)
         yield self._event(f"response.{response['status']}", response=response)
 
-    def _message(self, content: Cited) -> Item:
+    def _message(self, content: Content) -> Item:
         annotations = [{"type": "url_citation", **each} for each in content.annotations]
         part = {"type": "output_text", "text": content.text, "annotations": annotations, "logprobs": []}
         head = {"id": f"msg_{self._token}", "type": "message", "role": "assistant", "status": "completed"}

@@ -21,7 +21,7 @@ from reground.app.serving import connections
 from reground.app.serving.engine import UnknownName
 from reground.app.serving.errors import Refusal
 from reground.app.serving.keys import Keys
-from reground.app.serving.middleware import SEEN, Door
+from reground.app.serving.middleware import INFO, Door
 from reground.app.serving.page import routes as page_routes
 from reground.app.serving.requests import (
     ChatRequest,
@@ -49,7 +49,7 @@ _CANCELLED_SECONDS = 0.5  # how long cancelled requests may take to end
 _SEARCHES = 32  # searches at once for `POST /retrieve`; others wait
 _CHECKS = 4  # answers that are checked at once; others wait
 _LONGEST = 20_000  # characters of a query that are searched for
-_TOLD = {"id", "title", "text", "url"}  # fields of a passage
+_FIELDS = {"id", "title", "text", "url"}  # fields of a passage
 
 
 def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here: bool = True) -> ASGIApp:
@@ -59,12 +59,12 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
     described, bodies = description(with_keys=keys is not None), Bodies(order.max_body * MIB)
 
     async def models(request: Request) -> Response:
-        offers = engine.offers_to(request.scope[SEEN].holder)
+        offers = engine.offers_to(request.scope[INFO].holder)
         return json_response({"object": "list", "data": [listed[name] for name in offers]})
 
     async def one_model(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in engine.offers_to(request.scope[SEEN].holder):
+        if name not in engine.offers_to(request.scope[INFO].holder):
             raise UnknownName(f"no model is called {name[:200]!r}")
         return json_response(listed[name])
 
@@ -72,7 +72,7 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
         return json_response({"status": "ok", "working": engine.working, "waiting": engine.waiting})
 
     async def figures(request: Request) -> Response:
-        return Response(metrics.text(request.scope[SEEN].holder), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(metrics.text(request.scope[INFO].holder), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(request: Request) -> Response:
         return json_response(described)
@@ -117,23 +117,23 @@ def _search(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Res
     room = asyncio.Semaphore(_SEARCHES)
 
     async def answer(request: Request) -> Response:
-        asked = await bodies.read(RetrieveRequest, request)
-        retriever = await engine.corpus(asked.corpus, request.scope[SEEN].holder, asked.where)
+        body = await bodies.read(RetrieveRequest, request)
+        retriever = await engine.corpus(body.corpus, request.scope[INFO].holder, body.where)
 
         async def search(query: str) -> list[dict[str, Any]]:
             async with room:
-                passages = await retriever.retrieve(query[:_LONGEST], k=asked.topk)
+                passages = await retriever.retrieve(query[:_LONGEST], k=body.topk)
             documents = [
-                {"contents": f'"{passage.title}"\n{passage.text}', **passage.model_dump(include=_TOLD)}
+                {"contents": f'"{passage.title}"\n{passage.text}', **passage.model_dump(include=_FIELDS)}
                 for passage in passages
             ]
-            if not asked.return_scores:
+            if not body.return_scores:
                 return documents
             scores = (passage.score for passage in passages)
             return [{"document": each, "score": score} for each, score in zip(documents, scores, strict=True)]
 
         async with while_connected(request.receive):
-            return json_response({"result": await gather(*map(search, asked.queries))})
+            return json_response({"result": await gather(*map(search, body.queries))})
 
     return answer
 
@@ -143,19 +143,19 @@ def _check(engine: Engine, bodies: Bodies) -> Callable[[Request], Awaitable[Resp
     room = asyncio.Semaphore(_CHECKS)
 
     async def answer(request: Request) -> Response:
-        asked = await bodies.read(CheckRequest, request)
-        holder = request.scope[SEEN].holder
-        named = engine.offer(asked.model, holder).corpus if asked.model and not asked.corpus else asked.corpus
-        corpus = engine.documents(named, holder)
+        body = await bodies.read(CheckRequest, request)
+        holder = request.scope[INFO].holder
+        name = engine.offer(body.model, holder).corpus if body.model and not body.corpus else body.corpus
+        corpus = engine.documents(name, holder)
         async with while_connected(request.receive), room:
             try:
-                session, about = engine.session, asked.question
-                result = await checked(session, asked.text, question=about, corpus=corpus, where=asked.where, k=asked.k)
+                session, about = engine.session, body.question
+                result = await checked(session, body.text, question=about, corpus=corpus, where=body.where, k=body.k)
             except ConfigurationError as error:
                 param = "where" if isinstance(error, FilterError) else "text"
                 raise Refusal(400, str(error), "invalid_value", param=param) from None
-        told = {key: value for key, value in result.to_dict().items() if key != "skipped"}
-        return json_response({"object": "check", "corpus": corpus, **told})
+        fields = {key: value for key, value in result.to_dict().items() if key != "skipped"}
+        return json_response({"object": "check", "corpus": corpus, **fields})
 
     return answer
 

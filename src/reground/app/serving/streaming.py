@@ -14,8 +14,8 @@ from starlette.requests import Request
 from reground.app import catalogue
 from reground.app.runs import Result
 from reground.app.serving.engine import Telling
-from reground.app.serving.errors import Gone, Refusal
-from reground.app.serving.middleware import SEEN, Seen
+from reground.app.serving.errors import Disconnect, Refusal
+from reground.app.serving.middleware import INFO, RequestInfo
 from reground.app.serving.requests import A, ChatRequest, ResponsesRequest, parsed
 from reground.app.serving.responses import ChatReply, News, ResponsesReply, json_response, server_sent
 from reground.app.serving.telemetry import traced
@@ -86,27 +86,27 @@ async def progress_of(ask: Callable[[Observer], Awaitable[Result]], heartbeat: f
 
 @asynccontextmanager
 async def while_connected(receive: Receive) -> AsyncIterator[None]:
-    """Cancel what runs within when the client goes away. Raises Gone then.
+    """Cancel what runs within when the client goes away. Raises Disconnect then.
 
     receive: of the request, whose body has been read.
     """
     task = asyncio.current_task()
     assert task is not None
-    gone = False
+    is_gone = False
 
     async def watch() -> None:
-        nonlocal gone
+        nonlocal is_gone
         while (await receive())["type"] != "http.disconnect":
             pass
-        gone = True
+        is_gone = True
         task.cancel()
 
     watching = asyncio.create_task(watch())
     try:
         yield
     except asyncio.CancelledError:
-        if gone and task.uncancel() == 0:
-            raise Gone from None
+        if is_gone and task.uncancel() == 0:
+            raise Disconnect from None
         raise
     finally:
         watching.cancel()
@@ -120,16 +120,16 @@ class Questions:
     metrics: Metrics
     order: Serve
     bodies: Bodies
-    asked: type[ChatRequest] | type[ResponsesRequest]
+    body: type[ChatRequest] | type[ResponsesRequest]
     reply: Callable[[Any, str], Reply]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request. A client that goes away ends the work for it."""
-        request, seen = Request(scope, receive), scope[SEEN]
-        asked: ChatRequest | ResponsesRequest = await self.bodies.read(self.asked, request)
-        offer, budget = self.engine.offer(asked.model, seen.holder), asked.most
-        turns, seen.model = asked.turns(self.order.max_question), offer.name
-        param = "messages" if self.asked is ChatRequest else "input"
+        request, info = Request(scope, receive), scope[INFO]
+        body: ChatRequest | ResponsesRequest = await self.bodies.read(self.body, request)
+        offer, budget = self.engine.offer(body.model, info.holder), body.most
+        turns, info.model = body.turns(self.order.max_question), offer.name
+        param = "messages" if self.body is ChatRequest else "input"
         system = (turn.content for turn in turns if turn.role == "system") if self.order.system_messages else ()
         if len(instructions := "\n\n".join(system)) > MOST_INSTRUCTIONS:
             raise Refusal(400, f"system messages may have {MOST_INSTRUCTIONS:,} characters", "too_long", param=param)
@@ -138,39 +138,39 @@ class Questions:
         except ConfigurationError:
             why = "budget.usd needs the model's price, which this server does not know"
             raise Refusal(400, why, "unknown_price", param="budget.usd") from None
-        reply = self.reply(asked, offer.name)
+        reply = self.reply(body, offer.name)
         with traced(offer, request.headers) as trace:
 
             async def ask(news: Observer) -> Result:
-                def told(event: Event) -> None:
+                def on_event(event: Event) -> None:
                     self.metrics.see(offer.name, event)
                     if trace is not None:
                         trace.see(event)
                     news(event)
 
-                observer = Listener(told) if asked.stream and asked.json_form is None else told
+                observer = Listener(on_event) if body.stream and body.json_form is None else on_event
                 result = await self.engine.ask(
                     offer.name,
                     turns,
                     observer=observer,
                     budget=budget,
-                    seed=asked.seed,
-                    holder=seen.holder,
-                    into_json=None if asked.json_form is None else asked.json_form.written,
+                    seed=body.seed,
+                    holder=info.holder,
+                    into_json=None if body.json_form is None else body.json_form.convert,
                     instructions=instructions,
-                    where=asked.where,
+                    where=body.where,
                 )
                 if trace is not None:
                     trace.result(result)
                 return result
 
             async with while_connected(receive), aclosing(progress_of(ask, self.order.heartbeat)) as progress:
-                if asked.stream:
-                    await _stream(reply, progress, send, seen)
+                if body.stream:
+                    await _stream(reply, progress, send, info)
                 else:
                     response = json_response(await _whole(reply, progress))
         # Past this point a client that goes away has its answer.
-        if asked.stream:
+        if body.stream:
             await send({"type": "http.response.body", "body": reply.last, "more_body": False})
         else:
             await response(scope, receive, send)
@@ -185,7 +185,7 @@ async def _whole(reply: Reply, progress: AsyncIterator[News]) -> dict[str, Any]:
     raise AssertionError("a question ends with a result or an error")
 
 
-async def _stream(reply: Reply, progress: AsyncIterator[News], send: Send, seen: Seen) -> None:
+async def _stream(reply: Reply, progress: AsyncIterator[News], send: Send, info: RequestInfo) -> None:
     """Send the stream but for its last word. Raises what kept the question from beginning."""
     first = await anext(progress)
 
@@ -204,8 +204,8 @@ async def _stream(reply: Reply, progress: AsyncIterator[News], send: Send, seen:
         async for event in reply.stream(every()):
             await piece(event)
     except Exception as error:
-        refusal = seen.refusal(error)
-        seen.status = refusal.status
+        refusal = info.refusal(error)
+        info.status = refusal.status
         for event in reply.failed(refusal.body):
             await piece(event)
 
@@ -218,7 +218,7 @@ class Bodies:
     _arriving: int = 0  # bytes of large bodies that have not ended
 
     async def read(self, kind: type[A], request: Request) -> A:
-        """What a request asks. Raises Refusal where its body is too large, too slow, too many or wrong; and Gone."""
+        """What a request asks. Raises Refusal where its body is too large, slow, many or wrong; and Disconnect."""
         body = await self._bytes(request)
         if len(body) <= MIB:
             return parsed(kind, body)
@@ -237,7 +237,7 @@ class Bodies:
                 while more and size <= _DROPPED * most:
                     message = await request.receive()
                     if message["type"] == "http.disconnect":
-                        raise Gone
+                        raise Disconnect
                     size += len(message.get("body", b""))
                     more = message.get("more_body", False)
                     if size <= most:

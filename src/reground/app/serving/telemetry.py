@@ -34,18 +34,18 @@ class Metrics:
     def __init__(self, engine: Engine) -> None:
         self._registry, self._engine = CollectorRegistry(), engine
 
-        def made(kind: Any, name: str, about: str, labels: str = "", **more: Any) -> Any:
+        def metric(kind: Any, name: str, about: str, labels: str = "", **more: Any) -> Any:
             return kind(f"reground_{name}", about, labels.split(), registry=self._registry, **more)
 
-        self._requests = made(Counter, "requests", "Requests that were answered.", "path model status")
-        self._seconds = made(
+        self._requests = metric(Counter, "requests", "Requests that were answered.", "path model status")
+        self._seconds = metric(
             Histogram, "request_seconds", "Seconds to the end of a reply.", "path model", buckets=_SECONDS
         )
-        self._calls = made(Counter, "model_calls", "Calls of models; replayed ones are none.", "model")
-        self._tokens = made(Counter, "tokens", "Tokens of those calls, by kind: prompt or completion.", "model kind")
-        working = made(Gauge, "questions_working", "Questions in work.")
+        self._calls = metric(Counter, "model_calls", "Calls of models; replayed ones are none.", "model")
+        self._tokens = metric(Counter, "tokens", "Tokens of those calls, by kind: prompt or completion.", "model kind")
+        working = metric(Gauge, "questions_working", "Questions in work.")
         working.set_function(lambda: engine.working)
-        waiting = made(Gauge, "questions_waiting", "Questions that wait for their turn.")
+        waiting = metric(Gauge, "questions_waiting", "Questions that wait for their turn.")
         waiting.set_function(lambda: engine.waiting)
 
     def answered(self, path: str, model: str, status: int, seconds: float) -> None:
@@ -63,9 +63,9 @@ class Metrics:
 
     def text(self, holder: Holder) -> bytes:
         """The figures in Prometheus's text format, without those of models that who asks may not use."""
-        shown, families = {"", *self._engine.offers_to(holder)}, [*self._registry.collect()]
+        models, families = {"", *self._engine.offers_to(holder)}, [*self._registry.collect()]
         for family in families:
-            family.samples = [each for each in family.samples if each.labels.get("model", "") in shown]
+            family.samples = [each for each in family.samples if each.labels.get("model", "") in models]
         return generate_latest(SimpleNamespace(collect=lambda: families))
 
 
@@ -127,16 +127,16 @@ class Trace:
 @contextmanager
 def traced(offer: Offer, headers: Mapping[str, str]) -> Iterator[Trace | None]:
     """The trace of a question, ended with the block; None where nothing records it."""
-    made = None if trace is None else Trace(offer, headers)
-    if made is None or not made.span.is_recording():
+    record = None if trace is None else Trace(offer, headers)
+    if record is None or not record.span.is_recording():
         yield None
         return
     try:
-        yield made
+        yield record
     except BaseException as error:
-        made.end(error)
+        record.end(error)
         raise
-    made.end()
+    record.end()
 
 
 def _described(step: GenerateStep | RetrieveStep) -> tuple[str, dict[str, Any]]:
