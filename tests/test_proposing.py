@@ -141,7 +141,7 @@ def answering(
 
 async def test_what_both_passages_give_and_neither_alone_is_kept() -> None:
     model, run = answering("Into which sea flows the river of person {n}?"), Run()
-    (kept,) = (await propose([pair(7)], model, run, count=1)).kept
+    (kept,) = (await propose([pair(7)], model, run, count=1)).proposals
     assert kept.model_dump() == {
         "id": "q001",
         "question": "Into which sea flows the river of person 7?",
@@ -172,10 +172,10 @@ async def test_questions_of_one_passage_and_of_none_are_kept_when_the_model_answ
 
     everything = ScriptedRetriever([*some, passage("more.md", "Como is 9 km long and 40 m from top to bottom.")])
     proposed = await propose(pairs, ScriptedModel(script), Run(), count=8, retriever=everything, concurrency=1)
-    kinds = Counter(each.metadata["kind"] for each in proposed.kept)
+    kinds = Counter(each.metadata["kind"] for each in proposed.proposals)
     assert kinds["one"] == 4 and kinds["none"] == 4 - proposed.dropped.total() < 4
-    assert {each.answer for each in proposed.kept} == {"9 km", ABSTENTION}
-    assert all((each.answer == ABSTENTION) == (each.passages == ()) for each in proposed.kept)
+    assert {each.answer for each in proposed.proposals} == {"9 km", ABSTENTION}
+    assert all((each.answer == ABSTENTION) == (each.passages == ()) for each in proposed.proposals)
 
 
 @pytest.mark.parametrize(
@@ -193,14 +193,14 @@ async def test_questions_of_one_passage_and_of_none_are_kept_when_the_model_answ
 )
 async def test_what_fails_a_check_is_dropped_with_the_reason(model: ScriptedModel, why: str, calls: int) -> None:
     proposed = await propose([pair()], model, Run(), count=1)
-    assert (proposed.kept, dict(proposed.dropped), proposed.tried) == ([], {why: 1}, 1)
+    assert (proposed.proposals, dict(proposed.dropped), proposed.tries) == ([], {why: 1}, 1)
     assert len(model.calls) == calls
 
 
 async def test_near_repeats_are_dropped() -> None:
     model = answering("Into which sea flows the river of Marie Curie's birthplace?")
     proposed = await propose([pair(i) for i in range(3)], model, Run(), count=3)
-    assert (len(proposed.kept), dict(proposed.dropped)) == (1, {"much like another question": 2})
+    assert (len(proposed.proposals), dict(proposed.dropped)) == (1, {"much like another question": 2})
 
 
 async def test_what_is_kept_depends_neither_on_how_many_work_at_once_nor_on_an_end_between() -> None:
@@ -217,14 +217,14 @@ async def test_what_is_kept_depends_neither_on_how_many_work_at_once_nor_on_an_e
     resumed = await propose(pairs, again, Run(journal=journal), count=3, concurrency=1)
     assert len(again.calls) == 12 - 6, "what was recorded is not asked again"
     other = await propose(pairs, answering(), Run(), count=3, concurrency=4)
-    assert [each.id for each in resumed.kept] == ["q001", "q002", "q003"]
-    assert resumed.kept == other.kept
+    assert [each.id for each in resumed.proposals] == ["q001", "q002", "q003"]
+    assert resumed.proposals == other.proposals
 
 
 async def test_the_budget_is_for_all_questions_together() -> None:
     run = Run(journal=MemoryJournal(), budget=Budget(calls=6))
     proposed = await propose([pair(i) for i in range(3)], answering(), run, count=3, concurrency=1)
-    assert (len(proposed.kept), proposed.stopped, proposed.tried) == (1, "calls", 1)
+    assert (len(proposed.proposals), proposed.stopped, proposed.tries) == (1, "calls", 1)
 
 
 def test_a_proposal_is_read_from_the_forms_that_models_write() -> None:

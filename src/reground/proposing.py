@@ -92,11 +92,11 @@ def corpus_passages(corpus: Path, size: int, overlap: int, globs: Globs = ALL) -
 
 def candidates(passages: Sequence[Passage], kinds: Sequence[Kind], *, most: int, seed: int = 0) -> list[Pair]:
     """At most `most` pairs for questions of these kinds, which take turns."""
-    drawn = random.Random(seed).sample(passages, min(len(passages), most))
+    sample = random.Random(seed).sample(passages, min(len(passages), most))
     pools = [
         linked_pairs(passages, most=most, seed=seed)
         if kind == "two"
-        else [Pair(first=one, second=one, link=one.title or one.id, kind=kind) for one in drawn]
+        else [Pair(first=one, second=one, link=one.title or one.id, kind=kind) for one in sample]
         for kind in kinds
     ]
     return [pair for turn in zip_longest(*pools) for pair in turn if pair is not None][:most]
@@ -107,22 +107,22 @@ def linked_pairs(passages: Sequence[Passage], *, most: int, seed: int = 0) -> li
 
     A passage, a link and two documents come up a few times at most, so that questions do not repeat themselves.
     """
-    drawn = random.Random(seed).sample(passages, min(len(passages), _MOST_PASSAGES))
-    turns = [_by_title(drawn), _by_name(drawn)]
-    used: Counter[str] = Counter()
-    chosen: list[Pair] = []
-    while turns and len(chosen) < most:
+    sample = random.Random(seed).sample(passages, min(len(passages), _MOST_PASSAGES))
+    turns = [_by_title(sample), _by_name(sample)]
+    counts: Counter[str] = Counter()
+    pairs: list[Pair] = []
+    while turns and len(pairs) < most:
         turn = turns.pop(0)
         for pair in turn:
             documents = sorted((_document(pair.first), _document(pair.second)))
             limits = {f"passage {passage.id}": 3 for passage in (pair.first, pair.second)}
             limits |= {f"link {pair.link.casefold()}": 2, f"documents {documents}": 1}
-            if all(used[mark] < limit for mark, limit in limits.items()):
-                used.update(limits.keys())
-                chosen.append(pair)
+            if all(counts[mark] < limit for mark, limit in limits.items()):
+                counts.update(limits.keys())
+                pairs.append(pair)
                 turns.append(turn)
                 break
-    return chosen
+    return pairs
 
 
 def _document(passage: Passage) -> str:
@@ -229,26 +229,26 @@ class Proposal(Value):
 
 @dataclass
 class Proposed:
-    """What has come of it. tried: pairs. dropped: how many of them, by reason. stopped: the limit that ended it."""
+    """What has come of it. tries: pairs. dropped: how many of them, by reason. stopped: the limit that ended it."""
 
-    kept: list[Proposal] = field(default_factory=list)
-    tried: int = 0
+    proposals: list[Proposal] = field(default_factory=list)
+    tries: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     stopped: str | None = None
     usage: Usage = field(default_factory=Usage)
 
-    def settle(self, pair: Pair, written: tuple[str, str] | str) -> None:
+    def settle(self, pair: Pair, outcome: tuple[str, str] | str) -> None:
         """Keep a question with its answer, or count why there is none."""
-        self.tried += 1
-        if not isinstance(written, str) and token_f1(written[0], [each.question for each in self.kept]) >= _ALIKE:
-            written = "much like another question"
-        if isinstance(written, str):
-            self.dropped[written] += 1
+        self.tries += 1
+        if not isinstance(outcome, str) and token_f1(outcome[0], [each.question for each in self.proposals]) >= _ALIKE:
+            outcome = "much like another question"
+        if isinstance(outcome, str):
+            self.dropped[outcome] += 1
             return
-        (question, answer), both = written, [] if pair.kind == "none" else pair.passages
+        (question, answer), both = outcome, [] if pair.kind == "none" else pair.passages
         evidence = (_quote(passage, answer if _holds(passage.text, answer) else pair.link) for passage in both)
         proposal = Proposal(
-            id=f"q{len(self.kept) + 1:03}",
+            id=f"q{len(self.proposals) + 1:03}",
             question=question,
             answer=answer,
             passages=tuple(passage.id for passage in both),
@@ -256,7 +256,7 @@ class Proposed:
             evidence=tuple(evidence),
             metadata={"kind": pair.kind},
         )
-        self.kept.append(proposal)
+        self.proposals.append(proposal)
 
 
 async def propose(
@@ -276,15 +276,15 @@ async def propose(
     Raises ModelError.
     """
     proposed = Proposed()
-    left = list(pairs)
-    while left and len(proposed.kept) < count and proposed.stopped is None:
-        size = min(concurrency, 2 * (count - len(proposed.kept)))  # near the end, few too many are asked
-        some, left = left[:size], left[size:]
+    remaining = list(pairs)
+    while remaining and len(proposed.proposals) < count and proposed.stopped is None:
+        size = min(concurrency, 2 * (count - len(proposed.proposals)))  # near the end, few too many are asked
+        some, remaining = remaining[:size], remaining[size:]
         spans = [run.span(f"pair-{pair.id}") for pair in some]
         work = (_outcome(pair, model, span, retriever) for pair, span in zip(some, spans, strict=True))
         outcomes = await gather(*work)
         for pair, outcome in zip(some, outcomes, strict=True):
-            if len(proposed.kept) == count or proposed.stopped is not None:
+            if len(proposed.proposals) == count or proposed.stopped is not None:
                 break
             if isinstance(outcome, _Limit):
                 proposed.stopped = str(outcome)
@@ -304,7 +304,7 @@ async def _outcome(
 ) -> tuple[str, str] | str | _Limit:
     """A question and its answer; or why there is none."""
     try:
-        return await _written(pair, model, run, retriever)
+        return await _proposal(pair, model, run, retriever)
     except ParseError:
         return "not in the form asked for"
     except ContextLengthExceeded:
@@ -313,16 +313,16 @@ async def _outcome(
         return _Limit(end.limit)
 
 
-async def _written(pair: Pair, model: LanguageModel, run: Run, retriever: Retriever | None) -> tuple[str, str] | str:
+async def _proposal(pair: Pair, model: LanguageModel, run: Run, retriever: Retriever | None) -> tuple[str, str] | str:
     """A question that passes all checks, and its answer; or why it is not kept."""
     both, template = pair.passages, {"one": _WRITE_ONE, "two": _WRITE, "none": _WRITE_NONE}[pair.kind]
     link = " ".join(pair.link.replace("<", " ").replace(">", " ").split())[:100]  # no mark of a fence
     prompt, sampling = template.format(link=link, passages=fence(both, tokens=_TOKENS)), Sampling(max_tokens=200)
     question, answer = await run.parse(model, prompt, read_proposal, name="write", sampling=sampling)
     if pair.kind == "none":
-        found = [] if retriever is None else await run.retrieve(retriever, question, k=_SEARCHED)
-        for seen in filter(None, (both, found)):
-            if not abstains(await _answered(question, seen, model, run, "search")):
+        hits = [] if retriever is None else await run.retrieve(retriever, question, k=_SEARCHED)
+        for passages in filter(None, (both, hits)):
+            if not abstains(await _answered(question, passages, model, run, "search")):
                 return "answered although no passage was to answer it"
         return question, ABSTENTION
     if (why := flaw(question, answer, both)) is not None:
@@ -346,8 +346,8 @@ async def _answered(question: str, passages: Sequence[Passage], model: LanguageM
 
 def read_proposal(reply: str) -> tuple[str, str]:
     """The question and the answer of a reply of the form asked for. Raises ParseError with what to do better."""
-    found = _FIELD.findall(_ONE_LINE.sub("\n", reply))
-    fields = {name.lower(): text.strip(" \t\r*_") for name, text in reversed(found)}
+    matches = _FIELD.findall(_ONE_LINE.sub("\n", reply))
+    fields = {name.lower(): text.strip(" \t\r*_") for name, text in reversed(matches)}
     question, answer = fields.get("question", ""), fields.get("answer", "").strip("\"'“”").rstrip(".")
     if not question or not answer:
         raise ParseError("write two lines, 'Question: ...' and 'Answer: ...'.")
@@ -369,9 +369,9 @@ def flaw(question: str, answer: str, passages: Sequence[Passage]) -> str | None:
 
 def _holds(text: str, phrase: str) -> bool:
     """Whether a text holds a phrase: as whole words, or anywhere in writing without spaces. Yes and no never count."""
-    found = hit([phrase], [text])
-    if found or found is None or phrase.isascii():
-        return bool(found)
+    is_hit = hit([phrase], [text])
+    if is_hit or is_hit is None or phrase.isascii():
+        return bool(is_hit)
     return normalise(phrase) in normalise(text)
 
 
@@ -397,11 +397,11 @@ class ProposalFile:
         """Raises ConfigurationError if the file is not as this program left it, or is a folder."""
         self.path = path
         self.work = path.with_name(f"{path.name}.work")
-        self.journal, self._written = self.work / "journal.sqlite", self.work / "written"
+        self.journal, self._sums = self.work / "journal.sqlite", self.work / "written"
         if path.is_dir():
             raise ConfigurationError(f"{path} is a folder: give a file with --out")
-        written = self._written.read_text(errors="replace") if self._written.exists() else ""
-        if path.exists() and sha256(path.read_bytes()).hexdigest() not in written:
+        sums = self._sums.read_text(errors="replace") if self._sums.exists() else ""
+        if path.exists() and sha256(path.read_bytes()).hexdigest() not in sums:
             raise ConfigurationError(
                 f"{path} was edited, or is not of this command: give another --out, so that nothing is lost"
             )
@@ -412,7 +412,7 @@ class ProposalFile:
         old = [self.path.read_bytes()] if self.path.exists() else []
         # The old sum stays until the new file is there: the process may end between the two.
         sums = (sha256(data).hexdigest() for data in (*old, b"".join(lines)))
-        replace_lines(self._written, [f"{each}\n".encode() for each in sums])
+        replace_lines(self._sums, [f"{each}\n".encode() for each in sums])
         replace_lines(self.path, lines)
 
 

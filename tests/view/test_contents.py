@@ -6,7 +6,7 @@ from typing import Any
 from reground.core.language import Message, Reply, TokenLogprob
 from reground.core.trajectory import GenerateStep, append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
-from reground.view.contents import Contents, marked, story, text_before
+from reground.view.contents import Contents, highlights, story, text_before
 from reground.view.server import as_json
 from tests.view.samples import config, failed, record, run_folder, told
 
@@ -187,7 +187,7 @@ def test_a_question_that_failed_has_a_story():
 
 
 def pieces(text, query, *quotes):
-    found = marked(text, query, quotes)
+    found = highlights(text, query, quotes)
     assert "".join(piece for piece, _ in found) == text
     return [(piece, marks) for piece, marks in found if marks]
 
@@ -222,8 +222,8 @@ def test_a_supporting_sentence_is_found_whatever_its_white_space():
 
 
 def test_nothing_to_mark():
-    assert marked("", "query", ["quote"]) == []
-    assert marked("text", "", []) == [("text", "")]
+    assert highlights("", "query", ["quote"]) == []
+    assert highlights("text", "", []) == [("text", "")]
 
 
 DRAFT = "Vienna lies on the Danube.\n\nThe Danube has 2000 km [1]."

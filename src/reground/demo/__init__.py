@@ -21,8 +21,8 @@ def questions_path() -> Path:
 def measured(model: str, method: str) -> dict[str, Any] | None:
     """How many of the questions a model and a method had right: right, of, date; None where it was not measured."""
     lines = _packaged("measured.jsonl").read_text(encoding="utf-8").splitlines()
-    found = [record for record in map(json.loads, lines) if (record["model"], record["method"]) == (model, method)]
-    return found[-1] if found else None
+    records = [record for record in map(json.loads, lines) if (record["model"], record["method"]) == (model, method)]
+    return records[-1] if records else None
 
 
 def _packaged(name: str) -> Path:

@@ -46,7 +46,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 TRACES = ("trajectories.jsonl", "trajectory.jsonl")
 """The names of trajectory files in the folder of a run or of an answered question."""
-_TRIED = 20  # lines of a file of which one has to be a trajectory; the others may be damaged
+_HEAD = 20  # lines of a file of which one has to be a trajectory; the others may be damaged
 _LONGEST = 300  # characters of a question or an answer in a list
 
 
@@ -148,10 +148,10 @@ class _Glimpse(BaseModel):
         claims = [each for each in (self.answer or {}).get("sentences", ()) if each.get("score") is not None]
         return {
             "id": self.id,
-            "question": _cut(self.question),
+            "question": _excerpt(self.question),
             "method": self.method,
-            "answer": _cut(str((self.answer or {}).get("text", ""))),
-            "failure": None if failure is None else _cut(f"{failure.type}: {failure.message}"),
+            "answer": _excerpt(str((self.answer or {}).get("text", ""))),
+            "failure": None if failure is None else _excerpt(f"{failure.type}: {failure.message}"),
             "claims": len(claims),
             "supported": sum(bool(each.get("supports")) for each in claims),
             "stopped": self.stopped,
@@ -174,7 +174,7 @@ class Trace:
     def check(self) -> None:
         """Raise DataError if the file cannot be read, or has no trajectory among its first lines."""
         wrong: DataError | None = None
-        for number, line in islice(read_lines(self.path, "trajectories"), _TRIED) if self.path.exists() else ():
+        for number, line in islice(read_lines(self.path, "trajectories"), _HEAD) if self.path.exists() else ():
             try:
                 parse_trajectory(without_sum(line))
                 return
@@ -254,24 +254,24 @@ class RunSource(Trace):
                 entry.row |= self._scored(record)
                 yield entry
         for entry in super().news():
-            if (known := self.records.get(entry.row["id"])) is not None:
-                entry.row |= self._scored(known)
+            if (stored := self.records.get(entry.row["id"])) is not None:
+                entry.row |= self._scored(stored)
             self._entries[entry.row["id"]] = entry
             yield entry
 
     def _scored(self, record: Record) -> dict[str, Any]:
-        short = {"answer": _cut(record.answer)} if record.answer else {}
+        short = {"answer": _excerpt(record.answer)} if record.answer else {}
         return {"score": record.value(self.folder.config.primary), "example": record.example, **short}
 
     def open(self, entry: Entry) -> dict[str, Any]:
         """The story, with the scores."""
         record = self.records.get(entry.row["id"])
-        kept = {"scores", "answer", "cut", "scoring", "metadata"}
-        scores = None if record is None else record.model_dump(mode="json", include=kept)
+        fields = {"scores", "answer", "cut", "scoring", "metadata"}
+        scores = None if record is None else record.model_dump(mode="json", include=fields)
         return super().open(entry) | {"record": scores}
 
 
-def _cut(text: str) -> str:
+def _excerpt(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 3].rstrip() + "..."
 
@@ -392,10 +392,10 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
     """A trajectory as JSON values, with more than its own fields.
 
     stages: cost by the name of the step. Each step that costs time has its `seconds`; a reply that revises a text has
-    `changes`, as `text.alignment.changes` gives them; a passage has `parts`, as `marked` gives them, instead of a text;
-    a thought with a draft has `changes`. Tokens' probabilities are left out but for their mean, `logprob`.
+    `changes`, as `text.alignment.changes` gives them; a passage has the `parts` of `highlights` instead of a text; a
+    thought with a draft has `changes`. Tokens' probabilities are left out but for their mean, `logprob`.
     """
-    seconds = {id(step): taken for step, taken in timed(trajectory.steps)}
+    seconds = {id(step): duration for step, duration in timed(trajectory.steps)}
     quotes: dict[str, list[str]] = {}  # what supports the answer, by the passage that it is from
     for sentence in trajectory.answer.sentences if trajectory.answer is not None else ():
         for support in sentence.supports:
@@ -407,14 +407,14 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
         if id(step) in seconds:
             data["seconds"] = seconds[id(step)]
         if isinstance(step, RetrieveStep):
-            for shown, passage in zip(data["passages"], step.passages, strict=True):
-                del shown["text"]
-                shown["parts"] = marked(passage.text, step.query, quotes.get(passage.id, ()))
+            for item, passage in zip(data["passages"], step.passages, strict=True):
+                del item["text"]
+                item["parts"] = highlights(passage.text, step.query, quotes.get(passage.id, ()))
         elif isinstance(step, GenerateStep):
-            for shown, reply in zip(data["replies"], step.replies, strict=True):
-                shown["logprob"] = reply.mean_logprob
+            for item, reply in zip(data["replies"], step.replies, strict=True):
+                item["logprob"] = reply.mean_logprob
                 if (before := text_before(step.messages, reply.text, earlier)) is not None:
-                    shown["changes"] = list(changes(before, reply.text.strip()))
+                    item["changes"] = list(changes(before, reply.text.strip()))
             earlier += [reply.text for reply in step.replies]
         steps.append(data)
     return {
@@ -427,15 +427,15 @@ def story(trajectory: Trajectory) -> dict[str, Any]:
 
 def _answer(answer: Answer) -> dict[str, Any]:
     data = answer.model_dump(mode="json")
-    for shown, thought in zip(data["steps"], answer.steps, strict=True):
+    for item, thought in zip(data["steps"], answer.steps, strict=True):
         if thought.draft is not None and thought.draft.strip() != thought.text.strip():
-            shown["changes"] = list(changes(thought.draft.strip(), thought.text.strip()))
-    for shown, sentence in zip(data["sentences"], answer.sentences, strict=True):
-        shown["supported"] = sentence.supported
+            item["changes"] = list(changes(thought.draft.strip(), thought.text.strip()))
+    for item, sentence in zip(data["sentences"], answer.sentences, strict=True):
+        item["supported"] = sentence.supported
     return data
 
 
-def marked(text: str, query: str, quotes: Iterable[str]) -> list[tuple[str, str]]:
+def highlights(text: str, query: str, quotes: Iterable[str]) -> list[tuple[str, str]]:
     """The text in pieces, each with its marks: "", "q", "s" or "qs".
 
     Words are compared as a search in English compares them: by their stems and without stop words; in writing without
@@ -443,32 +443,32 @@ def marked(text: str, query: str, quotes: Iterable[str]) -> list[tuple[str, str]
     """
     spans = [(start, end, QUERY) for start, end in _matches(text, _terms(query))]
     patterns = (r"\s+".join(map(re.escape, quote.split())) for quote in quotes if quote.strip())
-    spans += [(*found.span(), SUPPORT) for pattern in patterns if (found := re.search(pattern, text))]
+    spans += [(*match.span(), SUPPORT) for pattern in patterns if (match := re.search(pattern, text))]
     edges: dict[int, Counter[str]] = {0: Counter(), len(text): Counter()}
     for start, end, mark in spans:
         edges.setdefault(start, Counter())[mark] += 1
         edges.setdefault(end, Counter())[mark] -= 1
-    held: Counter[str] = Counter()
+    marks: Counter[str] = Counter()
     pieces = []
     for start, end in pairwise(sorted(edges)):
-        held.update(edges[start])
-        pieces.append((text[start:end], "".join(sorted(mark for mark, count in held.items() if count > 0))))
+        marks.update(edges[start])
+        pieces.append((text[start:end], "".join(sorted(mark for mark, count in marks.items() if count > 0))))
     return pieces
 
 
-def _matches(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
+def _matches(text: str, query: frozenset[str]) -> Iterator[tuple[int, int]]:
     """Where the words are that have one of the wanted terms."""
-    for word in _WORD.finditer(text) if wanted else ():
+    for word in _WORD.finditer(text) if query else ():
         start, characters = word.start(), word.group()
         if len(characters) > _LONGEST_WORD:
             continue
         terms = _terms_of_word(characters)
         if len(terms) <= 1 or characters.isascii():
-            if terms and terms <= wanted:
+            if terms and terms <= query:
                 yield word.span()
             continue
         for at in range(len(characters) - 1):  # written without spaces
-            if characters[at : at + 2].lower() in wanted:
+            if characters[at : at + 2].lower() in query:
                 yield start + at, start + at + 2
 
 
@@ -495,12 +495,12 @@ def text_before(messages: Sequence[Message], reply: str, earlier: Sequence[str])
     replies = [_plain(text) for text in earlier]
     lines = {_plain(line) for text in earlier for line in text.splitlines()}
     blocks = (block for message in messages for block in _blocks(message.content, replies, lines))
-    kept, best = max(((_kept(block, reply), block) for block in blocks), default=(0.0, ""))
-    if kept >= _LEAST:
+    share, best = max(((_overlap(block, reply), block) for block in blocks), default=(0.0, ""))
+    if share >= _LEAST:
         return best
     if len(reply.split()) < _FEW:
         return None
-    return next((text.strip() for text in reversed(earlier) if _kept(text, reply) >= _LEAST), None)
+    return next((text.strip() for text in reversed(earlier) if _overlap(text, reply) >= _LEAST), None)
 
 
 def _blocks(content: str, replies: Sequence[str], lines: set[str]) -> Iterator[str]:
@@ -508,9 +508,9 @@ def _blocks(content: str, replies: Sequence[str], lines: set[str]) -> Iterator[s
     block: list[str] = []
     for line in content.splitlines():
         _, _, behind = line.partition(": ")
-        known = next((part for part in (line, behind) if _known(_plain(part), replies, lines)), None)
-        if known is not None:
-            block.append(known)
+        text = next((part for part in (line, behind) if _is_reply(_plain(part), replies, lines)), None)
+        if text is not None:
+            block.append(text)
         elif line.strip() and block:
             yield "\n".join(block).strip()
             block = []
@@ -520,7 +520,7 @@ def _blocks(content: str, replies: Sequence[str], lines: set[str]) -> Iterator[s
         yield "\n".join(block).strip()
 
 
-def _known(line: str, replies: Sequence[str], lines: set[str]) -> bool:
+def _is_reply(line: str, replies: Sequence[str], lines: set[str]) -> bool:
     return bool(line) and (line in lines or (len(line) >= _SHORT and any(line in text for text in replies)))
 
 
@@ -529,6 +529,6 @@ def _plain(text: str) -> str:
     return " ".join(_MARKER.sub(" ", text).split())
 
 
-def _kept(before: str, after: str) -> float:
+def _overlap(before: str, after: str) -> float:
     old, new = Counter(before.split()), Counter(after.split())
     return (old & new).total() / max(1, old.total(), new.total())

@@ -178,10 +178,10 @@ def _fixed(text: str, kind: str) -> _Handler:
 
 
 def _number(request: web.Request, name: str) -> int:
-    given = request.query.get(name, "0")
-    if not (given.isascii() and given.isdecimal() and len(given) <= 18):
+    value = request.query.get(name, "0")
+    if not (value.isascii() and value.isdecimal() and len(value) <= 18):
         raise web.HTTPBadRequest(reason=f"{name} must be a number")
-    return int(given)
+    return int(value)
 
 
 def _text(text: str, kind: str) -> web.Response:

@@ -45,14 +45,14 @@ def questions(options: Propose, as_json: Json = False, quiet: Quiet = False, con
     with open_proposals(expanded(options.out), fresh=options.fresh) as file:
         proposed = asyncio.run(_propose(options, file, quiet=quiet or as_json))
     if as_json:
-        counts = {"wanted": options.count, "kept": len(proposed.kept), "tried": proposed.tried}
+        counts = {"wanted": options.count, "kept": len(proposed.proposals), "tried": proposed.tries}
         dropped, usage = dict(proposed.dropped.most_common()), proposed.usage.model_dump(mode="json")
         about = {"dropped": dropped, "stopped": proposed.stopped, "usage": usage}
-        rows = [each.model_dump(mode="json") for each in proposed.kept]
+        rows = [each.model_dump(mode="json") for each in proposed.proposals]
         print_json({"out": str(file.path), **counts, **about, "questions": rows}, indent=2)
     else:
         say("\n".join(_lines(proposed, options)))
-    if not proposed.kept:
+    if not proposed.proposals:
         raise typer.Exit(1)
 
 
@@ -80,10 +80,10 @@ async def _propose(options: Propose, file: ProposalFile, *, quiet: bool) -> Prop
             with Progress(visible=not quiet) as progress:
 
                 def on_pair(proposed: Proposed) -> None:
-                    count = len(proposed.kept)
+                    count = len(proposed.proposals)
                     if count:
-                        file.write(proposed.kept)
-                    counts = f"{count}/{options.count} questions, {proposed.tried}/{len(pairs)} pairs tried"
+                        file.write(proposed.proposals)
+                    counts = f"{count}/{options.count} questions, {proposed.tries}/{len(pairs)} pairs tried"
                     progress.show(f"{counts}, {_cost(proposed)}", now=count == options.count)
 
                 work = partial(propose, pairs, model, run, count=options.count, retriever=retriever)
@@ -102,12 +102,12 @@ def _cost(proposed: Proposed) -> str:
 
 def _lines(proposed: Proposed, options: Propose) -> Iterator[str]:
     """The first questions, what was dropped and why, and what to do next."""
-    rows = proposed.kept
+    rows = proposed.proposals
     for one in rows[:3]:
         yield f"{one.id}  {one.question}\n      {one.answer}  ({', '.join(one.passages)})"
     if len(rows) > 3:
         yield f"... and {len(rows) - 3} more"
-    yield f"\n{len(rows)} of {options.count} questions from {proposed.tried} pairs of passages; {_cost(proposed)}"
+    yield f"\n{len(rows)} of {options.count} questions from {proposed.tries} pairs of passages; {_cost(proposed)}"
     if proposed.dropped:
         yield "dropped: " + "; ".join(f"{count} {why}" for why, count in proposed.dropped.most_common())
     if proposed.stopped is not None:
