@@ -38,13 +38,13 @@ from reground.training.agent import (
     Ranker,
     Sample,
     Turn,
-    grown,
+    answer_rows,
+    answers_of,
+    grown_turns,
     mixture,
     rank,
     rankable,
     read_ranking,
-    stated,
-    stated_of,
     turns_of,
 )
 
@@ -145,18 +145,18 @@ def turn(name: str, *actions: Action, logprobs: Sequence[float] = (), number: in
 
 async def test_the_call_that_states_the_short_answer_is_taught_too() -> None:
     told = await in_form(" 57 metres \n")
-    (row,) = stated_of(told, "q1")
+    (row,) = answers_of(told, "q1")
     assert [message.role for message in row.messages] == ["user", "assistant"]
     assert row.messages[-1].content == "57 metres"
     assert "How high is the tower of Pisa?" in row.messages[0].content
-    made = mixture(turns_of(told, "q1"), stated_of(told, "q1"))
+    made = mixture(turns_of(told, "q1"), answers_of(told, "q1"))
     assert made.steps == {"decide": 1, "answer": 1, "finish": 1}
-    assert len(mixture(turns_of(told, "q1"), stated_of(told, "q1"), most=2).rows) == 2
+    assert len(mixture(turns_of(told, "q1"), answers_of(told, "q1"), most=2).rows) == 2
 
 
 @pytest.mark.parametrize(("said", "cut"), [("", False), ("57 metres", True)])
 async def test_a_short_answer_that_is_none_is_not_taught(said: str, cut: bool) -> None:
-    assert [*stated_of(await in_form(said, cut=cut), "q1")] == []
+    assert [*answers_of(await in_form(said, cut=cut), "q1")] == []
 
 
 def test_a_ranking_decides_and_what_was_not_ranked_is_told_and_written_down() -> None:
@@ -247,9 +247,9 @@ async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path:
     keep_grown(tmp_path, told, "whole")
     keep_grown(tmp_path, told, "ended", stopped="tokens")
     keep_grown(tmp_path, told, "failed", failure=Failure(type="ModelError", message=""))
-    assert {turn.trajectory for turn in grown(tmp_path)} == {"whole", "ended"}
-    assert {row.extra["trajectory"] for row in stated(tmp_path)} == {"whole", "ended"}
-    assert len([*grown(tmp_path, failed=True)]) == 2
+    assert {turn.trajectory for turn in grown_turns(tmp_path)} == {"whole", "ended"}
+    assert {row.extra["trajectory"] for row in answer_rows(tmp_path)} == {"whole", "ended"}
+    assert len([*grown_turns(tmp_path, failed=True)]) == 2
 
 
 async def test_a_step_that_the_model_refuses_is_unread_and_the_others_are_ranked(tmp_path: Path) -> None:

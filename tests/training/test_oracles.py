@@ -21,7 +21,7 @@ from reground.methods.ircot import IRCoT
 from reground.methods.rar import RaR
 from reground.methods.search_agent import SearchAgent, actions
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.oracles import Completed, Lessons, Oracle, cited, comparison, demonstrations, hop, sized
+from reground.training.oracles import Completed, Lessons, Oracle, comparison, demonstrations, hop, sized, sources
 from reground.training.settings import READ, ReaderLessons
 
 PASSAGES = [
@@ -268,7 +268,7 @@ def test_results_are_read_back_as_the_prompt_shows_them(texts: list[tuple[str, s
     """Whatever stands in titles and snippets: they are data, and end neither a string nor an item."""
     links = [actions.ResultItem(i, title, snippet) for i, (title, snippet) in enumerate(texts, start=1)]
     shown = actions.results_code(links, snippet_tokens=1000)
-    read = cited(f"PAST\n{shown}\n")
+    read = sources(f"PAST\n{shown}\n")
     assert [mark for mark, _ in read] == [f"[link_id={each.link_id}]" for each in links]
     texts = [text for _, text in read]
     again = [actions.ResultItem(each.link_id, each.link_text, text) for each, text in zip(links, texts, strict=True)]

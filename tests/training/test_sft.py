@@ -210,11 +210,11 @@ def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> 
         taken: list[Step] = []
         rows = [*ROWS, *long[cut:], ROWS[3]]
         out = tmp_path / str(cut)
-        fit_named(out, "m", rows, base, settings, cut=cut, on_step=taken.append, on_note=told.append)
+        fit_named(out, "m", rows, base, settings, truncate=cut, on_step=taken.append, on_note=told.append)
         assert told == [f"{3 - cut} of {len(rows)} rows are longer than max_length=20 and {what}"]
         assert len(taken) == steps
     with pytest.raises(DataError, match="no demonstration fits max_length=20: raise it"):
-        fit_named(tmp_path / "none", "m", long, base, settings, cut=False)
+        fit_named(tmp_path / "none", "m", long, base, settings, truncate=False)
 
 
 def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:

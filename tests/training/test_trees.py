@@ -22,7 +22,7 @@ from reground.evaluation.task import Example, Score
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.models.scripted import ScriptedModel
-from reground.training.critics.collect import Grown, Searching, collect_trees, read_trees
+from reground.training.critics.collect import GrownTree, Searching, collect_trees, read_trees
 from reground.training.critics.pairs import tree_pairs
 from reground.training.rows import Preference
 from reground.training.settings import PairSettings
@@ -47,8 +47,8 @@ def planner(model: ScriptedModel):
 async def test_one_tree_a_question_with_the_metric_as_reward(tmp_path: Path) -> None:
     told: list[tuple[str, int]] = []
 
-    def on_tree(grown: Grown, total: int) -> None:
-        told.append((grown.example, total))
+    def on_tree(tree: GrownTree, total: int) -> None:
+        told.append((tree.example, total))
 
     collected = await collect_trees(
         SumTask(), planner(ScriptedModel(solves)), SETTINGS, SEARCH, tmp_path / "out", on_tree=on_tree
@@ -59,7 +59,7 @@ async def test_one_tree_a_question_with_the_metric_as_reward(tmp_path: Path) -> 
     assert [tree.root.mean for tree in trees] == [1.0, 1.0, 1.0]
     assert [tree.root.visits for tree in trees] == [8, 8, 8]
     assert all(tree.metadata["reward"] == "exact match" for tree in trees)
-    assert all(grown.usage.calls > 0 for grown in collected.grown)
+    assert all(tree.usage.calls > 0 for tree in collected.trees)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["settings"]["search"]["simulations"] == 8
 
 
@@ -82,10 +82,10 @@ async def test_a_question_that_fails_has_no_tree_and_is_tried_again(tmp_path: Pa
     everything = EvalSettings(method="cr_planner", model="scripted", limit=None)
     collected = await collect_trees(SumTask(3), planner(ScriptedModel(fails)), everything, SEARCH, tmp_path / "out")
     assert collected.failed == {"q1": "ModelError: overloaded"}
-    assert len(collected.grown) == 2
+    assert len(collected.trees) == 2
     again = await collect_trees(SumTask(3), planner(ScriptedModel(solves)), everything, SEARCH, tmp_path / "out")
     assert not again.failed
-    assert len(again.grown) == 3
+    assert len(again.trees) == 3
 
 
 async def test_what_is_wrong_with_the_run_itself_stops_it(tmp_path: Path) -> None:

@@ -84,8 +84,8 @@ class Turn:
 
 def turns_of(trajectory: Trajectory, question: str) -> Iterator[Turn]:
     """A trajectory's reasoning steps, in order. question: the id of its question."""
-    chosen = [step for step in trajectory.steps if isinstance(step, ChooseStep) and step.name in BY_NAME]
-    for place, choice in enumerate(chosen):
+    choices = [step for step in trajectory.steps if isinstance(step, ChooseStep) and step.name in BY_NAME]
+    for place, choice in enumerate(choices):
         usable = [i for i, candidate in enumerate(choice.candidates) if candidate.discarded is None]
         yield Turn(
             trajectory.id,
@@ -98,16 +98,16 @@ def turns_of(trajectory: Trajectory, question: str) -> Iterator[Turn]:
         )
 
 
-def stated_of(trajectory: Trajectory, question: str) -> Iterator[Demonstration]:
+def answers_of(trajectory: Trajectory, question: str) -> Iterator[Demonstration]:
     """The last call that states a short answer, where it did. It is no step of the paper, and small models need it
     taught: else they find an answer and go on talking.
     """
     notes = {step.name for step in trajectory.steps if isinstance(step, NoteStep)}
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep) and step.name == FINISH]
     if calls and UNFORMED not in notes and not trajectory.is_cut:
-        said = Message(role="assistant", content=calls[-1].replies[0].text.strip())
+        reply = Message(role="assistant", content=calls[-1].replies[0].text.strip())
         extra: dict[str, JsonValue] = {"step": FINISH, "trajectory": trajectory.id}
-        yield Demonstration(question=question, messages=(*calls[-1].messages, said), extra=extra)
+        yield Demonstration(question=question, messages=(*calls[-1].messages, reply), extra=extra)
 
 
 def _sample(candidate: Candidate) -> Sample:
@@ -173,8 +173,8 @@ class Mixture:
         """One line with the numbers of the steps and of those left out."""
         steps = ", ".join(f"{count} {name}" for name, count in self.steps.most_common())
         dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.most_common())
-        grown = len(self.rows) - self.added
-        parts = [f"{grown} steps ({steps})" if grown else "no steps"]
+        total = len(self.rows) - self.added
+        parts = [f"{total} steps ({steps})" if total else "no steps"]
         if self.added:
             parts.append(f"{self.added} rows added")
         if dropped:
@@ -186,7 +186,7 @@ class Mixture:
 
 def mixture(
     turns: Iterable[Turn],
-    stated: Iterable[Demonstration] = (),
+    answers: Iterable[Demonstration] = (),
     *,
     by: By = "perplexity",
     ranking: Ranking | None = None,
@@ -198,11 +198,11 @@ def mixture(
 
     A turn is left out if no sample of it can be read, or each that can copies an exemplar or has empty thoughts; a turn
     that was not ranked falls back to perplexity. Where the agent's code gave the action there is no turn. The same
-    turns and seed give the same rows. stated: rows of the calls that state the short answer. most: maximum number of
+    turns and seed give the same rows. answers: rows of the calls that state the short answer. most: maximum number of
     these rows. added: rows to put behind them.
     """
     prompts, draw = Prompts(), random.Random(seed)
-    made: list[tuple[Demonstration, bool]] = []
+    pairs: list[tuple[Demonstration, bool]] = []
     dropped: Counter[str] = Counter()
     for turn in turns:
         faults = [fault(sample.action, turn.step) for sample in turn.samples]
@@ -210,13 +210,13 @@ def mixture(
         if good:
             best, way = _best(turn, good, by, ranking or {}, draw)
             row = _row(turn, turn.samples[best], prompts.system(turn.step.name), way)
-            made.append((row, way != by and differ(turn)))
+            pairs.append((row, way != by and differ(turn)))
         else:
             dropped[faults[0] if faults else "no usable sample"] += 1
-    made += [(row, False) for row in stated]
-    draw.shuffle(made)
-    rows = [row for row, _ in made[:most]]
-    unranked = sum(missed for _, missed in made[:most])
+    pairs += [(row, False) for row in answers]
+    draw.shuffle(pairs)
+    rows = [row for row, _ in pairs[:most]]
+    unranked = sum(missed for _, missed in pairs[:most])
     steps = Counter(str(row.extra["step"]) for row in rows)
     return Mixture([*rows, *added], steps, dropped, unranked, len(added))
 
@@ -249,7 +249,7 @@ def _row(turn: Turn, sample: Sample, system: str, by: By) -> Demonstration:
 Style = Literal["rank", "judge"]
 
 _NUMBER = re.compile(r"\d{1,3}")
-_NAMED = re.compile(r"#\s?(\d{1,3})")
+_HASHED = re.compile(r"#\s?(\d{1,3})")
 _ITEM = re.compile(r"\A\s*+\d{1,3}[.)]\s++(?=\D*+\d)")
 _LABELS = frozenset({"explanation", "answer", "ranking"})
 
@@ -306,12 +306,12 @@ class Ranker:
 
     async def _ranked(self, turn: Turn, texts: Sequence[str], run: Run) -> list[int] | None:
         start = crc32(turn.key.encode()) % len(texts)
-        shown = [*range(start, len(texts)), *range(start)]
-        samples = "\n\n".join(f"Way #{number}:\n{texts[i]}" for number, i in enumerate(shown, start=1))
+        indices = [*range(start, len(texts)), *range(start)]
+        samples = "\n\n".join(f"Way #{number}:\n{texts[i]}" for number, i in enumerate(indices, start=1))
         prompt = render(RANK, state=turn.state, samples=samples)
         text = await run.ask(self.model, prompt, name="rank", sampling=Sampling(max_tokens=MOST))
         order = read_ranking(text, len(texts))
-        return None if order is None else [shown[place] for place in order]
+        return None if order is None else [indices[place] for place in order]
 
     async def _judged(self, turn: Turn, texts: Sequence[str], run: Run) -> list[int]:
         scores = []
@@ -332,14 +332,14 @@ def read_ranking(text: str, count: int) -> list[int] | None:
     those without are places or counts.
     """
     lines = text.splitlines()
-    for wanted in ("ranking", "answer"):
+    for label in ("ranking", "answer"):
         for at, line in enumerate(lines):
-            if _label(line) != wanted:
+            if _label(line) != label:
                 continue
             listed = line.partition(":")[2].strip(" *_") or _list(lines[at + 1 :])
-            named = dict.fromkeys(int(number) - 1 for number in _NAMED.findall(listed) or _NUMBER.findall(listed))
-            if known := [index for index in named if 0 <= index < count]:
-                return known
+            numbers = dict.fromkeys(int(number) - 1 for number in _HASHED.findall(listed) or _NUMBER.findall(listed))
+            if indices := [index for index in numbers if 0 <= index < count]:
+                return indices
     return None
 
 
@@ -371,7 +371,7 @@ def usable(run: Path) -> str:
     return f"{steps.total()} steps, {share:.0%} with a usable sample ({parts}); {fallen} fallbacks"
 
 
-def grown(out: Path, *, failed: bool = False) -> Iterator[Turn]:
+def grown_turns(out: Path, *, failed: bool = False) -> Iterator[Turn]:
     """All reasoning steps of the grown trajectories but those of failed questions, or those of failed ones alone.
 
     What a budget ended counts: each of its steps was whole. Raises DataError where nothing has been grown.
@@ -383,20 +383,20 @@ def grown(out: Path, *, failed: bool = False) -> Iterator[Turn]:
             yield from turns_of(trajectory, record.example)
 
 
-def stated(out: Path) -> Iterator[Demonstration]:
+def answer_rows(out: Path) -> Iterator[Demonstration]:
     """The calls that state the short answer of the grown trajectories, but for failed questions."""
     for record, trajectory in scored(out / GROWN):
         if record.failure is None:
-            yield from stated_of(trajectory, record.example)
+            yield from answers_of(trajectory, record.example)
 
 
 def rankable(out: Path) -> list[Turn]:
     """The steps that have two samples that differ. Raises DataError where nothing has been grown."""
-    return list(filter(differ, grown(out)))
+    return list(filter(differ, grown_turns(out)))
 
 
 async def rank(
-    out: Path, ranker: Ranker, *, concurrency: int = 8, on_turn: Callable[[int, int], None] = lambda done, total: None
+    out: Path, ranker: Ranker, *, concurrency: int = 8, on_turn: Callable[[int, int], None] = lambda count, total: None
 ) -> tuple[int, int]:
     """Rank the samples of every step and write ranking.json. Returns the number ranked, and that of unread rankings.
 
@@ -405,7 +405,7 @@ async def rank(
     """
     turns = rankable(out)
     if not turns:
-        some = any(turn.samples for turn in grown(out))
+        some = any(turn.samples for turn in grown_turns(out))
         advice = "more samples, as in --set samples=4" if some else "a model that keeps to the form"
         raise DataError(f"no step has two samples that differ: grow with {advice} ({usable(out / GROWN)})", path=out)
     name = fingerprint("rank", ranker.model.name, ranker.style, RANK, JUDGE, str(MOST))
@@ -416,7 +416,7 @@ async def rank(
         orders[turn.key] = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
 
     try:
-        await ask_each(turns, order, concurrency=concurrency, on_item=lambda done: on_turn(done, len(turns)))
+        await ask_each(turns, order, concurrency=concurrency, on_item=lambda count: on_turn(count, len(turns)))
     finally:
         journal.close()
     ranking = {key: order for key, order in sorted(orders.items()) if order is not None}

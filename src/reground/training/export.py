@@ -54,7 +54,7 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
     unlike += [key for key in sizes if key not in new and not key.startswith("rope_")]
     if unlike:
         raise ConfigurationError(f"{like} is not of the same model as {name}: {', '.join(sorted(unlike)[:3])} differ")
-    with _written(out, template.architecture) as writer:
+    with _gguf_file(out, template.architecture) as writer:
         _copy_settings(template.reader, writer, precision)
         for tensor in template.reader.tensors:
             values = new.get(tensor.name)
@@ -80,7 +80,7 @@ def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
     base = _Template(like)
     alpha, weights = _lora_of(folder)
     _check_shapes(folder, base)
-    with _written(out, base.architecture) as writer:
+    with _gguf_file(out, base.architecture) as writer:
         writer.add_type("adapter")
         writer.add_string("adapter.type", "lora")
         writer.add_float32("adapter.lora.alpha", alpha)
@@ -110,7 +110,7 @@ def _check_shapes(folder: Path, template: _Template) -> None:
 
 
 @contextmanager
-def _written(out: Path, architecture: str) -> Iterator[Any]:
+def _gguf_file(out: Path, architecture: str) -> Iterator[Any]:
     """A GGUF file to add to, which takes its place when the block ends well: whole, or not at all."""
     from gguf import GGUFWriter
 
@@ -138,13 +138,13 @@ def _lora_of(folder: Path) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
         weights = load_file(folder / "adapter_model.safetensors")
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{folder} holds no LoRA adapter that can be read: {error}") from None
-    named = {key.removeprefix("base_model.model."): value.float().numpy() for key, value in weights.items()}
-    unknown = sorted(key for key in named if ".lora_A." not in key and ".lora_B." not in key)
+    matrices = {key.removeprefix("base_model.model."): value.float().numpy() for key, value in weights.items()}
+    unknown = sorted(key for key in matrices if ".lora_A." not in key and ".lora_B." not in key)
     apart = config.get("rank_pattern") or config.get("alpha_pattern")  # modules with scales of their own
-    if config.get("peft_type") != "LORA" or unknown or apart or not named:
+    if config.get("peft_type") != "LORA" or unknown or apart or not matrices:
         raise ConfigurationError(f"{folder} is more than a plain LoRA adapter: export it merged, without --adapter")
     alpha = float(config["lora_alpha"])
-    return alpha * math.sqrt(config["r"]) if config.get("use_rslora") else alpha, named
+    return alpha * math.sqrt(config["r"]) if config.get("use_rslora") else alpha, matrices
 
 
 def _copy_settings(template: Any, writer: Any, precision: Precision) -> None:
@@ -182,8 +182,8 @@ class _Template:
                 f"reground cannot write GGUF files of {self.architecture}: export a folder and use llama.cpp's "
                 "converter"
             )
-        known = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
-        self._names = get_tensor_name_map(known[self.architecture], self._number("block_count"))
+        architectures = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
+        self._names = get_tensor_name_map(architectures[self.architecture], self._number("block_count"))
         heads = self._number("attention.head_count")
         self._heads = {".attn_q.": heads, ".attn_k.": self._number("attention.head_count_kv", heads)}
 

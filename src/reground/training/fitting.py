@@ -157,14 +157,14 @@ def make_room(trainer: transformers.Trainer, rows: Sequence[Any], length: Callab
 
     trainer: collates by `Parts`. rows: the longest of one step, by length.
     """
-    given = trainer.data_collator.most
+    limit = trainer.data_collator.most
     for computed_again in (False, True):
         if computed_again:
             trainer.model.gradient_checkpointing_enable({"use_reentrant": False})
         for halved in range(len(rows).bit_length()):
             size = len(rows) >> halved
             tokens = size * length(rows[-1])
-            trainer.data_collator.most = min(tokens, given or tokens) if halved else given
+            trainer.data_collator.most = min(tokens, limit or tokens) if halved else limit
             if has_room(trainer, rows[-size:]):
                 return
 
@@ -326,8 +326,8 @@ def result(folder: Path) -> Iterator[Path]:
         yield part
         with writing(folder):
             for file in filter(Path.is_file, part.rglob("*")):
-                with file.open("rb") as written, suppress(OSError):  # some file systems cannot
-                    os.fsync(written.fileno())
+                with file.open("rb") as stream, suppress(OSError):  # some file systems cannot
+                    os.fsync(stream.fileno())
             old = folder.with_name(f".{folder.name}.old")
             shutil.rmtree(old, ignore_errors=True)
             if folder.exists():
@@ -364,10 +364,10 @@ def _recorder(out: Path, pause: float, on_step: Callable[[Step], None], on_epoch
                     f"the loss is {loss} at step {state.global_step}: begin again with a lower learning rate "
                     f"(it was {args.learning_rate:.2g} at its highest); what was finished before is kept in {out}"
                 )
-            done, seconds = state.global_step - self.first, time.monotonic() - self.began
+            steps, seconds = state.global_step - self.first, time.monotonic() - self.began
             each = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
-            left = seconds / done * (state.max_steps - state.global_step) if done > 1 else None
-            on_step(Step(state.global_step, state.max_steps, loss, rate, done * each / max(seconds, 1e-9), left))
+            rest = seconds / steps * (state.max_steps - state.global_step) if steps > 1 else None
+            on_step(Step(state.global_step, state.max_steps, loss, rate, steps * each / max(seconds, 1e-9), rest))
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             on_epoch(math.ceil(round(state.epoch, 6)))

@@ -92,5 +92,5 @@ def scored(folder: Path) -> Iterator[tuple[Record, Trajectory]]:
 
 def record_questions(folder: Path, task: str, examples: Sequence[Example], *, file: str = "questions.json") -> None:
     """Write the training questions' ids to a file of the folder."""
-    said = {"task": task, "ids": [example.id for example in examples]}
-    write_text(folder / file, json.dumps(said, ensure_ascii=False, indent=2) + "\n")
+    content = {"task": task, "ids": [example.id for example in examples]}
+    write_text(folder / file, json.dumps(content, ensure_ascii=False, indent=2) + "\n")

@@ -95,10 +95,10 @@ class Fitting(Training):
 
 def part_of(options: object, kind: type[Any]) -> Any:
     """The settings of a kind among a command's options. Where a model has threads, the training has as many."""
-    given = {each.name: getattr(options, each.name) for each in fields(kind)}
-    if given.get("threads", 1) is None:
-        given["threads"] = getattr(getattr(options, "model_options", None), "threads", None)
-    return kind(**given)
+    values = {each.name: getattr(options, each.name) for each in fields(kind)}
+    if values.get("threads", 1) is None:
+        values["threads"] = getattr(getattr(options, "model_options", None), "threads", None)
+    return kind(**values)
 
 
 Engine = Literal["encoder", "embedder", "lm"]
@@ -149,12 +149,12 @@ class CriticFit(Fitting):
         super().__post_init__()
         if self.engine != "lm" and self.lora_rank:
             raise ConfigurationError(f"LoRA is for the engine lm: an {self.engine} is fitted whole (lora_rank 0)")
-        for kind in self.chosen:
+        for kind in self.names:
             if kind not in KINDS:
                 raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
 
     @property
-    def chosen(self) -> tuple[Kind, ...]:
+    def names(self) -> tuple[Kind, ...]:
         """The kinds to fit critics for."""
         return tuple(filter(None, map(str.strip, self.kinds.split(","))))  # type: ignore[arg-type]
 
@@ -208,12 +208,12 @@ class ReaderLessons(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in self.chosen:
+        for name in self.names:
             if name not in READ:
                 raise ConfigurationError(f"methods cannot be {self.methods!r}; {did_you_mean(name, READ)}")
 
     @property
-    def chosen(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """The methods, each once."""
         return tuple(dict.fromkeys(filter(None, map(str.strip, self.methods.split(",")))))
 

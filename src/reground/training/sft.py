@@ -41,17 +41,17 @@ def fit_named(
     *,
     fresh: bool = False,
     keep_epochs: bool = False,
-    cut: bool = True,
+    truncate: bool = True,
     on_step: Callable[[Step], None] = lambda step: None,
     on_note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME, where an interrupted fit goes on.
 
     The result is OUT/NAME: an adapter for LoRA, else whole weights. base: as in `hf/`. fresh: discard checkpoints, and
-    the models after each pass. keep_epochs: keep the model after each pass too, in OUT/NAME-epoch1 and so on.
-    cut: whether rows longer than max_length lose the beginning of their prompt; else they are left out. on_note: told
-    how many there are, if any. Raises ConfigurationError where an interrupted fit had other settings or rows, what
-    `fit` and `load_base` raise, and DataError without rows.
+    the models after each pass. keep_epochs: keep the model after each pass too, in OUT/NAME-epoch1 and so on. truncate:
+    whether rows longer than max_length lose the beginning of their prompt; else they are left out. on_note: told how
+    many there are, if any. Raises ConfigurationError where an interrupted fit had other settings or rows, what `fit`
+    and `load_base` raise, and DataError without rows.
     """
     fitting.require_training()
     from transformers import set_seed
@@ -68,7 +68,7 @@ def fit_named(
         fitting.begin(folder, recorded, fresh=fitting.newest_checkpoint(folder) is None)
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
-    pairs = _pairs(model, tokenizer, rows, settings.max_length, out, cut=cut, on_note=on_note)
+    pairs = _pairs(model, tokenizer, rows, settings.max_length, out, truncate=truncate, on_note=on_note)
     trainer = _trainer(adapted(model, settings.lora_rank), tokenizer, pairs, settings, folder)
     if fresh:  # now that the base and the rows will do
         fitting.begin(folder, recorded, fresh=True)
@@ -114,7 +114,7 @@ def _pairs(
     most: int,
     out: Path,
     *,
-    cut: bool,
+    truncate: bool,
     on_note: Callable[[str], None],
 ) -> list[Pair]:
     """The tokens of all rows that are learned, none longer than `most` nor than the model's context."""
@@ -126,9 +126,9 @@ def _pairs(
     whole = [tokenised(tokenizer, row, apart=apart) for row in rows]
     pairs = [pair for pair in whole if longest(pair) <= most]
     if long := len(whole) - len(pairs):
-        fate = "lose the beginning of their prompt" if cut else "are left out"
+        fate = "lose the beginning of their prompt" if truncate else "are left out"
         on_note(f"{long} of {len(rows)} rows are longer than max_length={most} and {fate}")
-    if cut:
+    if truncate:
         pairs = [shortened(pair, most, apart=apart) for pair in whole]
     if not pairs:
         raise DataError(f"no demonstration fits max_length={most}: raise it", path=out)
@@ -144,10 +144,10 @@ def tokenised(tokenizer: Any, row: Demonstration, *, apart: bool) -> Pair:
     """The prompt's tokens and the reply's with its end token. apart: whether the model is an encoder-decoder."""
     from reground.models.hf import prompt_ids, prompt_text
 
-    *asked, reply = row.messages
+    *messages, reply = row.messages
     if reply.role != "assistant":
         raise ConfigurationError(f"the last message of a demonstration is the assistant's, not the {reply.role}'s")
-    prompt = prompt_ids(tokenizer, prompt_text(tokenizer, asked, apart=apart), apart=apart)
+    prompt = prompt_ids(tokenizer, prompt_text(tokenizer, messages, apart=apart), apart=apart)
     return prompt, [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
 
 
@@ -170,27 +170,27 @@ def _trainer(model: Any, tokenizer: Any, pairs: Sequence[Pair], settings: Fittin
 
     from reground.models.hf import padded, plain
 
-    known, pad = inspect.signature(plain(model).forward).parameters, tokenizer.pad_token_id
+    parameters, pad = inspect.signature(plain(model).forward).parameters, tokenizer.pad_token_id
     start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
 
     def collate(batch: Sequence[Pair]) -> dict[str, Any]:
         """A batch whose labels, with an uncounted one before the first, stand at the last states that are read."""
         if start is not None:
             read, labels = [prompt for prompt, _ in batch], [[_UNCOUNTED, *reply] for _, reply in batch]
-            written = padded([[start, *reply] for _, reply in batch], pad)["input_ids"]
-            given = {**padded(read, pad), "decoder_input_ids": written}
+            decoder_ids = padded([[start, *reply] for _, reply in batch], pad)["input_ids"]
+            inputs = {**padded(read, pad), "decoder_input_ids": decoder_ids}
         else:
             first = min(len(prompt) for prompt, _ in batch)
             read = [prompt + reply for prompt, reply in batch]
             labels = [[_UNCOUNTED] * (len(prompt) - first + 1) + reply for prompt, reply in batch]
-            given = {"input_ids": padded(read, pad)["input_ids"]}  # no token looks at the padding behind it
+            inputs = {"input_ids": padded(read, pad)["input_ids"]}  # no token looks at the padding behind it
         more = {"logits_to_keep": max(map(len, labels)), "use_cache": False}
-        given |= {name: value for name, value in more.items() if name in known}
-        return {**given, "labels": padded(labels, _UNCOUNTED)["input_ids"]}
+        inputs |= {name: value for name, value in more.items() if name in parameters}
+        return {**inputs, "labels": padded(labels, _UNCOUNTED)["input_ids"]}
 
     def loss(outputs: Any, labels: Any, num_items_in_batch: Any) -> Any:
-        logits, wanted = outputs.logits[:, -labels.shape[1] : -1].float(), labels[:, 1:]
-        return cross_entropy(logits.flatten(0, 1), wanted.flatten(), reduction="sum") / num_items_in_batch
+        logits, targets = outputs.logits[:, -labels.shape[1] : -1].float(), labels[:, 1:]
+        return cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / num_items_in_batch
 
     how = fitting.arguments(settings, folder)
     if "train_sampling_strategy" in {field.name for field in dataclasses.fields(TrainingArguments)}:

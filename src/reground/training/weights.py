@@ -40,8 +40,8 @@ def _scorer(name: str, dtype: Any) -> tuple[Any, Any]:
     from transformers import AutoModelForSequenceClassification
 
     config = Path(name) / "config.json"
-    named = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
-    if any(str(each).endswith("ForSequenceClassification") for each in named or ()):
+    architectures = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
+    if any(str(each).endswith("ForSequenceClassification") for each in architectures or ()):
         return load_weights(name, dtype=dtype, family=AutoModelForSequenceClassification)
     model, tokenizer = load_weights(name, dtype=dtype)
     if model.config.is_encoder_decoder:

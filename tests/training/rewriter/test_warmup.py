@@ -12,7 +12,7 @@ from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.models.scripted import ScriptedModel
-from reground.training.rewriter.warmup import demonstration, divided, learnt, warmup_rows
+from reground.training.rewriter.warmup import demonstration, divided, question_ids, warmup_rows
 from reground.training.rows import write_rows
 from reground.training.settings import WarmUp
 from tests.training.rewriter.test_reward import Library, method
@@ -91,16 +91,16 @@ DRAWN = [Example(id=f"q{number}", question=f"What is {number}?") for number in r
 def test_validation_is_on_questions_that_the_warm_up_did_not_learn_from(
     known: set[str], validation: list[str], few: int
 ) -> None:
-    parts = divided(DRAWN, validation=3, limit=None, known=known)
+    parts = divided(DRAWN, validation=3, limit=None, earlier=known)
     assert [example.id for example in parts.validation] == validation
     assert [example.id for example in parts.learning] == [each.id for each in DRAWN if each.id not in validation]
-    assert parts.known == few
+    assert parts.overlap == few
     assert ("none of which was in the warm-up's data" in str(parts)) == (not few)
-    assert divided(DRAWN, validation=3, limit=2, known=known).learning == parts.learning[:2]
+    assert divided(DRAWN, validation=3, limit=2, earlier=known).learning == parts.learning[:2]
 
 
 def test_what_the_warm_up_learnt_from_stands_in_its_rows(tmp_path: Path) -> None:
     rows = tmp_path / "warmup.jsonl"
-    assert learnt(rows) == set()
+    assert question_ids(rows) == set()
     write_rows(rows, [demonstration("q3", "What is 3?", "3"), demonstration("q5", "What is 5?", "5")])
-    assert learnt(rows) == {"q3", "q5"}
+    assert question_ids(rows) == {"q3", "q5"}

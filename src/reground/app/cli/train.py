@@ -165,7 +165,7 @@ def fit_data(options: FitNamed, data: str, what: str, use: str, *, cut: bool = T
         base=options.base,
         fresh=options.fresh,
         keep_epochs=options.keep_epochs,
-        cut=cut,
+        truncate=cut,
     )
     say(f"the result is in {place}: {use.format(place)}")
 

@@ -161,15 +161,15 @@ def mix(options: AgentMix, config: ConfigFile = None) -> None:
     added = [row for file in listed(options.add) for row in read_rows(Path(file), Demonstration)]
     has_run = not added or (out / GROWN).is_dir()
     mixture = steps.mixture(
-        steps.grown(out) if has_run else (),
-        steps.stated(out) if has_run else (),
+        steps.grown_turns(out) if has_run else (),
+        steps.answer_rows(out) if has_run else (),
         by=options.by,
         ranking=steps.read_ranking_file(out) if has_run and options.by == "ranking" else None,
         seed=options.seed,
         most=options.most,
         added=added,
     )
-    if failed := sum(1 for _ in steps.grown(out, failed=True)) if has_run else 0:
+    if failed := sum(1 for _ in steps.grown_turns(out, failed=True)) if has_run else 0:
         mixture.dropped["of failed questions"] = failed
     say(mixture.describe())
     if not options.dry_run:

@@ -83,7 +83,7 @@ def _collect(options: CriticsCollect) -> bool:
         say(f"collect: {remaining} of {len(questions)} trees to grow, {options.simulations} simulations each")
         return True
     collected = asyncio.run(_collected(options, task, method, searching))
-    forest = [each.tree for each in collected.grown]
+    forest = [each.tree for each in collected.trees]
     mean = sum(tree.root.mean or 0.0 for tree in forest) / max(1, len(forest))
     say(f"{len(forest)} trees in {options.out / 'trees'}: mean reward {mean:.3f}")
     for example, why in collected.failed.items():
@@ -105,7 +105,7 @@ async def _collected(options: CriticsCollect, task: Task, method: str, searching
                 done += 1
                 progress.count(done, trees * options.simulations, f"simulations for {trees} trees")
 
-            def on_tree(result: trees.Grown, total: int) -> None:
+            def on_tree(result: trees.GrownTree, total: int) -> None:
                 root, usage = result.tree.root, result.usage
                 cost = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens" if usage.calls else "kept"
                 stopped = f", stopped by {result.tree.stopped}" if result.tree.stopped else ""

@@ -29,7 +29,7 @@ from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.training.fitting import require_training
 from reground.training.report import write_section
 from reground.training.rewriter import reward as rewards
-from reground.training.rewriter.warmup import Divided, divided, learnt, warmup_rows
+from reground.training.rewriter.warmup import Divided, divided, question_ids, warmup_rows
 from reground.training.rows import write_demonstrations
 from reground.training.settings import FILE, Fitting, Optimising, WarmUp, part_of
 
@@ -179,9 +179,9 @@ def ppo(options: RewriterPpo, config: ConfigFile = None) -> None:
             f"{task.name} has {len(useful)} questions whose answers {options.reward} can reward, "
             f"too few to set aside validation = {options.validation}"
         )
-    earlier = learnt(options.out / "data" / "warmup.jsonl")
-    parts = divided(useful, validation=options.validation, limit=options.limit or None, known=earlier)
-    if parts.known:
+    earlier = question_ids(options.out / "data" / "warmup.jsonl")
+    parts = divided(useful, validation=options.validation, limit=options.limit or None, earlier=earlier)
+    if parts.overlap:
         note(str(parts))
     catalogue.method(METHOD).read(
         settings_by_method(options.settings, [METHOD])[METHOD]

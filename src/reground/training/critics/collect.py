@@ -75,11 +75,11 @@ class Growing:
         Executions for it are recorded, so a resumed run gets the same reward.
         """
         example = self.example
-        told = Trajectory(
+        trajectory = Trajectory(
             id=example.id, question=example.question, method="cr_planner", steps=run.within, answer=answer
         )
         sandbox = None if self.sandbox is None else _Recorded(self.sandbox, run)
-        score = (await self.task.score(example, told, sandbox))[self.task.primary]
+        score = (await self.task.score(example, trajectory, sandbox))[self.task.primary]
         if score.value is None:
             raise DataError(f"{self.task.name} {example.id} cannot be scored: {score.why}")
         return score.value
@@ -97,7 +97,7 @@ class _Recorded:
 
 
 @dataclass(frozen=True)
-class Grown:
+class GrownTree:
     """A finished tree: its question and its cost, which is nothing if the tree existed already."""
 
     example: str
@@ -109,7 +109,7 @@ class Grown:
 class Collected:
     """The result of a collection. `failed`: questions without a tree, and why; they are tried again next time."""
 
-    grown: list[Grown] = field(default_factory=list)
+    trees: list[GrownTree] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
 
 
@@ -122,7 +122,7 @@ async def collect_trees(
     *,
     sandbox: Sandbox | None = None,
     elsewhere: runner.Elsewhere | None = None,
-    on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
+    on_tree: Callable[[GrownTree, int], None] = lambda tree, total: None,
     on_simulation: Callable[[int], None] = lambda trees: None,
 ) -> Collected:
     """Grow one tree a question, `settings.concurrency` questions at once.
@@ -142,8 +142,8 @@ async def collect_trees(
         )
     examples = runner.choose(task, settings)
     search = {**dataclasses.asdict(searching.settings), "rollout": searching.rollout}
-    named = {"search": search, **settings.method_settings}
-    config = runner.configuration(task, dataclasses.replace(settings, method_settings=named))
+    options = {"search": search, **settings.method_settings}
+    config = runner.configuration(task, dataclasses.replace(settings, method_settings=options))
     about = {
         "task": task.name,
         "reward": task.primary,
@@ -152,19 +152,19 @@ async def collect_trees(
         "passage_tokens": planner.passage_tokens,
     }
     collected = Collected()
-    left = iter(examples)
+    queue = iter(examples)
     missing = sum(not tree_file(out, example.id).exists() for example in examples)
 
     async def solved(example: Example, journal: Journal) -> Solved:
         entered = 0
 
-        def tell(told: runner.Update) -> None:
+        def tell(update: runner.Update) -> None:
             nonlocal entered
-            for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
+            for _ in range(entered, update.simulations):  # none twice where a lost worker's tree is grown again
                 on_simulation(missing)
-            entered = max(entered, told.simulations)
+            entered = max(entered, update.simulations)
 
-        asked = runner.Request(
+        request = runner.Request(
             example.id,
             example.question,
             settings.method,
@@ -175,27 +175,27 @@ async def collect_trees(
             example,
         )
         if elsewhere is not None:
-            return await elsewhere(asked, journal, tell)
+            return await elsewhere(request, journal, tell)
         growing = Growing(planner=planner, task=task, example=example, searching=searching, sandbox=sandbox)
-        return await runner.solve_here(growing, asked, journal, tell)
+        return await runner.solve_here(growing, request, journal, tell)
 
     async def work(journal: Journal) -> None:
-        for example in left:
+        for example in queue:
             path = tree_file(out, example.id)
             if path.exists():
-                grown = Grown(example.id, _read(path))
+                result = GrownTree(example.id, _read(path))
             else:
-                found = await solved(example, journal)
-                if found.trajectory.answer is None:
-                    collected.failed[example.id] = _failure(found)
+                outcome = await solved(example, journal)
+                if outcome.trajectory.answer is None:
+                    collected.failed[example.id] = _failure(outcome)
                     continue
                 own = {**about, "example": example.id, "golden_answers": list(example.golden_answers)}
-                tree = tree_of(found.trajectory.answer.text, decode)
+                tree = tree_of(outcome.trajectory.answer.text, decode)
                 tree = dataclasses.replace(tree, metadata=own)
                 write_tree(path, tree, encode)
-                grown = Grown(example.id, tree, found.trajectory.usage)
-            collected.grown.append(grown)
-            on_tree(grown, len(examples))
+                result = GrownTree(example.id, tree, outcome.trajectory.usage)
+            collected.trees.append(result)
+            on_tree(result, len(examples))
 
     with open_run(out, config) as folder:
         record_questions(out, task.name, examples)

@@ -147,20 +147,20 @@ def baselines(rows: Sequence[Preference], table: Mapping[str, str]) -> dict[str,
     generator was surer of, where it told. constant: the sub-goal of the table.
     """
     pairs = [(about(row, "chosen"), about(row, "rejected")) for row in rows]
-    found: dict[str, Wins] = {
+    wins: dict[str, Wins] = {
         RANDOM: [0.5] * len(rows),
         FIRST: [_won(-one.get("place", 0), -other.get("place", 0)) for one, other in pairs],
     }
     sure = [(one.get("logprob"), other.get("logprob")) for one, other in pairs]
     if any(None not in both for both in sure):
-        found[LIKELY] = [0.5 if one is None or other is None else _won(one, other) for one, other in sure]
+        wins[LIKELY] = [0.5 if one is None or other is None else _won(one, other) for one, other in sure]
     if table and rows[0].kind == "subgoal":
         goals = [table.get(str(row.extra.get("stage"))) for row in rows]
-        found[CONSTANT] = [
+        wins[CONSTANT] = [
             _won(one.get("goal") == goal, other.get("goal") == goal)
             for goal, (one, other) in zip(goals, pairs, strict=True)
         ]
-    return found
+    return wins
 
 
 def constant_goals(rows: Iterable[Preference]) -> dict[str, str]:
@@ -176,8 +176,8 @@ def constant_goals(rows: Iterable[Preference]) -> dict[str, str]:
 def calibration(sure: Sequence[tuple[float, float]]) -> tuple[Bin, ...]:
     """Pairs binned by the probability that the critic gave to its own order; empty bins are left out."""
     groups: dict[int, list[tuple[float, float]]] = {}
-    for said, won in sure:
-        groups.setdefault(min(BINS - 1, int((said - 0.5) * 2 * BINS)), []).append((said, won))
+    for chance, won in sure:
+        groups.setdefault(min(BINS - 1, int((chance - 0.5) * 2 * BINS)), []).append((chance, won))
     return tuple(
         Bin(pairs=len(group), said=sum(s for s, _ in group) / len(group), won=sum(w for _, w in group) / len(group))
         for _, group in sorted(groups.items())

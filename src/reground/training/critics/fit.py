@@ -77,9 +77,9 @@ def fit_critics(
     for name, rows in plan.items():
         place = out / "fit" / name
         weights = place / "weights"
-        begun = weights.is_dir() or fitting.newest_checkpoint(place) is not None
+        has_begun = weights.is_dir() or fitting.newest_checkpoint(place) is not None
         if not fresh:
-            fitting.begin(place, _recorded(settings, rows), fresh=not begun)
+            fitting.begin(place, _recorded(settings, rows), fresh=not has_begun)
         if fresh or not weights.is_dir():
             with quietly():
                 trainer, store = _trainer(settings, rows, place)
@@ -98,13 +98,13 @@ def fit_critics(
 
 def planned(out: Path, settings: CriticFit) -> dict[str, list[Preference]]:
     """The models to fit and the pairs of each. Raises DataError where there is none, or the data is not whole."""
-    found = {kind: pairs_of(out, kind) for kind in settings.chosen}
-    if not any(found.values()):
+    by_kind = {kind: pairs_of(out, kind) for kind in settings.names}
+    if not any(by_kind.values()):
         raise DataError("there are no pairs to fit to: more trees, or a smaller min_visits", path=out / "data")
     passage_tokens(out)
     if settings.models == "shared":
-        return {"shared": [row for rows in found.values() for row in rows]}
-    return {kind: rows for kind, rows in found.items() if rows}
+        return {"shared": [row for rows in by_kind.values() for row in rows]}
+    return {kind: rows for kind, rows in by_kind.items() if rows}
 
 
 def pairs_of(out: Path, kind: Kind, *, held_out: bool = False) -> list[Preference]:
@@ -119,8 +119,8 @@ def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, Json
     """What a fit is made with; a resumed one must have the same."""
     data = fingerprint("pairs", *(row.model_dump_json() for row in rows))[:16]
     free = FREE | {"kinds", "models", "text_only"}
-    given = {**dataclasses.asdict(settings), "base_weights": files_fingerprint(Path(settings.base)), "pairs": data}
-    return {key: value for key, value in given.items() if key not in free}
+    values = {**dataclasses.asdict(settings), "base_weights": files_fingerprint(Path(settings.base)), "pairs": data}
+    return {key: value for key, value in values.items() if key not in free}
 
 
 def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]], on_mix: Callable[[], None]) -> None:
@@ -129,7 +129,7 @@ def _assemble(out: Path, settings: CriticFit, plan: dict[str, list[Preference]],
     manifest = Manifest(
         engine=settings.engine,
         base=settings.base,
-        kinds={kind: name for name, rows in plan.items() for kind in settings.chosen if kind in {r.kind for r in rows}},
+        kinds={kind: name for name, rows in plan.items() for kind in settings.names if kind in {r.kind for r in rows}},
         max_length=settings.max_length,
         passage_tokens=passage_tokens(out),
         weights={name: str(files_fingerprint(place)) for name, place in fitted.items()},
@@ -232,12 +232,12 @@ def _embedder(settings: CriticFit) -> _Engine:
     model.max_seq_length = settings.max_length
 
     def scores(texts: dict[str, Any]) -> Any:
-        known, candidates = model(texts)["sentence_embedding"].chunk(2)
-        return SCALE * cosine_similarity(known, candidates)
+        contexts, candidates = model(texts)["sentence_embedding"].chunk(2)
+        return SCALE * cosine_similarity(contexts, candidates)
 
     def batch(texts: list[tuple[str, str]]) -> dict[str, Any]:
-        known, candidates = zip(*texts, strict=True)
-        return dict(model.preprocess([*known, *candidates]))
+        contexts, candidates = zip(*texts, strict=True)
+        return dict(model.preprocess([*contexts, *candidates]))
 
     return _Engine(model, embedder_texts(model.tokenizer, settings.max_length), batch, scores, partial(_store, model))
 
@@ -318,12 +318,12 @@ def _columns(rows: Sequence[Preference], text: Sequence[float]) -> Columns:
     """The difference of each pair in every number that differs anywhere."""
     import numpy as np
 
-    def known(row: Preference, side: str, name: str) -> float:
+    def feature(row: Preference, side: str, name: str) -> float:
         return float(about(row, side).get("known", {}).get(name, 0.0))
 
     columns = {TEXT: np.array(text, dtype=float)}
     for name in FEATURES[rows[0].kind]:  # type: ignore[index]
-        columns[name] = np.array([known(row, "chosen", name) - known(row, "rejected", name) for row in rows])
+        columns[name] = np.array([feature(row, "chosen", name) - feature(row, "rejected", name) for row in rows])
     return {name: column for name, column in columns.items() if column.any()}
 
 

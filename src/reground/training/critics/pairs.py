@@ -47,7 +47,7 @@ DROPPED: tuple[Why, ...] = ("few visits", "tie", "small margin", "against gold")
 PARTS: tuple[Part, ...] = ("training", "held out")
 GOLD_MARGIN = 1.0
 """The margin of a pair that the gold passages order: a whole reward."""
-_KEPT = ("goal", "logprob", "passage", "score")
+_FIELDS = ("goal", "logprob", "passage", "score")
 
 
 @dataclass
@@ -86,12 +86,12 @@ def make_pairs(out: Path, settings: PairSettings, gold: Gold | None = None) -> S
     """
     folder = out / "data"
     (folder / "report.json").unlink(missing_ok=True)
-    found = sort_pairs(list(read_trees(out)), settings, gold)
+    pairs = sort_pairs(list(read_trees(out)), settings, gold)
     for kind in KINDS:
-        write_rows(folder / f"{kind}.jsonl", found.rows.get(("training", kind), []))
-        write_rows(folder / "held-out" / f"{kind}.jsonl", found.rows.get(("held out", kind), []))
-    write_text(folder / "report.json", json.dumps(found.report(settings), indent=2) + "\n")
-    return found
+        write_rows(folder / f"{kind}.jsonl", pairs.rows.get(("training", kind), []))
+        write_rows(folder / "held-out" / f"{kind}.jsonl", pairs.rows.get(("held out", kind), []))
+    write_text(folder / "report.json", json.dumps(pairs.report(settings), indent=2) + "\n")
+    return pairs
 
 
 def data_fingerprint(out: Path) -> str:
@@ -118,16 +118,16 @@ def sort_pairs(trees: Sequence[Tree[State]], settings: PairSettings, gold: Gold 
         raise DataError(f"these trees cut documents at different lengths ({', '.join(map(str, sorted(cuts)))} tokens)")
     pairs = Sorted(trees=len(trees), passage_tokens=max(cuts, default=0))
     aside = held_out((tree.root.state.question for tree in trees), settings)
-    seen = {part_key(tree.root.state.question) for tree in trees}
-    pairs.questions = {"training": len(seen - aside), "held out": len(aside)}
+    keys = {part_key(tree.root.state.question) for tree in trees}
+    pairs.questions = {"training": len(keys - aside), "held out": len(aside)}
     for tree in trees:
         part = PARTS[part_key(tree.root.state.question) in aside]
-        known = (gold or {}).get(str(tree.metadata["example"]), frozenset()) if settings.gold_documents else frozenset()
-        for kind, made in tree_pairs(tree, settings, known):
-            if isinstance(made, Preference):
-                pairs.rows.setdefault((part, kind), []).append(made)
+        golds = (gold or {}).get(str(tree.metadata["example"]), frozenset()) if settings.gold_documents else frozenset()
+        for kind, pair in tree_pairs(tree, settings, golds):
+            if isinstance(pair, Preference):
+                pairs.rows.setdefault((part, kind), []).append(pair)
             else:
-                pairs.dropped[kind][made] += 1
+                pairs.dropped[kind][pair] += 1
     return pairs
 
 
@@ -136,15 +136,15 @@ def tree_pairs(
 ) -> Iterator[tuple[Kind, Preference | Why]]:
     """The pairs of one tree; for a pair of siblings that is dropped, the reason."""
     for _, parent in walk(tree.root):
-        kept = set()
+        ids = set()
         for best, child, why in _ranked(parent, settings):
             if why is None:
-                kept.add((id(best), id(child)))
+                ids.add((id(best), id(child)))
                 why = "against gold" if _is_gold(child, gold) > _is_gold(best, gold) else None
             kind = judged(parent.state, child.state, tokens=1)[0]
             yield kind, _row(tree, parent, best, child, "visits") if why is None else why
         for chosen, rejected in permutations(parent.children, 2) if gold else ():
-            if _is_gold(chosen, gold) > _is_gold(rejected, gold) and (id(chosen), id(rejected)) not in kept:
+            if _is_gold(chosen, gold) > _is_gold(rejected, gold) and (id(chosen), id(rejected)) not in ids:
                 yield "doc", _row(tree, parent, chosen, rejected, "gold")
 
 
@@ -152,8 +152,8 @@ def _ranked(parent: Node[State], settings: PairSettings) -> Iterator[tuple[Node[
     """Every sibling of the best child with the best child, and why the two make no pair."""
     if len(parent.children) < 2:
         return
-    known = [child for child in parent.children if child.visits >= settings.min_visits]
-    best = max(known or parent.children, key=lambda child: (child.mean or 0.0, child.visits))
+    candidates = [child for child in parent.children if child.visits >= settings.min_visits]
+    best = max(candidates or parent.children, key=lambda child: (child.mean or 0.0, child.visits))
     for child in parent.children:
         if child is best:
             continue
@@ -182,7 +182,7 @@ def _row(
     kind, better = judged(parent.state, chosen.state, tokens=tokens)
     _, worse = judged(parent.state, rejected.state, tokens=tokens)
     siblings = [{"stage": parent.state.stage, **each.data} for each in parent.children]
-    known = features(kind, siblings)
+    values = features(kind, siblings)
 
     def about(child: Node[State]) -> dict[str, JsonValue]:
         """What else is known of a candidate: its place among its siblings, which is the planner's or the retriever's
@@ -191,8 +191,8 @@ def _row(
         place = next(place for place, each in enumerate(parent.children) if each is child)
         return {
             "place": place,
-            "known": {**known[place]},
-            **{key: child.data[key] for key in _KEPT if key in child.data},
+            "known": {**values[place]},
+            **{key: child.data[key] for key in _FIELDS if key in child.data},
         }
 
     return Preference(
@@ -233,14 +233,14 @@ def gold_passages(task: Task) -> dict[str, frozenset[str]]:
         }
     if not isinstance(task, QuestionAnswering):
         return {}
-    found = {example.id: gold_ids(example) for example in task.examples()}
-    return {name: frozenset(ids) for name, ids in found.items() if not isinstance(ids, str)}
+    golds = {example.id: gold_ids(example) for example in task.examples()}
+    return {name: frozenset(ids) for name, ids in golds.items() if not isinstance(ids, str)}
 
 
 def about(row: Preference, side: str) -> dict[str, Any]:
     """What else is known of the chosen or the rejected text."""
-    known = row.extra.get(side)
-    return known if isinstance(known, dict) else {}
+    details = row.extra.get(side)
+    return details if isinstance(details, dict) else {}
 
 
 def item(row: Preference, candidate: str) -> Item:

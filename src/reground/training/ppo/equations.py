@@ -23,8 +23,8 @@ def token_logprobs(logits: Tensor, tokens: Tensor, *, temperature: float = 1.0) 
     policy that acted (Huang et al. 2024).
     """
     scaled = logits.float() / temperature
-    chosen = scaled.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
-    return chosen - scaled.logsumexp(-1)
+    action_logits = scaled.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return action_logits - scaled.logsumexp(-1)
 
 
 def entropy(logits: Tensor, *, temperature: float = 1.0) -> Tensor:
@@ -83,8 +83,8 @@ def telling(scores: Tensor, groups: Tensor) -> Tensor:
     count = torch.bincount(groups)
     most = scores.new_full(count.shape, -torch.inf).scatter_reduce(0, groups, scores, "amax")
     least = scores.new_full(count.shape, torch.inf).scatter_reduce(0, groups, scores, "amin")
-    told = ((count == 1) | (most > least))[groups]
-    return (told & (scores.max() > scores.min())).nonzero()[:, 0]
+    mask = ((count == 1) | (most > least))[groups]
+    return (mask & (scores.max() > scores.min())).nonzero()[:, 0]
 
 
 def token_rewards(scores: Tensor, logprobs: Tensor, reference: Tensor, mask: Tensor, *, beta: float) -> Tensor:
@@ -109,15 +109,15 @@ def advantages_and_returns(
     """
     steps = rewards.shape[1]
     alive = torch.cat([mask, torch.zeros_like(mask[:, :1])], dim=1)
-    known = values * alive  # nothing is gained behind the last token
+    live_values = values * alive  # nothing is gained behind the last token
     running = torch.zeros_like(rewards[:, 0])
     reversed_advantages = []
     for step in reversed(range(steps)):
-        delta = rewards[:, step] + gamma * known[:, step + 1] - known[:, step]
+        delta = rewards[:, step] + gamma * live_values[:, step + 1] - live_values[:, step]
         running = (delta + gamma * lam * running) * mask[:, step]
         reversed_advantages.append(running)
     advantages = torch.stack(reversed_advantages[::-1], dim=1)
-    returns = torch.cat([advantages + known[:, :-1], torch.zeros_like(known[:, :1])], dim=1) * alive
+    returns = torch.cat([advantages + live_values[:, :-1], torch.zeros_like(live_values[:, :1])], dim=1) * alive
     return advantages, returns
 
 
@@ -169,9 +169,9 @@ def value_loss(new: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip:
 
 def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:
     """1 - Var(R - V) / Var(R) over the mask: 1 for a perfect value model, 0 for one that knows only the mean."""
-    true, left = returns[mask.bool()], (returns - values)[mask.bool()]
+    true, residual = returns[mask.bool()], (returns - values)[mask.bool()]
     spread = true.var(unbiased=False)
-    return float("nan") if len(true) < 2 or spread == 0 else float(1 - left.var(unbiased=False) / spread)
+    return float("nan") if len(true) < 2 or spread == 0 else float(1 - residual.var(unbiased=False) / spread)
 
 
 def adapted(beta: float, kl: float, target: float | None, *, rate: float = 0.1, bound: float = 0.2) -> float:

@@ -159,41 +159,41 @@ class Optimiser(Generic[Q]):
     def _roll_out(self) -> Rollout:
         """Sample replies to the iteration's questions, and have them judged while the next ones are sampled."""
         settings = self.settings
-        asked = list(self._questions_of(self.state.done))
+        questions = list(self._questions_of(self.state.done))
         torch.manual_seed(random.Random(repr((settings.seed, self.state.done))).getrandbits(63))
-        every = self._prompts([self.prompt(question) for question in asked])
+        every = self._prompts([self.prompt(question) for question in questions])
         order = every.mask.sum(-1).argsort(stable=True)  # prompts of like length together: less padding to compute
-        prompts, asked = every.at(order), [asked[place] for place in order.tolist()]
+        prompts, questions = every.at(order), [questions[place] for place in order.tolist()]
         groups = order // settings.replies
-        replies, judged = self._answered(asked, prompts, settings.temperature)
+        replies, judged = self._answered(questions, prompts, settings.temperature)
         scores = self._scores(replies, judged)
-        kept = ppo.telling(scores, groups)
-        metrics = {"used": len(kept) / len(asked), **self._measured(replies, judged, scores)}
+        rows = ppo.telling(scores, groups)
+        metrics = {"used": len(rows) / len(questions), **self._measured(replies, judged, scores)}
         above = ppo.above_the_group if settings.algorithm == "grpo" else ppo.above_the_others
-        kept = kept if len(kept) else torch.arange(len(asked), device=kept.device)  # which are measured alone
-        prompts, replies, counted = prompts.at(kept), replies.at(kept), above(scores, groups)[kept]
-        return self._weighed(prompts, replies, self._columns(prompts, replies), counted, metrics)
+        rows = rows if len(rows) else torch.arange(len(questions), device=rows.device)  # which are measured alone
+        prompts, replies, gains = prompts.at(rows), replies.at(rows), above(scores, groups)[rows]
+        return self._weighed(prompts, replies, self._columns(prompts, replies), gains, metrics)
 
-    def _answered(self, asked: Sequence[Q], prompts: Prompts, temperature: float) -> tuple[Replies, list[Judged]]:
+    def _answered(self, questions: Sequence[Q], prompts: Prompts, temperature: float) -> tuple[Replies, list[Judged]]:
         """A reply to each question, and what it is worth."""
         settings, policy = self.settings, self.policy
         # half the memory traffic; autocast would cast all weights again at every token
         sampler = copy.deepcopy(policy.model).to(torch.bfloat16) if self.half else None
-        drawn: list[Replies] = []
+        samples: list[Replies] = []
         waiting: list[Future[Judged]] = []
         try:
-            for start in range(0, len(asked), settings.sample_batch):
+            for start in range(0, len(questions), settings.sample_batch):
                 rows = slice(start, start + settings.sample_batch)
                 some = policy.sample(
                     prompts.at(rows), most=settings.reply_tokens, temperature=temperature, model=sampler
                 )
-                waiting += map(self.judge, asked[rows], policy.texts(some))
-                drawn.append(some)
+                waiting += map(self.judge, questions[rows], policy.texts(some))
+                samples.append(some)
             judged = [each.result() for each in waiting]
         finally:
             for each in waiting:
                 each.cancel()  # what still waits when a training ends
-        columns = ([each.tokens for each in drawn], [each.mask for each in drawn], [each.ended for each in drawn])
+        columns = ([each.tokens for each in samples], [each.mask for each in samples], [each.ended for each in samples])
         return Replies(*map(torch.cat, columns)).at(slice(None)), judged
 
     def _scores(self, replies: Replies, judged: list[Judged]) -> torch.Tensor:
@@ -229,11 +229,11 @@ class Optimiser(Generic[Q]):
         columns["values"] = torch.cat([zeros, zeros[:, :1]], dim=1)
         for start in range(0, len(zeros), self.settings.batch):
             rows = slice(start, start + self.settings.batch)
-            asked, said = prompts.at(rows), replies.at(rows)
+            contexts, responses = prompts.at(rows), replies.at(rows)
             with torch.no_grad(), self._autocast():
-                scored = self.policy(asked, said, temperature)
-                reference = self.policy.reference_logprobs(asked, said, temperature)
-            length = said.tokens.shape[1]
+                scored = self.policy(contexts, responses, temperature)
+                reference = self.policy.reference_logprobs(contexts, responses, temperature)
+            length = responses.tokens.shape[1]
             columns["logprobs"][rows, :length] = scored.logprobs
             columns["entropy"][rows, :length] = scored.entropy
             columns["reference"][rows, :length] = reference
@@ -269,7 +269,7 @@ class Optimiser(Generic[Q]):
 
     def _improve(self, rollout: Rollout) -> Metrics:
         """Equation 5, for some epochs over the iteration's episodes in another order each."""
-        settings, found = self.settings, list[Metrics]()
+        settings, metrics = self.settings, list[Metrics]()
         order = random.Random(repr((settings.seed, self.state.done, "order")))
         rate = settings.learning_rate * (1 - self.state.done / settings.iterations)
         for group in self.optimizer.param_groups:
@@ -277,8 +277,8 @@ class Optimiser(Generic[Q]):
         lengths = (rollout.prompts.mask.sum(-1) + rollout.replies.lengths).tolist()
         for _ in range(settings.epochs):
             for rows in by_length(lengths, settings.batch, order, pool=4):
-                found.append(self._step(rollout, torch.tensor(rows), first=not found))
-        return {"learning_rate": rate} | {name: _mean([each[name] for each in found]) for name in found[0]}
+                metrics.append(self._step(rollout, torch.tensor(rows), first=not metrics))
+        return {"learning_rate": rate} | {name: _mean([each[name] for each in metrics]) for name in metrics[0]}
 
     def _step(self, rollout: Rollout, rows: torch.Tensor, *, first: bool) -> Metrics:
         settings, grpo = self.settings, self.settings.algorithm == "grpo"

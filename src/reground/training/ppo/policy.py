@@ -39,8 +39,8 @@ class Prompts:
 
     def at(self, rows: Tensor | slice) -> Prompts:
         """Some rows, without the columns that are padding in all of them."""
-        used = self.mask[rows].any(0)
-        return Prompts(self.ids[rows][:, used], self.mask[rows][:, used], self.prefix)
+        columns = self.mask[rows].any(0)
+        return Prompts(self.ids[rows][:, columns], self.mask[rows][:, columns], self.prefix)
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class Policy(nn.Module):  # type: ignore[misc]
         Temperature 0 is greedy. model: a copy of the policy's model that samples in its place.
         """
         with torch.no_grad():
-            tokens = self._drawn(model or self.model, prompts, most, temperature)
+            tokens = self._sample_tokens(model or self.model, prompts, most, temperature)
         is_end = torch.isin(tokens, torch.tensor(self.ends, device=tokens.device))
         mask = is_end.long().cumsum(-1) - is_end.long() == 0  # everything up to the first end token, and that one
         return Replies(torch.where(mask, tokens, self.pad), mask, (is_end & mask).any(-1))
 
-    def _drawn(self, model: Any, prompts: Prompts, most: int, temperature: float) -> Tensor:
+    def _sample_tokens(self, model: Any, prompts: Prompts, most: int, temperature: float) -> Tensor:
         """One reply a prompt, [B, most], with padding behind its end token.
 
         The tokens are drawn here and not by the model's own `generate`, because the defaults that many models bring,
@@ -145,21 +145,21 @@ class Policy(nn.Module):  # type: ignore[misc]
         for place in range(most):
             logits = steps(read)
             if temperature == 0:
-                written = logits.argmax(-1)
+                token = logits.argmax(-1)
             else:
-                written = torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
-            tokens[rows, place] = written
-            going = (~torch.isin(written, ends)).nonzero()[:, 0]
+                token = torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
+            tokens[rows, place] = token
+            going = (~torch.isin(token, ends)).nonzero()[:, 0]
             if not len(going):
                 break
             if len(going) < len(rows):  # what has ended is not computed further
                 rows = steps.select(going, rows)
-            read = written[going, None]
+            read = token[going, None]
         return tokens
 
     def texts(self, replies: Replies) -> list[str]:
         """The replies' text."""
-        rows = [row[kept].tolist() for row, kept in zip(replies.tokens, replies.mask, strict=True)]
+        rows = [row[mask].tolist() for row, mask in zip(replies.tokens, replies.mask, strict=True)]
         return [str(text).strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
     def forward(self, prompts: Prompts, replies: Replies, temperature: float) -> Scored:
@@ -198,12 +198,12 @@ class Policy(nn.Module):  # type: ignore[misc]
                 output_hidden_states=True,
             )
             return out.logits[:, :length], out.decoder_hidden_states[-1]
-        begun = len(prompts.prefix)
+        offset = len(prompts.prefix)
         mask = torch.cat([prompts.mask, replies.mask.to(prompts.mask.dtype)], dim=1)
         out = model(
             input_ids=torch.cat([prompts.ids, replies.tokens], dim=1),
-            attention_mask=torch.cat([mask.new_ones(len(mask), begun), mask], dim=1),
-            position_ids=begun + (mask.cumsum(-1) - 1).clamp(min=0),  # padding on the left shifts nothing
+            attention_mask=torch.cat([mask.new_ones(len(mask), offset), mask], dim=1),
+            position_ids=offset + (mask.cumsum(-1) - 1).clamp(min=0),  # padding on the left shifts nothing
             output_hidden_states=True,
             **self._prefix(model, prompts),
             **self._keep(length + 1),
@@ -214,10 +214,10 @@ class Policy(nn.Module):  # type: ignore[misc]
         """The keys and values of the prefix, computed once and repeated for every row; gradients pass through."""
         if not len(prompts.prefix):
             return {"use_cache": False}
-        named = cache_name(model)
-        cache = model(input_ids=prompts.prefix[None], use_cache=True, **self._keep(1))[named]
+        key = cache_name(model)
+        cache = model(input_ids=prompts.prefix[None], use_cache=True, **self._keep(1))[key]
         cache.batch_repeat_interleave(len(prompts.ids))
-        return {named: cache, "use_cache": True}
+        return {key: cache, "use_cache": True}
 
     def _keep(self, last: int) -> dict[str, int]:
         return {"logits_to_keep": last} if self._keeps else {}

@@ -42,7 +42,7 @@ _MOST_FAILED = 20
 
 
 @dataclass(frozen=True)
-class Said:
+class FixedReply:
     """A rewriter or a reader that always says the same."""
 
     text: str
@@ -53,7 +53,7 @@ class Said:
         return [Reply(text=self.text)] * sampling.n
 
 
-NO_READER = Said("Answer: unknown", name="no reader")
+NO_READER = FixedReply("Answer: unknown", name="no reader")
 """A reader that knows nothing, for rewards of what is retrieved alone."""
 
 
@@ -78,12 +78,12 @@ class PipelineReward:
     def __post_init__(self) -> None:
         if self.method.total is None:
             raise ConfigurationError("a reward needs a fixed number of passages: set total, such as total=3")
-        known = metrics_of(self.task)
-        known = (*known, RANK) if "hit" in known else known  # a rank where passages can hold an answer
+        metrics = metrics_of(self.task)
+        metrics = (*metrics, RANK) if "hit" in metrics else metrics  # a rank where passages can hold an answer
         for name in self.weights:
-            if name not in known:
+            if name not in metrics:
                 raise ConfigurationError(
-                    f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, known)}"
+                    f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, metrics)}"
                 )
 
     def judge(self, loop: asyncio.AbstractEventLoop) -> Callable[[Example, str], Future[Mapping[str, float]]]:
@@ -121,13 +121,13 @@ class PipelineReward:
         None searches with the question itself. What cannot be measured counts nothing.
         """
         solved = await self._solved(example, text)
-        told = solved.trajectory
-        scores = {} if solved.error else await self.task.score(example, told, None)
+        trajectory = solved.trajectory
+        scores = {} if solved.error else await self.task.score(example, trajectory, None)
         values = {name: score.value for name, score in scores.items()}
-        if not searches(told):  # where nothing is searched, nothing is found
+        if not searches(trajectory):  # where nothing is searched, nothing is found
             values |= dict.fromkeys(("hit", RECALL), 0.0)
         if RANK in self.weights:
-            values[RANK] = _rank(example, told, self.method)
+            values[RANK] = _rank(example, trajectory, self.method)
         parts = {name: values.get(name) or 0.0 for name in self.weights}
         if "hit" in parts and _can_be_hit(example):
             parts["hit"] = 2 * parts["hit"] - 1
@@ -137,7 +137,7 @@ class PipelineReward:
         """The pipeline's trajectory. Raises what ends any run, and what is not over when the patience is."""
         method = replace(self.method, mode="retrieve")
         if text is not None:
-            method = replace(self.method, mode="rewrite", rewriter=Said(text), rewriter_style="trained")
+            method = replace(self.method, mode="rewrite", rewriter=FixedReply(text), rewriter_style="trained")
         hidden = hidden_documents(self.task, example)
         waited, pause = 0.0, self.pause
         while True:
@@ -181,10 +181,10 @@ def reward_weights(text: str, task: Task) -> dict[str, float]:
     if text == "retrieval":
         return dict(RETRIEVAL)
     if text == "paper":
-        known = metrics_of(task)
+        metrics = metrics_of(task)
         for metric, of_paper in PAPER.items():
-            if metric in known:
-                return {name: weight for name, weight in of_paper.items() if name in known}
+            if metric in metrics:
+                return {name: weight for name, weight in of_paper.items() if name in metrics}
         raise ConfigurationError(
             f"the paper rewards exact match, and {task.name} has no such metric: name the reward's own"
         )
@@ -220,9 +220,9 @@ def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead)
     else:
         opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
         pages = {page.id: page for step in opened for page in step.passages}
-        found = [
+        results = [
             [pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages]
             for step in searches(trajectory)
         ]
-        read = [(passage.title, passage.text) for passage in interleaved(found)[: method.total]]
+        read = [(passage.title, passage.text) for passage in interleaved(results)[: method.total]]
     return next((1 / place for place, texts in enumerate(read, start=1) if hit(example.golden_answers, texts)), 0.0)

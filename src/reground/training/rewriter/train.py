@@ -94,5 +94,5 @@ def _write(policy: Policy, place: Path, base: str) -> None:
 
 def rewriter_prompt(tokenizer: Any, question: str, *, apart: bool) -> str:
     """What a trained rewriter reads, as `hf/` shows it when it is used with --rewriter."""
-    asked = render(Prompts().trained, question=question)
-    return prompt_text(tokenizer, [Message(role="user", content=asked)], apart=apart)
+    prompt = render(Prompts().trained, question=question)
+    return prompt_text(tokenizer, [Message(role="user", content=prompt)], apart=apart)

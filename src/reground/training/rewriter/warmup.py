@@ -26,7 +26,7 @@ from reground.training.settings import WarmUp
 
 
 @dataclass(frozen=True)
-class Kept:
+class WarmUpRows:
     """The rows of a warm-up, how many are copies, and the number of rewritings left out by reason."""
 
     rows: list[Demonstration]
@@ -40,7 +40,7 @@ class Kept:
         return f"{rows}; left out: {dropped}" if dropped else rows
 
 
-def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
+def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> WarmUpRows:
     """The demonstrations of two finished runs on training questions.
 
     rewritten: the run of `rewrite_retrieve_read` with a prompted rewriter. plain: the run with the question as the
@@ -48,7 +48,7 @@ def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
     own. Raises DataError where no rewriting led to an answer.
     """
     dropped = Counter[str]()
-    made, copies = list[Demonstration](), list[Demonstration]()
+    rewritings, copies = list[Demonstration](), list[Demonstration]()
     for record, trajectory in scored(rewritten):
         queries, question = queries_of(trajectory), trajectory.question
         if record.failure is not None:
@@ -60,8 +60,8 @@ def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
         elif not _proven(record, settings.proof):
             dropped["wrong"] += 1
         else:
-            made.append(demonstration(record.example, question, "; ".join(queries)))
-    if not made:
+            rewritings.append(demonstration(record.example, question, "; ".join(queries)))
+    if not rewritings:
         raise DataError("no rewriting here led to the answer: more questions, or a better model", path=rewritten)
     for record, trajectory in () if plain is None else scored(plain):
         question = trajectory.question
@@ -70,21 +70,21 @@ def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
             copies.append(demonstration(record.example, question, question))
     draw = random.Random(settings.seed)
     draw.shuffle(copies)
-    copies = copies[: round(settings.copies / (1 - settings.copies) * len(made))]
-    rows = [*made, *copies]
+    copies = copies[: round(settings.copies / (1 - settings.copies) * len(rewritings))]
+    rows = [*rewritings, *copies]
     draw.shuffle(rows)
-    return Kept(rows, len(copies), dropped)
+    return WarmUpRows(rows, len(copies), dropped)
 
 
 def _proven(record: Record, proof: str) -> bool:
-    right, held = record.value("exact match") == 1, record.value("hit") == 1
-    return right if proof == "answer" else held if proof == "passages" else right or held
+    right, hit = record.value("exact match") == 1, record.value("hit") == 1
+    return right if proof == "answer" else hit if proof == "passages" else right or hit
 
 
 def demonstration(question_id: str, question: str, queries: str) -> Demonstration:
     """One row: what a trained rewriter reads, and the queries joined by ";" (official code)."""
-    asked = render(Prompts().trained, question=question)
-    messages = (Message(role="user", content=asked), Message(role="assistant", content=queries))
+    prompt = render(Prompts().trained, question=question)
+    messages = (Message(role="user", content=prompt), Message(role="assistant", content=queries))
     return Demonstration(question=question_id, messages=messages)
 
 
@@ -99,34 +99,34 @@ def queries_of(trajectory: Trajectory) -> list[str]:
 
 @dataclass(frozen=True)
 class Divided:
-    """Questions in two parts. known: how many of those for validation were in the warm-up's data."""
+    """Questions in two parts. overlap: how many of those for validation were in the warm-up's data."""
 
     learning: list[Example]
     validation: list[Example]
-    known: int
+    overlap: int
 
     def __str__(self) -> str:
         """What is said of them."""
         parts = f"{len(self.learning)} questions to learn from, {len(self.validation)} others for validation"
-        if not self.known:
+        if not self.overlap:
             return f"{parts}, none of which was in the warm-up's data"
-        return f"{parts}, {self.known} of which were in the warm-up's data, because it left too few"
+        return f"{parts}, {self.overlap} of which were in the warm-up's data, because it left too few"
 
 
-def divided(drawn: Sequence[Example], *, validation: int, limit: int | None, known: Container[str]) -> Divided:
+def divided(examples: Sequence[Example], *, validation: int, limit: int | None, earlier: Container[str]) -> Divided:
     """Questions as they were drawn, in two parts.
 
-    Those for validation are the first that are not `known`, and where these are too few the last of the others. limit:
-    how many of the rest to learn from; None means all.
+    Those for validation are the first that are not `earlier`, and where these are too few the last of the others.
+    limit: how many of the rest to learn from; None means all.
     """
-    fresh = [example for example in drawn if example.id not in known][:validation]
-    others = [example for example in drawn if example.id in known]
+    fresh = [example for example in examples if example.id not in earlier][:validation]
+    others = [example for example in examples if example.id in earlier]
     missing = validation - len(fresh)
-    chosen = [*fresh, *others[len(others) - missing :]]
-    aside = {example.id for example in chosen}
-    return Divided([example for example in drawn if example.id not in aside][:limit], chosen, missing)
+    held_out = [*fresh, *others[len(others) - missing :]]
+    aside = {example.id for example in held_out}
+    return Divided([example for example in examples if example.id not in aside][:limit], held_out, missing)
 
 
-def learnt(rows: Path) -> set[str]:
+def question_ids(rows: Path) -> set[str]:
     """The ids of the questions in a warm-up's data; none where there is no such file. Raises DataError."""
     return {row.question for row in read_rows(rows, Demonstration)} if rows.is_file() else set()
