@@ -101,7 +101,6 @@ ROWS = f"said,n\n\n{'so ' * 20},1\n{'so ' * 20},2\n"
         ("a.html", PAGE, "It is quick.", {"heading": "Guide > Install", "fragment": "install"}),
         ("a.html", PAGE, "It is easy.", {"heading": "Guide > Install > Linux", "fragment": "linux"}),
         ("a.html", PAGE, "It is fun.", {"heading": "Guide > Use", "fragment": "linux"}),
-        ("a.html", PAGE, "It is gone.", {}),
         ("a.pptx", pptx([["It is short."], ["Title", "It is long."]]), "It is long.", {"place": "slide 2"}),
         ("a.odp", TALK, "It is long.", {"place": "slide 2"}),
         ("a.xlsx", SHEETS, "river: Danube; km: 2850", {"place": "Rivers, row 9"}),

@@ -285,8 +285,7 @@ def _number(passage_id: str) -> int:
     return int(match[1]) if match else 0
 
 
-_TOLD = 8
-"""Words of a text that make it the same under other headings. A shorter one may say different things under each."""
+_TOLD = 8  # words that make a text the same under other headings; a shorter one may say another thing under each
 _HEADINGS = re.compile(r"\A(?:\s*+(?:#{1,6}[ \t][^\n]*+|[^\n]++\n[-=~^+]{3,}+(?![^\n])))++")
 _MARKS = str.maketrans("‘’“”", "''\"\"", "*_`\\\u00ad\u200b\ufeff")
 """Quotation marks of print as those of keyboards, and markup, which a copy may write in another way."""

@@ -534,7 +534,7 @@ def written(path: Path) -> str:
     return path.as_posix().encode("utf-8", "backslashreplace").decode()
 
 
-_WORDS = {
+_WORDS = {  # one and several files of a kind, where the kind itself is not the word
     "image": ("image", "images"), "sound": ("sound recording", "sound recordings"), "video": ("video", "videos"),
     "archive": ("archive", "archives"), "font": ("font", "fonts"), "program": ("program", "programs"),
     "data": ("of binary data",) * 2, "old": ("in an old format", "in old formats"),
@@ -543,9 +543,7 @@ _WORDS = {
     "chosen": ("left out by --include or --exclude",) * 2,
     "encoding": ("in an unknown encoding", "in unknown encodings"), "failed": ("unreadable",) * 2,
 }  # fmt: skip
-"""One and several files of a kind, where the kind itself is not the word."""
-_EXPECTED = frozenset(("hidden", "beside", "chosen"))
-"""Kinds that are left out by rule, of which nobody needs to be told at every question."""
+_EXPECTED = frozenset(("hidden", "beside", "chosen"))  # kinds that are left out by rule, which need not be told
 _NAMED = 3
 
 

@@ -133,8 +133,8 @@ _COUNTS = [
     *("zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn", "elf", "zwölf"),
 ]
 _COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
-_GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
-_POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u202f](?=\d{3}(?!\d))")
+_GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
+_POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 """What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
 _DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}\b)")
 _WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")

@@ -19,11 +19,14 @@ _UNDERLINE = re.compile(r"([=~^\"'`*+_-])\1{2,}")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*([^\s(]*+)(.*)")  # a name, and its parameters or more words
 _FIELD = re.compile(r"(?::[\w -]{1,40}:|[^\s:][^:\n]{0,60}::)(?:\s|$)")
 _DEFINITION = re.compile(r"([^\n:]{1,60})(?:::|\n:)[ \t]")  # of AsciiDoc and of Markdown
+_SECTION = re.compile(r"\[[^\[\]\n]{1,60}\]\Z")  # of a file of settings
+_SETTING = re.compile(r"(?:[A-Z][A-Z\d]+|\w{1,40}[._]\w[\w.]{0,60})[ \t]*+=(?!=)")
+_STAMP = re.compile(r".{0,60}?\d:\d\d:\d\d")  # of a line of a log
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
 _FENCE = re.compile(r"```|~~~(?!~)")
 _CELL = re.compile(r"([^:;]{1,100}): (.*)")  # of a row as readers write it: column: value; column: value
-_NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+)")
+_NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+|\[[^\[\]]+\])")
 """A text that is nothing but a name in code."""
 _MARKS = re.compile(r":[\w-]+:(?=`)|[`*]")
 _MAIL = re.compile(r"\.(?:eml|mbox)\b")
@@ -158,6 +161,9 @@ class _Outline:
         if (heading := _HEADING.fullmatch(line)) is not None and not indent:
             self._enter_heading(len(heading[1]), heading[2].strip("# "))
             return _Block([line], whole=True)
+        if _SECTION.fullmatch(line) and "=" in below:
+            self._enter_heading(1, line)
+            return _Block([line], whole=True)
         if (directive := _DIRECTIVE.fullmatch(line)) is not None:
             is_name = directive[1][:1].isalpha() and directive[2][:1] in ("", "(")
             return self._entered(_Block([line], indent, name=directive[1] if is_name else ""))
@@ -201,9 +207,13 @@ class _Outline:
         return block
 
 
+_BEGINNINGS = (_ITEM, _FIELD, _DIRECTIVE, _FENCE, _SECTION, _SETTING, _STAMP)
+
+
 def _goes_on(block: _Block, line: str, indent: int) -> bool:
     """Whether a line belongs to the block above it: it begins nothing of its own, and is no definition of a term."""
-    begins = line[:1] in ("", "|") or any(each.match(line) for each in (_ITEM, _FIELD, _DIRECTIVE, _FENCE))
+    begins = line[:1] in ("", "|") or any(each.match(line) for each in _BEGINNINGS)
+    begins |= line.endswith(":") and " " not in line and indent < block.indent
     if begins or _record(line) or _UNDERLINE.fullmatch(line) or _HEADING.fullmatch(line):
         return False
     is_term = indent // 2 > block.indent // 2 and not block.indent % 2 and len(block.lines) == 1

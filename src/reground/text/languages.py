@@ -95,8 +95,8 @@ def segmenter(code: str) -> Segmenter:
 
 
 def with_digits(text: str) -> str:
-    """A text with its numbers in Chinese characters in digits: 2500 for 二千五百 and 120000 for 12万."""
-    return text if text.isascii() else _NUMERAL.sub(_digits, text)
+    """A text with its numbers in Chinese characters in digits: 2500 for 二千五百 and 120000 for 12万, and 14 for ١٤."""
+    return text if text.isascii() else _NUMERAL.sub(_digits, re.sub(r"\d", lambda digit: str(int(digit[0])), text))
 
 
 def _digits(number: re.Match[str]) -> str:

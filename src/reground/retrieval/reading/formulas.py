@@ -57,10 +57,9 @@ def root_of(text: str, index: str = "") -> str:
     return f"{index.translate(_INDEX)}√{grouped(text)}"
 
 
-_SIGNS = {
+_SIGNS = {  # what stands between the parts of an element of MathML
     "mfrac": "/", "msup": "^", "mover": "^", "msub": "_", "munder": "_", "msubsup": "_^", "munderover": "_^",
 }  # fmt: skip
-"""What stands between the parts of an element of MathML."""
 _LISTS = {"mtable": "{}", "mtr": "{}", "mfenced": "({})"}
 
 

@@ -246,10 +246,9 @@ _TERMS: dict[str, Callable[[Any], str]] = {
     "eqArr": lambda equations: "; ".join(_parts(equations, "e")),
     **dict.fromkeys(("sSup", "sSub", "sSubSup", "sPre", "limLow", "limUpp"), _indexed),
 }  # fmt: skip
-_SAID: dict[str, Callable[[Any, Context], str]] = {
+_SAID: dict[str, Callable[[Any, Context], str]] = {  # what says something by itself, and how
     "t": _text, "sym": _sign, "oMath": _term, "docPr": picture, "instrText": _instruction, "fldChar": _field,
     "chart": _drawn, "relIds": _drawn, "noBreakHyphen": lambda *_: "-",
     **dict.fromkeys(("tab", "ptab"), lambda *_: "\t"),
     **dict.fromkeys(("br", "cr"), lambda *_: "\n"),
 }  # fmt: skip
-"""What says something by itself, and how."""

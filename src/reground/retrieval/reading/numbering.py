@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from reground.retrieval.reading.archive import attribute, local, named, number_in, setting
 
-ORDERS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
-"""The formats of numbers by their first one, as OpenDocument and pages name them."""
+ORDERS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # by the first number
 _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
     (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),

@@ -44,13 +44,12 @@ _LONGEST_SIDE = 3000
 """Pixels of a page's longer side as it is drawn: 250 an inch of A4. It bounds memory whatever size a page claims."""
 MOST_SCANNED = 500  # scanned pages of one file that are read
 _MOST_LETTERS = 1_000_000  # characters of one scanned page
-_LANGUAGES = {
+_LANGUAGES = {  # tesseract's names of them
     "en": "eng", "de": "deu", "fr": "fra", "es": "spa", "it": "ita", "pt": "por", "nl": "nld", "ru": "rus",
     "uk": "ukr", "pl": "pol", "cs": "ces", "sv": "swe", "da": "dan", "no": "nor", "fi": "fin", "hu": "hun",
     "ro": "ron", "el": "ell", "tr": "tur", "ar": "ara", "he": "heb", "hi": "hin", "ta": "tam", "th": "tha",
     "vi": "vie", "ja": "jpn", "ko": "kor", "zh": "chi_sim",
 }  # fmt: skip
-"""tesseract's names of languages."""
 
 
 class Pages(NamedTuple):

@@ -183,11 +183,10 @@ class Table:
 
 _LOOKED_AT = 12  # rows of several cells by which it is told whether one above them holds names
 _MOST_HELD = 1_000_000  # cells and characters of rows that wait
-_LABEL = re.compile(
+_LABEL = re.compile(  # a number that may name a column: a year, a range, a share, a date or a time
     r"1[5-9]\d\d|2[01]\d\d|[<>≤≥] ?\d{1,9}|\d{1,9}\+|\d{1,3} ?%|\d{1,4}(?: ?[-–/:] ?\d{1,4}){1,3}"
     r"|\d{1,4}[./]\d{1,2}[./]\d{1,4}|\d{4}-\d\d-\d\d[T ][\d:]{5,8}"
 )
-"""A number that may name a column: a year, a range, a share, a date or a time."""
 
 
 def _head(rows: Sequence[list[str]]) -> tuple[int, int, list[str]]:

@@ -27,12 +27,11 @@ _PARAGRAPHS = _HEADINGS | {"p", "pre", "table", "ul", "ol", "dl"}
 _CELLS = frozenset(("td", "th", "button", "label", "select", "textarea"))
 """Elements that stand side by side with room between them, without a space in the source."""
 _LONGEST_HEADING = 200  # characters, and pieces of text
-_PARTS_OF_PAGES = {
+_PARTS_OF_PAGES = {  # by the names of elements and of roles
     "main": "main", "article": "article", "nav": "nav", "header": "header", "footer": "footer", "aside": "aside",
     "navigation": "nav", "search": "nav", "banner": "header", "contentinfo": "footer", "complementary": "aside",
     "a": "link", "button": "link",
 }  # fmt: skip
-"""The parts of pages by the names of elements and of roles."""
 _NAVIGATION = ("nav", "header", "footer")
 _WORD = re.compile(r"\w+")
 _FEW = 40  # words beside the main part that are not worth a notice, such as a copyright and a help for keys

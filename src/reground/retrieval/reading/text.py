@@ -59,14 +59,13 @@ def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str]
 
 _DEFINED = re.compile(r"^:([\w-]{1,60}):[ \t]++([^\n]{1,200}+)$", re.MULTILINE)
 _DEFINED_NAME = re.compile(r"\{([\w-]{1,60})\}")
-_TABLE = re.compile(
+_TABLE = re.compile(  # a list-table or one between rules of reStructuredText, or one of AsciiDoc under names
     r"^(?P<indent>[ \t]{0,40}+)(?:\.\. list-table::[^\n]*+\n(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
     r"|(?P<rule>=++(?: ++=++)++)[ \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++"
     r"(?P=indent)=[= \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++(?P=indent)=[= \r]*+$"
     r"|(?P<bars>\|===)[ \t\r]*+\n(?P<head>(?:\|[^|\n]++){1,50}+)\n(?:(?!\|===)[^\n]*+\n)*+\|===[ \t\r]*+$)",
     re.MULTILINE,
 )
-"""A list-table, or a table between rules, of reStructuredText; a table of AsciiDoc whose first line names columns."""
 _LISTED = re.compile(r"^[ \t]*+\*[ \t]++-[^\n]*+(?:\n(?![ \t]*+\*[ \t]++-)[ \t]*+\S[^\n]*+)*+", re.MULTILINE)
 _DASH = re.compile(r"^[ \t]*+(?:\*[ \t]++)?+-(?:[ \t]++|$)", re.MULTILINE)
 _BAR = re.compile(r"(?<!\\)\|")
