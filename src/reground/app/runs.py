@@ -165,7 +165,7 @@ async def folder_lock(folder: Path) -> AsyncIterator[bool]:
     """Make the folder and hold it by oneself for the block. Gives whether it is new.
 
     A second caller with the same question waits, and then finds it answered. Where it cannot be made, opened or locked
-    nothing is held; whoever writes into it says why.
+    nothing is held; the first write into it says why.
     """
     handle, is_new = _locked(folder)
     while handle is None:

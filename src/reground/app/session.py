@@ -249,7 +249,7 @@ def _budget(limits: object) -> Budget | None:
 
 @dataclass(frozen=True)
 class Opening:
-    """Who is told how the opening of a session goes on; by default nobody.
+    """Callbacks that are told how the opening of a session goes on; none by default.
 
     on_pull: of a model's download, with its name, the bytes so far, and all if that is known. on_index: while documents
     are indexed. on_report: of what came of it.

@@ -1,5 +1,5 @@
 """A session that is asked again and again: its queue, follow-ups as questions of their own, removal of old runs, and
-the words for what happens meanwhile."""
+the words that tell a client of the progress."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Engine:
         instructions: str = "",
         where: str | None = None,
     ) -> Result:
-        """Answer the last question of a conversation. holder: who asks. into_json: puts the answer into JSON.
+        """Answer the last question of a conversation. holder: of the key. into_json: puts the answer into JSON.
         instructions: how the request wants it written. where: a filter of the documents.
 
         budget: the request's own; it holds up to the session's. What one budget cut is not replayed under another, so
@@ -184,7 +184,7 @@ class Engine:
     async def _place(self, key: str) -> AsyncIterator[None]:
         """A place among the questions in work. Raises Busy where too many wait.
 
-        Who asks what is in work already waits without taking a place, and then gets it replayed.
+        A second request for what is in work waits without taking a place, and then gets the result replayed.
         """
         if self.waiting >= self._most and (self._places.locked() or key in self._same):
             raise Busy(max(1.0, self._seconds * (self.waiting + 1) / self._concurrency))

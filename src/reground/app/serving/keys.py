@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who asks, by the name of a key; empty where no key is needed. corpora: the documents that the key is for; None
+    """A client, by the name of its key; empty where no key is needed. corpora: documents that the key is for; None
     for all."""
 
     name: str = ""
@@ -34,7 +34,7 @@ class Holder:
 
 
 ANYONE = Holder()
-"""Who asks where no key is needed."""
+"""The client of a server that needs no key."""
 
 
 def new_key(path: Path, name: str) -> str:
@@ -59,7 +59,7 @@ def new_key(path: Path, name: str) -> str:
 
 
 def holders(path: Path) -> dict[str, Holder]:
-    """Who has the key of each hash. Raises DataError naming the line."""
+    """The holder of each key, by its hash. Raises DataError naming the line."""
     by_hash = {}
     for number, line in read_lines(path, "keys"):
         try:
@@ -89,7 +89,7 @@ class Keys:
         return len(self._holders)
 
     def holder(self, key: str) -> Holder | None:
-        """Who has a key; None where it is none. Every key is compared, and each comparison takes the same time."""
+        """A key's holder; None where it is none. Every key is compared, and each comparison takes the same time."""
         if (stamp := self._version()) != self._stamp:
             try:
                 self._stamp, self._holders = stamp, holders(self._path)
@@ -113,7 +113,7 @@ def place_of_keys(order: Serve) -> Path:
 
 
 def checked_keys(order: Serve) -> Keys | None:
-    """Who may ask; None lets everyone.
+    """The keys of those who may ask; None lets everyone.
 
     Raises ConfigurationError where others could reach a server without keys, and for a file whose keys were all taken
     out: such a file lets nobody in while a server runs, and must not let everyone in after a restart.

@@ -39,7 +39,7 @@ _CLOSED = 499  # the status in the log of a request whose client went away, as o
 class RequestInfo:
     """What is known of a request for the log and the figures.
 
-    number: names the request to its client. holder: who asks. model: the offer's name. status: what was sent.
+    number: names the request to its client. holder: of the key. model: the offer's name. status: what was sent.
     """
 
     number: str
@@ -98,7 +98,7 @@ class Door:
             log.info("%s %s %s %s %d %.2fs", *line)
 
     def _check(self, path: str, headers: Headers) -> Holder:
-        """Who asks. Raises Refusal."""
+        """The holder of the request's key. Raises Refusal."""
         if "content-length" in headers and "transfer-encoding" in headers:  # RFC 9112, section 6.1: a proxy may differ
             raise Refusal(400, _TWO_LENGTHS, "two_lengths", headers={"Connection": "close"})
         host, origin = headers.get("host", ""), headers.get("origin")

@@ -95,7 +95,7 @@ def _holder(request: Request) -> Holder:
 
 
 def _runs(engine: Engine, holder: Holder) -> Iterator[tuple[dict[str, Any], Trace]]:
-    """The runs of who asks, the last first: what a list says of each, and its file."""
+    """The runs of a client, the last first: what a list says of each, and its file."""
     offers = engine.offers_to(holder)
     for run, folder, name in () if engine.keeping is None else engine.keeping.questions_of(holder.name):
         if name in offers:
@@ -117,7 +117,7 @@ def _read(path: Path, changed: int) -> list[dict[str, Any]]:
 
 
 def _question(engine: Engine, holder: Holder, run: str) -> dict[str, Any]:
-    """A question of who asks, as the page tells it. Raises Refusal where there is none of this name."""
+    """A question of a client, as the page shows it. Raises Refusal where there is none of this name."""
     traces = (trace for about, trace in _runs(engine, holder) if about["n"] == run)
     for data in (trace.open(entry) for trace in traces for entry in trace.news()):
         return data

@@ -62,7 +62,7 @@ class Metrics:
             self._tokens.labels(model, "completion").inc(usage.completion)
 
     def text(self, holder: Holder) -> bytes:
-        """The figures in Prometheus's text format, without those of models that who asks may not use."""
+        """The figures in Prometheus's text format, without those of models that the client may not use."""
         models, families = {"", *self._engine.offers_to(holder)}, [*self._registry.collect()]
         for family in families:
             family.samples = [each for each in family.samples if each.labels.get("model", "") in models]
