@@ -56,7 +56,7 @@ def supported(text: str, answer: str, question: str = "") -> bool:
         ("May 3 10:15:01 B-1 rose 14 m\nMay 3 10:15:09 B-2 rose 77 m", "", "B-2 rose 77 m.", "B-2 rose 14 m."),
         ("طول الجسر ١٢٤ متراً.", "", "طول الجسر 124 متراً.", "طول الجسر 224 متراً."),
         ("The mast weighs 1\u2009250 kg.", "", "The mast weighs 1,250 kg.", "The mast weighs 250 kg."),
-        ("Bollard\n: A post of oak\n\nCleat\n: A bar of iron", "", "A cleat is a bar of iron.", "A bollard is a bar of iron."),
+        ("Bitt\n: A post\n\nCleat\n: A bar of iron", "", "A cleat is a bar of iron.", "A bitt is a bar of iron."),
         (SETTINGS, "What is the default of max_cookie_size?", "max_cookie_size defaults to 4093.",
          "max_cookie_size defaults to 31."),
         (SETTINGS, "What does session_lifetime default to?", "31", "4093"),
