@@ -5,7 +5,7 @@ import pytest
 
 from reground.core.answers import Answer
 from reground.core.errors import DataError
-from reground.core.evidence import Found, Pages, Passage, Skipped
+from reground.core.evidence import Pages, Passage, SearchResults, Skipped
 from reground.core.files import replace_lines, with_sum, without_sum
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
@@ -21,8 +21,8 @@ class Web:
     def __init__(self, private: bool) -> None:
         self.name = f"web:listed{' (private)' if private else ''} pages 200 words"
 
-    async def retrieve(self, query: str, /, *, k: int) -> Found:
-        return Found([SNIPPET, READ][:k], [GONE])
+    async def retrieve(self, query: str, /, *, k: int) -> SearchResults:
+        return SearchResults([SNIPPET, READ][:k], [GONE])
 
     async def page(self, passage_id: str, /) -> Passage | None:
         return READ.model_copy(update={"text": "The whole page.", "id": passage_id})

@@ -66,9 +66,9 @@ def extract_phrase(text: str) -> str:
     Marks are <answer>, a JSON field "answer", the last "Answer:", preferably at the start of a line and in any language
     that an index knows, and LaTeX's box.
     """
-    stated = marked_answer(text) or _sentence_answer(text)
-    if stated is not None:
-        return trim(stated)
+    phrase = marked_answer(text) or _sentence_answer(text)
+    if phrase is not None:
+        return trim(phrase)
     filled = [line.strip() for line in text.splitlines() if line.strip()]
     return trim(filled[-1]) if filled and not _ANSWER_LINE.fullmatch(filled[-1]) else ""
 
@@ -97,15 +97,15 @@ def marked_answer(text: str) -> str | None:
             return "yes" if value else "no"
         return ", ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else field
     for pattern in (_ANSWER_LINE, _ANSWER_INLINE, _ANSWER_UNSPACED, _BOXED):
-        found = [phrase for phrase in map(str.strip, pattern.findall(text)) if phrase]
-        if found:
-            return found[-1]
+        phrases = [phrase for phrase in map(str.strip, pattern.findall(text)) if phrase]
+        if phrases:
+            return phrases[-1]
     return None
 
 
 def _sentence_answer(text: str) -> str | None:
     """The rest of the sentence after the last "answer is"."""
-    starts = [found.end() for found in _ANSWER_IS.finditer(text)]
+    starts = [match.end() for match in _ANSWER_IS.finditer(text)]
     if not starts:
         return None
     rest = text[starts[-1] :]
@@ -130,8 +130,8 @@ def _abbreviates(text: str, at: int) -> bool:
         return _OPENER.match(rest) is None or (text[at - 2 : at - 1] == "." and after.islower())
     if word.islower():
         return after.isdigit() and len(word) <= 3
-    named = len(text[:at].split()) <= 3 and _NAMES.match(rest)
-    return word[0].isupper() and len(word) <= 4 and (after.islower() or after.isdigit() or bool(named))
+    names = len(text[:at].split()) <= 3 and _NAMES.match(rest)
+    return word[0].isupper() and len(word) <= 4 and (after.islower() or after.isdigit() or bool(names))
 
 
 def trim(phrase: str) -> str:
@@ -196,28 +196,28 @@ def extract_number(text: str) -> str:
 
     Powers and fractions are worked out: "3/4" is "0.75".
     """
-    text = _VULGAR.sub(lambda found: f" {unicodedata.normalize('NFKC', found[0])}", text).translate(WIDE)
-    text = _GROUPED.sub(lambda found: re.sub(r"\D", "", found[0]), text)
-    text = _RAISED.sub(lambda found: "^" + unicodedata.normalize("NFKC", found[0]).replace("\u2212", "-"), text)
+    text = _VULGAR.sub(lambda match: f" {unicodedata.normalize('NFKC', match[0])}", text).translate(WIDE)
+    text = _GROUPED.sub(lambda match: re.sub(r"\D", "", match[0]), text)
+    text = _RAISED.sub(lambda match: "^" + unicodedata.normalize("NFKC", match[0]).replace("\u2212", "-"), text)
     for pattern, replacement in _REWRITTEN:
         text = pattern.sub(replacement, text)
-    return _stated(extract_phrase(text)) or _stated(text)
+    return _number_in(extract_phrase(text)) or _number_in(text)
 
 
-def _stated(phrase: str) -> str:
+def _number_in(phrase: str) -> str:
     """The number that a phrase states, without thousands separators and currency; empty if none.
 
     This is the last one, without years and what stands in brackets behind it; of a phrase that begins with a number the
     first one, where all others only describe it: "42 dollars in 3 days".
     """
-    found = list(_NUMBER.finditer(_REMARK.sub("", phrase))) or list(_NUMBER.finditer(phrase))
-    found = [each for each in found if not _is_year(each)] or found
-    if not found:
+    numbers = list(_NUMBER.finditer(_REMARK.sub("", phrase))) or list(_NUMBER.finditer(phrase))
+    numbers = [each for each in numbers if not _is_year(each)] or numbers
+    if not numbers:
         parts: list[str] = _ANY.findall(phrase)
         return parts[-1] if parts else ""
-    begins = not any(map(str.isalnum, phrase[: found[0].start()]))
-    described = all(_BESIDE.search(phrase[max(0, each.start() - _NEAR_NUMBER) : each.start()]) for each in found[1:])
-    return _written(found[0] if begins and described else found[-1])
+    begins = not any(map(str.isalnum, phrase[: numbers[0].start()]))
+    described = all(_BESIDE.search(phrase[max(0, each.start() - _NEAR_NUMBER) : each.start()]) for each in numbers[1:])
+    return _format(numbers[0] if begins and described else numbers[-1])
 
 
 def _is_year(number: re.Match[str]) -> bool:
@@ -226,7 +226,7 @@ def _is_year(number: re.Match[str]) -> bool:
     return bool(_YEAR.fullmatch(number[0]) and dated and _DATE.match(text[end : end + _NEAR_NUMBER]))
 
 
-def _written(number: re.Match[str]) -> str:
+def _format(number: re.Match[str]) -> str:
     plain = _decimal(number["digits"])
     value, raised = float(plain), number["ten"] or number["power"]
     try:
@@ -285,9 +285,9 @@ def extract_letters(text: str) -> str:
     else the first line ends with, or in Chinese names, and does not deny.
     """
     text = text.translate(WIDE).replace("*", "")
-    marked = marked_answer(text)
-    places = [marked if marked is not None else _sentence_answer(text) or "", *_LETTERS_CHOSEN.findall(text)[-1:]]
-    lines = [line for line in text.splitlines() if line.strip()] if marked is None else []
+    answer = marked_answer(text)
+    places = [answer if answer is not None else _sentence_answer(text) or "", *_LETTERS_CHOSEN.findall(text)[-1:]]
+    lines = [line for line in text.splitlines() if line.strip()] if answer is None else []
     if lines:
         options = _OPTION_LINE.findall(text) if _OPTION_LINE.match(lines[0]) else []
         places += [*_LETTERS_ALONE.findall(text)[-1:], *(options if len(options) == 1 else [])]
@@ -303,15 +303,15 @@ def extract_letters(text: str) -> str:
 def _letters(phrase: str) -> list[str]:
     """The groups of letters in the first part of a phrase that names some and does not deny them."""
     for part in _REASON.split(phrase):
-        found = [
+        groups = [
             group
             for group in _LETTERS.finditer(part)
             if not _DENIED_BEFORE.search(part[max(0, group.start() - _NEAR_LETTER) : group.start()])
             and not _DENIED_AFTER.match(part[group.end() : group.end() + _NEAR_LETTER])
         ]
-        articles = [group for group in found if group[0] == "A" and _ARTICLE.match(part, group.end())]
-        if found:
-            return [group[0] for group in found if group not in articles or len(found) == 1]
+        articles = [group for group in groups if group[0] == "A" and _ARTICLE.match(part, group.end())]
+        if groups:
+            return [group[0] for group in groups if group not in articles or len(groups) == 1]
     return _SMALL_LETTERS.findall(phrase)
 
 

@@ -65,10 +65,10 @@ class Meter:
     usage: Usage = field(default_factory=Usage)
     replayed_calls: int = 0
     _in_flight: list[Reservation] = field(default_factory=list)
-    _held: list[Callable[[], int]] = field(default_factory=list)
+    _holds: list[Callable[[], int]] = field(default_factory=list)
     _estimated: int = 0
     _measured: int = 0
-    _cut: set[str] = field(default_factory=set)
+    _cut_texts: set[str] = field(default_factory=set)
     _started: float = field(init=False)
     _carried: float = 0.0
 
@@ -98,8 +98,8 @@ class Meter:
         """Tokens that are not spent, reserved or held back; None without a limit."""
         if self.budget.tokens is None:
             return None
-        held = math.ceil(self.ratio * sum(tokens() for tokens in self._held))
-        return max(0, self.budget.tokens - self.usage.tokens - self._reserved.tokens - held)
+        hold = math.ceil(self.ratio * sum(tokens() for tokens in self._holds))
+        return max(0, self.budget.tokens - self.usage.tokens - self._reserved.tokens - hold)
 
     @contextmanager
     def holding(self, tokens: Callable[[], int]) -> Iterator[None]:
@@ -107,11 +107,11 @@ class Meter:
 
         tokens: called for every call inside the block, because the prompt may grow.
         """
-        self._held.append(tokens)
+        self._holds.append(tokens)
         try:
             yield
         finally:
-            self._held.remove(tokens)
+            self._holds.remove(tokens)
 
     @property
     def ratio(self) -> float:
@@ -125,8 +125,8 @@ class Meter:
 
     def room(self) -> int | None:
         """The tokens left in units of `estimate_tokens`; None without a limit."""
-        left = self.remaining_tokens()
-        return None if left is None else int(left / self.ratio)
+        remaining = self.remaining_tokens()
+        return None if remaining is None else int(remaining / self.ratio)
 
     def admit(
         self, messages: tuple[Message, ...], sampling: Sampling, *, least: int = LEAST_REPLY, model: object = None
@@ -160,8 +160,8 @@ class Meter:
             while n > 0 and -(-n // samples) * prompt + n * least > room:
                 n -= 1
             if n < 1:
-                left = f"{room} of {self.budget.tokens} tokens are left"
-                raise BudgetExceeded("tokens", f"{left} and the next call needs about {prompt + least}")
+                remaining = f"{room} of {self.budget.tokens} tokens are left"
+                raise BudgetExceeded("tokens", f"{remaining} and the next call needs about {prompt + least}")
             longest = min(longest, (room - -(-n // samples) * prompt) // n)
         calls = -(-n // samples)
         usd = 0.0 if price is None or self.budget.usd is None else price.usd(calls * estimated, 0, longest * n)
@@ -174,21 +174,21 @@ class Meter:
     def _within_calls(self, n: int, samples: int) -> int:
         if self.budget.calls is None:
             return n
-        left = self.budget.calls - self.usage.calls - self._reserved.calls - len(self._held)
-        if left < 1:
+        remaining = self.budget.calls - self.usage.calls - self._reserved.calls - len(self._holds)
+        if remaining < 1:
             raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
-        return min(n, left * samples)
+        return min(n, remaining * samples)
 
     def _within_completion(self, n: int, longest: int, least: int) -> tuple[int, int]:
         """Samples, and the tokens of each that may still be written. The first call is made however few they are."""
         if self.budget.completion is None:
             return n, longest
-        written = self.usage.completion + self._reserved.completion
-        left = max(0, self.budget.completion - written)
-        n = min(n, left // min(max(1, least if written else 1), longest))
+        spent = self.usage.completion + self._reserved.completion
+        remaining = max(0, self.budget.completion - spent)
+        n = min(n, remaining // min(max(1, least if spent else 1), longest))
         if n < 1:
-            raise BudgetExceeded("completion", f"{left} of {self.budget.completion} tokens are left to be written")
-        return n, min(longest, left // n)
+            raise BudgetExceeded("completion", f"{remaining} of {self.budget.completion} tokens are left to be written")
+        return n, min(longest, remaining // n)
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
         """Release a reservation and count the call's real cost. usage: None if the call failed."""
@@ -205,11 +205,11 @@ class Meter:
 
     def see(self, replies: Sequence[Reply]) -> None:
         """Remember what a call wrote that the budget shortened: replies that ended at its length."""
-        self._cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
+        self._cut_texts.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
 
     def has_cut(self, text: str) -> bool:
         """Whether the text is a reply that the token budget cut."""
-        return text.strip() in self._cut
+        return text.strip() in self._cut_texts
 
     def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...]) -> None:
         """Count a call that an earlier attempt paid for. messages: its prompt."""

@@ -126,14 +126,14 @@ def extract_program(text: str, names: Collection[str] = (), *, reads_input: bool
     fenced = _Reply([_block(body.strip("\r\n"), language) for language, body in code_blocks(text) if body.strip()])
     defines = reads_input or any(block.defined for block in fenced.blocks)
     reply = fenced if fenced.blocks and defines else _Reply(list(map(_block, _unfenced(plain))))
-    chosen = reply.defining(names)
-    if not chosen and (fenced.blocks or not names):
-        chosen = reply.acting() if reads_input else reply.last()
-    if not chosen:
-        reply, chosen = fenced, fenced.written()
-    if not chosen:
+    places = reply.defining(names)
+    if not places and (fenced.blocks or not names):
+        places = reply.acting() if reads_input else reply.last()
+    if not places:
+        reply, places = fenced, fenced.fallback()
+    if not places:
         return plain
-    source = "\n\n".join(reply.blocks[place].body for place in sorted(reply.with_needs(chosen)))
+    source = "\n\n".join(reply.blocks[place].body for place in sorted(reply.with_needs(places)))
     return _without_trials(source, names) if names else source
 
 
@@ -193,7 +193,7 @@ class _Reply:
         needed = {giver for place in whole for giver in self._givers_of(place)}
         return set(([place for place in whole if place not in needed] or whole)[-1:])
 
-    def written(self) -> set[int]:
+    def fallback(self) -> set[int]:
         """The last block that calls itself Python, else the last block."""
         python = [place for place, block in enumerate(self.blocks) if _PYTHON.fullmatch(block.language)]
         return set((python or range(len(self.blocks)))[-1:])
@@ -209,23 +209,23 @@ class _Reply:
                 return {place}
         return set(acting[-1:]) or self.last()
 
-    def with_needs(self, chosen: Iterable[int]) -> set[int]:
+    def with_needs(self, places: Iterable[int]) -> set[int]:
         """These blocks, and those that bind what they need."""
-        found = set(chosen)
-        waiting = list(found)
+        result = set(places)
+        waiting = list(result)
         while waiting:
-            new = self._givers_of(waiting.pop()) - found
-            found |= new
+            new = self._givers_of(waiting.pop()) - result
+            result |= new
             waiting += new
-        return found
+        return result
 
     def _givers_of(self, place: int) -> set[int]:
         """For each name that a block needs, the last block before it that binds the name, else the first one after."""
-        found = set()
+        givers = set()
         for name in self.blocks[place].needs & self._givers.keys():
             places = self._givers[name]
-            found.add(places[max(0, bisect_left(places, place) - 1)])
-        return found
+            givers.add(places[max(0, bisect_left(places, place) - 1)])
+        return givers
 
 
 def _block(body: str, language: str = "") -> _Block:
@@ -296,13 +296,13 @@ def _unfenced(text: str) -> list[str]:
     """The programs between the lines of prose of a text without fences; the whole text if it is one."""
     if isinstance(parsed(textwrap.dedent(text)), ast.Module):
         return [text]
-    found, start, lines = [], 0, text.split("\n")
+    programs, start, lines = [], 0, text.split("\n")
     for _ in range(_ATTEMPTS):
         start = next((at for at in range(start, len(lines)) if _START.match(lines[at])), len(lines))
         program = _program_in(lines[start:])
-        found += [program] if program else []
+        programs += [program] if program else []
         start += program.count("\n") + 1
-    return found
+    return programs
 
 
 def _program_in(lines: Sequence[str]) -> str:
@@ -330,17 +330,17 @@ def _without_trials(source: str, names: Collection[str]) -> str:
     """The program without the module's statements that only try what was asked: example calls, asserts, reading."""
     tree = parsed(source)
     parts = list(map(_part, tree.body)) if isinstance(tree, ast.Module) else []
-    used = {*names}.union(*(part.takes for part in parts if part.defines or part.binds.intersection(names)))
-    needed = {at for at, part in enumerate(parts) if part.binds & used and not part.defines}
-    tried, trials = {*names, "input", "stdin", "__name__"}, set[int]()
-    while new := {at for at in {*range(len(parts))} - needed - trials if parts[at].mentions & tried}:
+    names_used = {*names}.union(*(part.takes for part in parts if part.defines or part.binds.intersection(names)))
+    needed = {at for at, part in enumerate(parts) if part.binds & names_used and not part.defines}
+    targets, trials = {*names, "input", "stdin", "__name__"}, set[int]()
+    while new := {at for at in {*range(len(parts))} - needed - trials if parts[at].mentions & targets}:
         trials |= new
-        tried = tried.union(*(parts[at].binds for at in new))
-    gone = {
+        targets = targets.union(*(parts[at].binds for at in new))
+    dropped = {
         line
         for at, part in enumerate(parts)
         if isinstance(part.statement, ast.Assert) or (at in trials and not part.defines)
         for line in range(part.statement.lineno, (part.statement.end_lineno or part.statement.lineno) + 1)
     }
-    kept = [line for number, line in enumerate(source.split("\n"), start=1) if number not in gone]
-    return "\n".join(kept).strip("\n") if gone else source
+    lines = [line for number, line in enumerate(source.split("\n"), start=1) if number not in dropped]
+    return "\n".join(lines).strip("\n") if dropped else source

@@ -131,11 +131,11 @@ class JournalError(SurroundingsError):
     """The journal cannot be read or written."""
 
 
-def did_you_mean(name: str, known: Iterable[str], then: str = "") -> str:
+def did_you_mean(name: str, names: Iterable[str], then: str = "") -> str:
     """The end of an error message: near names if there are any, else all of them. then: a sentence behind them."""
     import difflib
 
-    known = sorted(known)
-    near = difflib.get_close_matches(name[:200], known, n=3, cutoff=0.5)
-    ending = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    names = sorted(names)
+    near = difflib.get_close_matches(name[:200], names, n=3, cutoff=0.5)
+    ending = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
     return f"{ending}{'' if near else '.'} {then}" if then else ending

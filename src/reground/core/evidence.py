@@ -40,21 +40,21 @@ class Skipped(Value):
     why: Text
 
 
-class Found(tuple[Passage, ...]):
+class SearchResults(tuple[Passage, ...]):
     """The passages of a search that also tells what it skipped."""
 
     skipped: tuple[Skipped, ...]
 
-    def __new__(cls, passages: Iterable[Passage] = (), skipped: Iterable[Skipped] = ()) -> Found:
+    def __new__(cls, passages: Iterable[Passage] = (), skipped: Iterable[Skipped] = ()) -> SearchResults:
         """Passages, best first."""
-        made = super().__new__(cls, passages)
-        made.skipped = tuple(skipped)
-        return made
+        results = super().__new__(cls, passages)
+        results.skipped = tuple(skipped)
+        return results
 
     @classmethod
-    def like(cls, found: Sequence[Passage], passages: Iterable[Passage]) -> Found:
+    def like(cls, results: Sequence[Passage], passages: Iterable[Passage]) -> SearchResults:
         """Other passages, with what the first search skipped."""
-        return cls(passages, found.skipped if isinstance(found, cls) else ())
+        return cls(passages, results.skipped if isinstance(results, cls) else ())
 
 
 @runtime_checkable
@@ -104,20 +104,20 @@ _PASSES = 8  # maximum passes over a text. A text that still changes after that 
 
 def cited_markers(text: str, *, most: int) -> list[int]:
     """The passage numbers that a text cites, each once, in order. most: the highest existing number."""
-    cited = (number for _, _, numbers in marker_runs(text, most=most) for number in numbers)
-    return list(dict.fromkeys(number for number in cited if number <= most))
+    markers = (number for _, _, numbers in marker_runs(text, most=most) for number in numbers)
+    return list(dict.fromkeys(number for number in markers if number <= most))
 
 
 def marker_runs(text: str, *, most: int) -> Iterator[tuple[int, int, list[int]]]:
     """Where markers stand side by side, such as [1][2]: the begin, the end, and the numbers."""
     at = 0
     for place, part in enumerate(_CODE.split(text)):
-        for found in _RUN.finditer(part) if place % 2 == 0 else ():
-            start, end = found.span()
-            numbers = _numbers(found[0])
+        for match in _RUN.finditer(part) if place % 2 == 0 else ():
+            start, end = match.span()
+            numbers = _numbers(match[0])
             before, after = part[max(0, start - _NEAR) : start].rpartition("\n")[2], part[end : end + _NEAR]
             is_code = _INDEXED.search(before) or _BESIDE.search(before) or _AFTER.match(after)
-            is_list = found[0].count("[") == 1 and len(numbers) > 1 and _LISTS.search(before)
+            is_list = match[0].count("[") == 1 and len(numbers) > 1 and _LISTS.search(before)
             if all(0 < number <= max(_USUAL, most) for number in numbers) and not is_code and not is_list:
                 yield at + start, at + end, numbers
         at += len(part)
@@ -133,20 +133,20 @@ def only_markers(text: str, *, most: int) -> bool:
     return end > 0 and not any(sign.isalnum() for sign in between + text[end:])
 
 
-def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
-    """The text without markers that name no `known` passage, and the removed numbers."""
+def without_unknown(text: str, markers: Collection[int]) -> tuple[str, list[int]]:
+    """The text without markers that name no passage of `markers`, and the removed numbers."""
     unknown: list[int] = []
 
     def keep(run: str) -> str:
-        strange = [number for number in _numbers(run) if number not in known]
+        strange = [number for number in _numbers(run) if number not in markers]
         if not strange:
             return run
         unknown.extend(strange)
-        groups = [[number for number in _numbers(group) if number in known] for group in re.findall(_BRACKET, run)]
+        groups = [[number for number in _numbers(group) if number in markers] for group in re.findall(_BRACKET, run)]
         join = next(iter(re.split(_BRACKET, run)[1:-1]), "")  # as the first two are joined
         return join.join(f"[{', '.join(map(str, group))}]" for group in groups if group)
 
-    most = max(known, default=0)
+    most = max(markers, default=0)
     for _ in range(_PASSES):  # a removal may create another marker
         before, text = text, _each_run(text, keep, most)
         if text == before:
@@ -162,13 +162,13 @@ def unbracketed(text: str) -> str:
 
 
 def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
-    done, end = [], 0
+    parts, end = [], 0
     for start, stop, _ in marker_runs(text, most=most):
         before, new, end = text[end:start], change(text[start:stop]), stop
         if not new:
             before, end = _closed(before, text, end)
-        done += [before, new]
-    return "".join([*done, text[end:]])
+        parts += [before, new]
+    return "".join([*parts, text[end:]])
 
 
 def _closed(before: str, text: str, end: int) -> tuple[str, int]:

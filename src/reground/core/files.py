@@ -44,11 +44,11 @@ def with_sum(text: str) -> bytes:
 def without_sum(line: bytes) -> bytes:
     """A line's JSON object without its checksum. Raises ValueError if the checksum does not match."""
     data = line.strip()
-    found = _SUM.search(data, max(0, len(data) - 18))
-    if found is None:
+    match = _SUM.search(data, max(0, len(data) - 18))
+    if match is None:
         return data
-    data = data[: found.start()] + b"}"
-    if zlib.crc32(data) != int(found[1], 16):
+    data = data[: match.start()] + b"}"
+    if zlib.crc32(data) != int(match[1], 16):
         raise ValueError("its checksum does not match, so the line is damaged")
     return data
 
@@ -139,7 +139,7 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
     check: reads a line without a checksum, and raises ValueError if it is damaged. A whole last line without a line end
     gets one.
     """
-    broken: set[int] = set()
+    bad: set[int] = set()
     line, aside = b"\n", path.with_name(path.name + ".damaged")
     with _alone(path):
         for number, line in read_lines(path, "lines"):
@@ -148,13 +148,13 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
                 if len(data) == len(line.strip()):
                     check(data)
             except ValueError:
-                broken.add(number)
+                bad.add(number)
                 with _alone(aside) as out:
                     out.write(line.removesuffix(b"\n") + b"\n")
-        if broken or not line.endswith(b"\n"):
-            good = (line for number, line in read_lines(path, "lines") if number not in broken)
+        if bad or not line.endswith(b"\n"):
+            good = (line for number, line in read_lines(path, "lines") if number not in bad)
             replace_lines(path, (line.removesuffix(b"\n") + b"\n" for line in good))
-    return [f"{path}:{each}: the line cannot be read and has been set aside in {aside.name}" for each in sorted(broken)]
+    return [f"{path}:{each}: the line cannot be read and has been set aside in {aside.name}" for each in sorted(bad)]
 
 
 _SAMPLES, _SAMPLE = 64, 1 << 16
@@ -321,26 +321,26 @@ def expanded(path: str | Path) -> Path:
         raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
 
 
-def model_place(name: str, what: str, known: Iterable[str] = ()) -> str:
+def model_place(name: str, what: str, names: Iterable[str] = ()) -> str:
     """The path of what is here by this name, else the name, to be asked of a hub. what: as an error names it.
 
-    known: as in `near_here`. Raises ConfigurationError for what no hub can have, and for a path into a folder that is
+    names: as in `near_here`. Raises ConfigurationError for what no hub can have, and for a path into a folder that is
     here.
     """
     place, (first, slash, _) = expanded(name), name.partition("/")
     if place.exists():
         return str(place)
     if not _OF_A_HUB.match(name) or "--" in name or ".." in name or (slash and Path(first).is_dir()):
-        raise ConfigurationError(f"no {what}: there is no folder {name}{near_here(name, known)}")
+        raise ConfigurationError(f"no {what}: there is no folder {name}{near_here(name, names)}")
     return name
 
 
-def near_here(name: str, known: Iterable[str] = ()) -> str:
-    """The end of an error message about a folder that is not there: near names of folders beside it, and of `known`."""
+def near_here(name: str, names: Iterable[str] = ()) -> str:
+    """The end of an error message about a folder that is not there: near names of folders beside it, and of `names`."""
     place, beside = expanded(name), list[str]()
     with suppress(OSError, ValueError):
         beside += [each.name for each in place.parent.iterdir() if each.is_dir()]
-    near = difflib.get_close_matches(place.name[:200], [*beside, *known], n=2, cutoff=0.6)
+    near = difflib.get_close_matches(place.name[:200], [*beside, *names], n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

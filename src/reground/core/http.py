@@ -63,8 +63,8 @@ def listening(host: str, port: int) -> tuple[socket.socket, str]:
     """A socket that listens, and its address for a browser. Raises ConfigurationError where it cannot be had."""
     try:
         # without the port, of which it takes the last 16 bits alone
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = addresses[0]
         opened = socket.create_server((address[0], port), family=family, backlog=QUEUE)
     except (OSError, OverflowError, ValueError) as error:  # a port or a name that cannot be
         why = str(getattr(error, "strerror", None) or error).lower()
@@ -81,7 +81,7 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def names_this(asked: str, listening: str) -> bool:
+def names_this(host: str, listening: str) -> bool:
     """Whether a Host header names the server that listens at this host.
 
     A name that a foreign site owns can be made to lead here (DNS rebinding), an address cannot. So only addresses,
@@ -89,7 +89,7 @@ def names_this(asked: str, listening: str) -> bool:
     addresses.
     """
     try:
-        name = (urlsplit(f"//{asked}").hostname or "").lower()
+        name = (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:
         return False
     if name in ("localhost", listening.lower()):
@@ -181,7 +181,7 @@ class BadBody(Exception):
 
 
 async def read_body(
-    response: Any, most: int, *, idle: float = IDLE_SECONDS, told: Callable[[bytes], None] | None = None
+    response: Any, most: int, *, idle: float = IDLE_SECONDS, on_data: Callable[[bytes], None] | None = None
 ) -> bytes:
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
@@ -189,28 +189,28 @@ async def read_body(
     What follows the end of a packed body is passed over, as in browsers: padding, or a second member, legal but rare.
 
     response: one of aiohttp's, whose body has not been read. idle: the most seconds without data.
-    told: called with each unpacked piece.
+    on_data: called with each unpacked piece.
     """
     packed = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
     if packed not in ("identity", *_GZIP):
         raise BadBody(f"packed its reply as {packed}, which it was not asked to", passing=False)
     unpack = zlib.decompressobj(wbits=31) if packed in _GZIP else None
     parts: list[bytes] = []
-    size = sent = 0
+    size = raw_size = 0
     while piece := await _piece(response.content, idle):
-        sent += len(piece)  # limited too, because some of it may unpack to nothing, without end
+        raw_size += len(piece)  # limited too, because some of it may unpack to nothing, without end
         if unpack is not None:
             try:
                 piece = b"" if unpack.eof else unpack.decompress(piece, most - size + 1)  # it would keep what follows
             except zlib.error as error:
                 raise BadBody(f"packed its reply wrongly ({error})", passing=True) from None
         size += len(piece)
-        if max(size, sent) > most:
+        if max(size, raw_size) > most:
             response.close()
             raise BadBody(f"sent more than the {most / MIB:.0f} MiB that a reply to this call may take", passing=False)
         parts.append(piece)
-        if told is not None:
-            told(piece)
+        if on_data is not None:
+            on_data(piece)
     if unpack is not None and not unpack.eof:
         raise BadBody("cut its packed reply short", passing=True)
     return b"".join(parts)
@@ -389,12 +389,12 @@ class Places:
         if (timer := self._waiting.pop(connection, None)) is not None:
             timer.cancel()
         if seconds is not None:
-            left = connection.transport.get_write_buffer_size()
-            timer = asyncio.get_running_loop().call_later(seconds, self._late, connection, seconds, left)
+            unsent = connection.transport.get_write_buffer_size()
+            timer = asyncio.get_running_loop().call_later(seconds, self._late, connection, seconds, unsent)
             self._waiting[connection] = timer
 
-    def _late(self, connection: Connection, seconds: float, left: int) -> None:
-        if connection.transport.get_write_buffer_size() < left:
+    def _late(self, connection: Connection, seconds: float, unsent: int) -> None:
+        if connection.transport.get_write_buffer_size() < unsent:
             self.wait(connection, seconds)
         else:
             self._close(connection, f"nothing came from the client within {seconds:g} s")

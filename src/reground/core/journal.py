@@ -147,12 +147,12 @@ class SqliteJournal:
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect is committed."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        future: asyncio.Future[None] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._flush, time.monotonic() + _LOCKED_SECONDS)
         row = (run, question, effect.span, effect.ordinal, effect.fingerprint, effect.result, effect.elapsed)
-        self._waiting.append(((*row, checksum(*row)), done))
-        await done
+        self._waiting.append(((*row, checksum(*row)), future))
+        await future
 
     def _flush(self, until: float = 0.0) -> None:
         """Write what waits. until: when to give up a file that another process holds; by default it is waited for."""
@@ -171,13 +171,13 @@ class SqliteJournal:
                 asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._flush, until)
                 return
             failure = error
-        for _, done in batch:
-            if done.cancelled():
+        for _, future in batch:
+            if future.cancelled():
                 continue
             if failure is not None:
-                done.set_exception(failure)
+                future.set_exception(failure)
             else:
-                done.set_result(None)
+                future.set_result(None)
 
     def forget(self, run: str) -> None:
         """Drop everything that one run has recorded."""

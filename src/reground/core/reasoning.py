@@ -121,10 +121,10 @@ def _thought(text: str, at: int, *, is_cut: bool) -> tuple[int, int, int] | None
 def _first(tag: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
     """The first of these tags that is not quoted, for a thought may speak of them; else the first."""
     first: re.Match[str] | None = None
-    for found in tag.finditer(text, at):
-        if not _is_quoted(text, found):
-            return found
-        first = first or found
+    for match in tag.finditer(text, at):
+        if not _is_quoted(text, match):
+            return match
+        first = first or match
     return first
 
 
@@ -227,8 +227,8 @@ def learn(model: LanguageModel, replies: Sequence[Reply]) -> None:
     """
     thought = max((tokens_of(reply.reasoning) for reply in replies if reply.reasoning), default=0)
     wrote = any(reply.text or reply.usage.completion for reply in replies)
-    used = max((reply.room for reply in replies), default=0) if wrote else 0
-    room = min(MOST, max(LEAST, 1 << (2 * thought).bit_length()) if thought else used)
+    largest = max((reply.room for reply in replies), default=0) if wrote else 0
+    room = min(MOST, max(LEAST, 1 << (2 * thought).bit_length()) if thought else largest)
     if room <= room_of(model):
         return
     if id(model) not in _rooms:

@@ -302,14 +302,14 @@ class Run:
         if prompt is None:
             return cast("AbstractContextManager[None, bool]", nullcontext())
         rooms = self._question.rooms
-        held = self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0))
-        return cast("AbstractContextManager[None, bool]", self._ending_early(held))
+        hold = self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0))
+        return cast("AbstractContextManager[None, bool]", self._ending_early(hold))
 
     @contextmanager
-    def _ending_early(self, held: AbstractContextManager[None]) -> Iterator[None]:
+    def _ending_early(self, hold: AbstractContextManager[None]) -> Iterator[None]:
         """The block. A type checker does not see that it may swallow an error, so its users say so by a cast."""
         try:
-            with held:
+            with hold:
                 yield
         except BudgetExceeded as error:
             if error.limit not in _REFUSING:
@@ -338,25 +338,25 @@ class Run:
         "welcome" goes on without them. grammar: the same for a grammar.
         least: minimum useful tokens of a reply. If a limit leaves less, fewer samples are drawn or the call is refused.
         """
-        wanted = sampling if sampling is not None else Sampling()
+        request = sampling if sampling is not None else Sampling()
         messages = tuple(Message(role=each.role, content=neutralise(each.content)) for each in as_messages(prompt))
         texts = [text for each in messages for text in (each.role, each.content)]
-        mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
+        mark = fingerprint("generate", model.name, request.model_dump_json(), *texts)
         ordinal, seed = self._next(), self._question.seed
-        seeded = wanted
-        if seed is not None and wanted.seed is None and wanted.temperature > 0:
+        seeded = request
+        if seed is not None and request.seed is None and request.temperature > 0:
             # from its position, which timing cannot change
             place = fingerprint("seed", str(seed), self._question.id, self._path, str(ordinal))
-            seeded = wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
+            seeded = request.model_copy(update={"seed": int(place[:8], 16) % 2**31})
         welcome = frozenset(wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome")
         call = _Call(model, messages, seeded, name, least, welcome, reasoning.room_of(model), self.answer_from)
         self.answer_from = None
         replies = await self._replies(call, ordinal, mark)
-        if replies and all(reasoning.lacks_room(reply, wanted) for reply in replies):
+        if replies and all(reasoning.lacks_room(reply, request) for reply in replies):
             replies = await self._with_room(call, mark, replies)
         usable = [reply for reply in replies if not reasoning.is_all_thought(reply)] or list(replies)
-        result = usable[: wanted.n]  # a server or a damaged record may have more
-        if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in result):
+        result = usable[: request.n]  # a server or a damaged record may have more
+        if request.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in result):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
@@ -369,12 +369,12 @@ class Run:
         again.
         """
         meter, limits, usd = self.meter, self.meter.limits, self.meter.budget.usd
-        cut = refused = ""
+        cut_mark = refused = ""
         if limits is not None or usd is not None:
-            cut = fingerprint("cut", mark, str(limits))  # a limit in US dollars cuts no reply
+            cut_mark = fingerprint("cut", mark, str(limits))  # a limit in US dollars cuts no reply
             refused = fingerprint("refused", mark, str(limits), *([] if usd is None else [str(usd)]))
         recorded = self._replay(ordinal, mark, _REPLIES, call.name)
-        is_cut = recorded is None and (recorded := self._replay(ordinal, cut, _REPLIES, call.name)) is not None
+        is_cut = recorded is None and (recorded := self._replay(ordinal, cut_mark, _REPLIES, call.name)) is not None
         if recorded is not None:
             replies, elapsed = recorded
             meter.replay(_cost(call.model, _usage_of(replies)), elapsed, call.messages)
@@ -382,8 +382,8 @@ class Run:
             # The calls beside it have ended, and there may be room that there was not.
             raise BudgetExceeded(*refusal[0])
         else:
-            replies, is_cut = await self._made(call, ordinal, refused)
-            await self._write(ordinal, cut if is_cut else mark, _REPLIES, replies)
+            replies, is_cut = await self._attempt(call, ordinal, refused)
+            await self._write(ordinal, cut_mark if is_cut else mark, _REPLIES, replies)
         replies = unfence(replies, call.messages)  # the journal keeps the originals
         parts = {"model": call.model.name, "messages": call.messages, "sampling": call.sampling, "replies": replies}
         self._record(trajectory.GenerateStep, ordinal, call.name, parts, replayed=recorded is not None)
@@ -397,7 +397,7 @@ class Run:
             rooms[call.model.name] = max(room, rooms.get(call.model.name, 0))
         return replies
 
-    async def _made(self, call: _Call, ordinal: int, refused: str) -> tuple[tuple[Reply, ...], bool]:
+    async def _attempt(self, call: _Call, ordinal: int, refused: str) -> tuple[tuple[Reply, ...], bool]:
         """Make the call, and tell whether the budget cut it. What is welcome and refused is left out, now and later.
 
         refused: the fingerprint of a refusal by this budget.
@@ -407,7 +407,7 @@ class Run:
             absent = {wish for wish in call.welcome if (call.model.name, wish) in lacking}
             sampling = call.sampling.model_copy(update={wish: _PLAIN[wish] for wish in absent})
             try:
-                return await self._paid(call, sampling)
+                return await self._pay(call, sampling)
             except CapabilityError as error:
                 if error.lacks not in call.welcome - absent:
                     raise
@@ -421,12 +421,12 @@ class Run:
                     await self._write(ordinal, refused, _REFUSAL, (error.limit, str(error)))
                 raise
 
-    async def _paid(self, call: _Call, wanted: Sampling) -> tuple[tuple[Reply, ...], bool]:
+    async def _pay(self, call: _Call, request: Sampling) -> tuple[tuple[Reply, ...], bool]:
         """Make the call within the budget, and tell whether the budget cut it: whether it wrote less than it would."""
-        meter, model, limit = self.meter, call.model, wanted.max_tokens
+        meter, model, limit = self.meter, call.model, request.max_tokens
         if call.room:
-            wanted = wanted.model_copy(update={"max_tokens": limit + call.room})
-        sampling, reserved = meter.admit(call.messages, wanted, least=call.least, model=model)
+            request = request.model_copy(update={"max_tokens": limit + call.room})
+        sampling, reserved = meter.admit(call.messages, request, least=call.least, model=model)
         self._begin(call.name)
         heard = hearing.set(self._hearing(call))
         usage: Usage | None = None
@@ -446,8 +446,8 @@ class Run:
         room = max(0, sampling.max_tokens - limit)
         if room:
             replies = tuple(reply.model_copy(update={"room": room}) for reply in replies)
-        is_shorter = sampling.max_tokens < wanted.max_tokens and any(r.finish_reason == "length" for r in replies)
-        return replies, sampling.n < wanted.n or is_shorter
+        is_shorter = sampling.max_tokens < request.max_tokens and any(r.finish_reason == "length" for r in replies)
+        return replies, sampling.n < request.n or is_shorter
 
     def _hearing(self, call: _Call) -> Hearing | None:
         """Tells the listener what the model does in a call; None without one, and where several replies are written."""

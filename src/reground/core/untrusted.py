@@ -97,8 +97,8 @@ def clip(text: str, tokens: int) -> str:
     limit = 4 * tokens
     if len(text) <= limit:
         return text
-    cut = text.rfind(" ", limit // 2, limit)
-    return text[: cut if cut > 0 else limit].rstrip() + " ..."
+    end = text.rfind(" ", limit // 2, limit)
+    return text[: end if end > 0 else limit].rstrip() + " ..."
 
 
 def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, tokens: int = 2000) -> str:
@@ -118,11 +118,11 @@ def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, 
 
 def fenced(prompt: str) -> list[tuple[str, str]]:
     """The passages of a prompt that `fence` made, as titles and texts."""
-    found = []
+    passages = []
     for piece in prompt.split(_CLOSES)[:-1]:
         head, _, text = piece.rpartition(_OPENS)[2].partition("\n")
-        found.append((head.partition(' title="')[2].rpartition('">')[0], text))
-    return found
+        passages.append((head.partition(' title="')[2].rpartition('">')[0], text))
+    return passages
 
 
 def without_fenced(prompt: str) -> str:
@@ -150,8 +150,8 @@ def _unfenced(reply: Reply) -> Reply:
         without = reply.only(_outside(reply.text, passages=True))
         some = any(char.isalnum() for char in without.text)
         reply = without if some else reply.only(_outside(reply.text, passages=False))
-    found = _TAG.search(reply.text)
-    return reply.upto(found.start()) if found else reply
+    tag = _TAG.search(reply.text)
+    return reply.upto(tag.start()) if tag else reply
 
 
 def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:

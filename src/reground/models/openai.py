@@ -302,8 +302,8 @@ class OpenAIModel:
                 self._chat, data=body, headers=self._headers(), proxy=self._proxy, allow_redirects=False
             ) as response:
                 self._met = True
-                told = None if (hear := hearing.get()) is None else protocol.Joining(hear).follow
-                return response.status, response.headers, await http.read_body(response, most, told=told)
+                on_data = None if (hear := hearing.get()) is None else protocol.Joining(hear).follow
+                return response.status, response.headers, await http.read_body(response, most, on_data=on_data)
         except http.BadBody as error:
             kind = TransientModelError if error.passing else ModelError
             raise kind(f"{self.served_at} {error}") from None

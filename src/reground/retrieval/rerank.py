@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from reground.core.concurrency import gather
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError, did_you_mean
-from reground.core.evidence import Found, Pages, Passage, Retriever
+from reground.core.evidence import Pages, Passage, Retriever, SearchResults
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value, finite
 from reground.retrieval.chunking import distinct, normal, normal_title, passage_text, reciprocal_rank_fusion
@@ -141,7 +141,7 @@ class Reranked(_Above):
         if k < 1 or not query.strip():
             return ranking[: max(k, 0)]
         head, rest = ranking[: self._depth], ranking[self._depth :]
-        return Found.like(first, (await self._ordered(query, head) + rest)[:k])
+        return SearchResults.like(first, (await self._ordered(query, head) + rest)[:k])
 
     async def _ordered(self, query: str, head: list[Passage]) -> list[Passage]:
         if not head:

@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from reground.core.errors import DataError
-from reground.core.evidence import Found, Passage, Skipped
+from reground.core.evidence import Passage, SearchResults, Skipped
 from reground.core.files import read_lines, replace_lines, with_sum, without_sum
 from reground.core.language import Text, Value
 from reground.core.trajectory import RetrieveStep, Trajectory
@@ -108,13 +108,13 @@ class FrozenRetriever:
                 self._searches[each.query, each.k] = each
         self.name = " + ".join(sorted(names)) or "web:nothing"
 
-    async def retrieve(self, query: str, /, *, k: int) -> Found:
+    async def retrieve(self, query: str, /, *, k: int) -> SearchResults:
         """What the same search found; for another query the closest texts of the snapshot."""
         same = self._searches.get((query, k))
         if same is None:
-            return Found(self._closest(query, k))
+            return SearchResults(self._closest(query, k))
         unkept = (Skipped(skipped=p.id, why=UNKEPT) for p in same.passages if not p.text)
-        return Found((p for p in same.passages if p.text), (*same.skipped, *unkept))
+        return SearchResults((p for p in same.passages if p.text), (*same.skipped, *unkept))
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The page that was opened for this passage."""

@@ -17,7 +17,7 @@ from zlib import crc32
 from yarl import URL
 
 from reground.core.errors import ConfigurationError
-from reground.core.evidence import Found, Passage, Skipped
+from reground.core.evidence import Passage, SearchResults, Skipped
 from reground.retrieval.chunking import chunk
 from reground.retrieval.decontaminate import Decontaminator
 from reground.text.excerpts import cut
@@ -77,7 +77,7 @@ class WebRetriever:
     "snippets": what the engine shows of each page. "pages": of each page the pieces that BM25 finds closest to the
     query, `words` words together; its snippet where it cannot be read. "first": the first page that can be read, in
     pieces of `piece_tokens` tokens. blocked: pages that are never given. What was found and not read is told in the
-    result, as `Found.skipped`.
+    result, as `SearchResults.skipped`.
     """
 
     engine: Engine
@@ -108,7 +108,7 @@ class WebRetriever:
         if (close := getattr(self.engine, "aclose", None)) is not None:
             await close()
 
-    async def retrieve(self, query: str, /, *, k: int) -> Found:
+    async def retrieve(self, query: str, /, *, k: int) -> SearchResults:
         """At most `k` passages, best first, and what was skipped. Raises RetrievalError where the engine fails."""
         results, skipped = self._allowed(await self.engine.search(query, k=k + _MORE))
         if self.mode == "first":
@@ -117,7 +117,7 @@ class WebRetriever:
         outcomes = await asyncio.gather(*tasks)
         for _, why in outcomes:
             skipped += why
-        return Found((passage for passage, _ in outcomes if passage is not None), skipped)
+        return SearchResults((passage for passage, _ in outcomes if passage is not None), skipped)
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The whole page of a passage. Raises RetrievalError never: a page that cannot be read is None."""
@@ -156,7 +156,7 @@ class WebRetriever:
             return snippet, [Skipped(skipped=result.url, why=str(error))]
         return _part(result, page, cut(page.text, query, words=self.words)), []
 
-    async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> Found:
+    async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> SearchResults:
         unread = []
         for result in results:
             try:
@@ -166,8 +166,8 @@ class WebRetriever:
                 unread += [] if isinstance(error, Blocked) else [result]
                 continue
             pieces = [piece.of(page.text) for piece in chunk(page.text, self.piece_tokens)][:k]
-            return Found((_part(result, page, text, place) for place, text in enumerate(pieces, start=1)), skipped)
-        return Found(filter(None, map(_snippet, unread[:k])), skipped)
+            return SearchResults((_part(result, page, text, at) for at, text in enumerate(pieces, start=1)), skipped)
+        return SearchResults(filter(None, map(_snippet, unread[:k])), skipped)
 
     async def _read(self, result: WebResult) -> Passage:
         """The text that the engine sent along, or that of the page. Raises NotFetched, or Blocked."""
