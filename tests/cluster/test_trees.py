@@ -72,7 +72,7 @@ def files(out):
 
 
 def costs(collected):
-    return {grown.example: grown.usage for grown in collected.grown}
+    return {grown.example: grown.usage for grown in collected.trees}
 
 
 async def test_the_trees_are_those_of_one_process(tmp_path):
@@ -128,6 +128,6 @@ async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path):
         server.misbehave("400")
         others = await Cluster(given).collect(tmp_path / "there", workers=1)
     assert len(one.failed) == 1
-    assert "the budget of 5 calls is used up" in {grown.tree.stopped for grown in one.grown}
+    assert "the budget of 5 calls is used up" in {grown.tree.stopped for grown in one.trees}
     assert one.failed == others.failed
     assert files(tmp_path / "here") == files(tmp_path / "there")
