@@ -82,7 +82,7 @@ def names() -> dict[str, Entry]:
     return entries(CRITICS, __name__)
 
 
-class _Named(NamedTuple):
+class _Spec(NamedTuple):
     """One critic's name: its module, what stands behind the colon, and of that what is no model, and the model."""
 
     module: Any
@@ -91,7 +91,7 @@ class _Named(NamedTuple):
     model: str | None
 
 
-def _named(spec: str) -> dict[Kind, _Named]:
+def _parse(spec: str) -> dict[Kind, _Spec]:
     """What each kind's critic is: the same `name` or `name:detail` for all, or `kind=name:detail,...`.
 
     Raises ConfigurationError for a kind that there is not, or that is named twice, for an unknown name, and for a
@@ -107,7 +107,7 @@ def _named(spec: str) -> dict[Kind, _Named]:
             if parts[::2].count(name) > 1:
                 raise ConfigurationError(f"the critic for {name} is named twice in {spec!r}")
         specs = {kind: own.get(kind, OTHERWISE) for kind in KINDS}
-    named: dict[Kind, _Named] = {}
+    result: dict[Kind, _Spec] = {}
     for kind, each in specs.items():
         name, _, detail = each.partition(":")
         if name not in names():
@@ -116,8 +116,8 @@ def _named(spec: str) -> dict[Kind, _Named]:
         if not hasattr(module, "create"):
             raise ConfigurationError(f"the critic {name} ({names()[name].module}) has no create")
         rest, model = module.model_of(detail) if hasattr(module, "model_of") else (detail, None)
-        named[kind] = _Named(module, detail, rest, model)
-    return named
+        result[kind] = _Spec(module, detail, rest, model)
+    return result
 
 
 def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | None = None) -> Critics:
@@ -127,7 +127,7 @@ def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | 
     Raises ConfigurationError for an unknown name, a module that cannot be imported, or an invalid detail.
     """
     critics: dict[str, Critic] = {}
-    for kind, each in _named(spec).items():
+    for kind, each in _parse(spec).items():
         judge = (own or {}).get(each.model or "")
         detail = each.detail if judge is None else each.rest
         critics[kind] = each.module.create(kind, model=model if judge is None else judge, detail=detail)
@@ -136,9 +136,9 @@ def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | 
 
 def own_models(spec: str) -> tuple[str, ...]:
     """The models that a list of critics names for judging, each once, as `provider/model`. Raises as `load` does."""
-    return tuple(dict.fromkeys(each.model for each in _named(spec).values() if each.model is not None))
+    return tuple(dict.fromkeys(each.model for each in _parse(spec).values() if each.model is not None))
 
 
 def of_files(spec: str) -> bool:
     """Whether a critic among those named is made of files. Raises as `load` does."""
-    return any(getattr(each.module, "FILES", False) for each in _named(spec).values())
+    return any(getattr(each.module, "FILES", False) for each in _parse(spec).values())

@@ -87,8 +87,8 @@ class PromptedCritic:
         if self.style == "rank":
             groups = list(grouped(pair.context for pair in pairs).values())
         spans = [run.span("verdict") for _ in groups]
-        asked = zip(groups, spans, strict=True)
-        scores = await gather(*(self._judge([pairs[place] for place in places], span) for places, span in asked))
+        jobs = zip(groups, spans, strict=True)
+        scores = await gather(*(self._judge([pairs[place] for place in places], span) for places, span in jobs))
         return in_place(zip(groups, scores, strict=True))
 
     async def _judge(self, pairs: Sequence[Pair], run: Run) -> list[float]:
@@ -119,18 +119,18 @@ def read_verdict(reply: Reply) -> float | None:
     Yes at probability p is (1 + p) / 2, no is (1 - p) / 2: p alone would put a hesitant yes below a hesitant no,
     because the rest of the probability lies on words that are neither. Without log-probabilities p is 1.
     """
-    found, sure = _find(reply, _VERDICT)
-    if found is None:
+    match, sure = _find(reply, _VERDICT)
+    if match is None:
         return None
-    return (1 + sure) / 2 if found.group(1).lower() == "yes" else (1 - sure) / 2
+    return (1 + sure) / 2 if match.group(1).lower() == "yes" else (1 - sure) / 2
 
 
 def read_number(reply: Reply, most: int) -> tuple[int, float] | None:
     """The index of the candidate that a reply names first, and its probability; None if it names none."""
-    found, sure = _find(reply, _NUMBER)
-    if found is None:
+    match, sure = _find(reply, _NUMBER)
+    if match is None:
         return None
-    digits = found.group().lstrip("0")
+    digits = match.group().lstrip("0")
     if not digits.isdecimal() or len(digits) > 3 or not 1 <= int(digits) <= most:
         return None
     return int(digits) - 1, sure
@@ -142,17 +142,17 @@ def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None,
     A token that was written has some probability. `IMPOSSIBLE` says that the server does not know it.
     """
     tokens = reply.token_logprobs or ()
-    said = "".join(token.token for token in tokens)
-    found = pattern.search(said)
-    if found is None:
+    text = "".join(token.token for token in tokens)
+    match = pattern.search(text)
+    if match is None:
         return pattern.search(reply.text), 1.0
     total, start = 0.0, 0
     for token in tokens:
         end = start + len(token.token)
-        if start < found.end() and end > found.start():
+        if start < match.end() and end > match.start():
             total += token.logprob
         start = end
-    return found, math.exp(min(0.0, total)) if total > IMPOSSIBLE else 1.0
+    return match, math.exp(min(0.0, total)) if total > IMPOSSIBLE else 1.0
 
 
 def model_of(detail: str) -> tuple[str, str | None]:
@@ -163,10 +163,10 @@ def model_of(detail: str) -> tuple[str, str | None]:
 
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
     """A critic for the kind on the given model; the detail is the style. Raises ConfigurationError for another word."""
-    style, named = model_of(detail)
-    if named is not None:
+    style, name = model_of(detail)
+    if name is not None:
         raise ConfigurationError(
-            f"nobody has opened the model {named}: from Python, "
+            f"nobody has opened the model {name}: from Python, "
             f"give critics=load('prompted:{style or 'pointwise'}', model=...)"
         )
     if detail not in {"", "pointwise", "rank"}:

@@ -58,8 +58,8 @@ def scored_text(kind: Kind, pair: Pair, *, room: int, spans: Spans, special: Seq
     question, rest = parts[0].removeprefix("Question:\n"), "".join(parts[1:])
     question = f"{HEADS[kind]} {question}"
     candidate = bare(neutralise(pair.candidate, special))
-    asked, judged = len(spans(question)), len(spans(candidate))
-    if asked + judged > room:
+    asking, judged = len(spans(question)), len(spans(candidate))
+    if asking + judged > room:
         question = head(question, max(room - judged, room // _QUESTION_SHARE), spans)
         candidate = head(candidate, room - len(spans(question)), spans)
         judged = len(spans(candidate))
@@ -74,8 +74,8 @@ def scored_text(kind: Kind, pair: Pair, *, room: int, spans: Spans, special: Seq
 
 def bare(candidate: str) -> str:
     """A candidate without the fence of a document, whose number says only how many were read before it."""
-    found = _FENCED.match(candidate)
-    return candidate if found is None else "\n".join(filter(None, (found["title"], found["text"])))
+    match = _FENCED.match(candidate)
+    return candidate if match is None else "\n".join(filter(None, (match["title"], match["text"])))
 
 
 def head(text: str, most: int, spans: Spans) -> str:
@@ -135,8 +135,8 @@ def lm_tokens(tokenizer: Any, max_length: int) -> Callable[[Kind, Pair], list[in
 
 def _fitted(tokenizer: Any, kind: Kind, pair: Pair, room: int) -> tuple[str, str]:
     def spans(text: str) -> Sequence[tuple[int, int]]:
-        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        return [(start, end) for start, end in found["offset_mapping"]]
+        encoding = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [(start, end) for start, end in encoding["offset_mapping"]]
 
     return scored_text(kind, pair, room=room, spans=spans, special=tokenizer.all_special_tokens)
 
@@ -203,15 +203,15 @@ def mix_of(manifest: Manifest, kind: Kind) -> dict[str, float]:
 def folder_of(folder: Path, manifest: Manifest, kind: Kind) -> Path:
     """The sub-folder with the weights of a kind. Raises ConfigurationError where there are none."""
     if kind not in manifest.kinds:
-        known = ", ".join(manifest.kinds)
+        kinds = ", ".join(manifest.kinds)
         raise ConfigurationError(
-            f"the critic in {folder} judges {known} and not {kind}: name it for these alone, "
+            f"the critic in {folder} judges {kinds} and not {kind}: name it for these alone, "
             f"as in {next(iter(manifest.kinds), 'doc')}=trained:{folder}"
         )
-    found = folder / manifest.kinds[kind]
-    if not found.is_dir():
+    place = folder / manifest.kinds[kind]
+    if not place.is_dir():
         raise ConfigurationError(f"the critic in {folder} lacks the folder {manifest.kinds[kind]} with its weights")
-    return found
+    return place
 
 
 Item: TypeAlias = tuple[Kind, Pair]
@@ -306,8 +306,8 @@ def open_embedder(folder: Path, max_length: int) -> Scoring:
         vectors: dict[str, Any] = {}
         for places in batches([len(text) for text in each]):
             some = [each[place] for place in places]
-            found = model.encode(some, normalize_embeddings=True, show_progress_bar=False)
-            vectors.update(zip(some, found, strict=True))
+            rows = model.encode(some, normalize_embeddings=True, show_progress_bar=False)
+            vectors.update(zip(some, rows, strict=True))
         return [SCALE * float(vectors[known] @ vectors[candidate]) for known, candidate in read]
 
     return scores

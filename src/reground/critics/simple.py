@@ -34,7 +34,7 @@ SENTENCES = {
 """The sentence of each sub-goal, always the same (CR-Planner, equation 3, f_rule). It stands before what came of it."""
 
 _YIELDS = dict(zip(SENTENCES, STAGES[1:], strict=True))
-_CHOSEN = re.compile(
+_CHOICE = re.compile(
     "^(?:" + "|".join(f"(?P<{goal}>{re.escape(sentence)})" for goal, sentence in SENTENCES.items()) + ")$", re.M
 )
 
@@ -52,10 +52,10 @@ class FixedCritic:
         table = {}
         for entry in filter(None, detail.split(",")):
             stage, equals, goal = entry.partition("=")
-            for word, known in ((stage, STAGES), (goal, SENTENCES)):
-                if not equals or word not in known:
+            for word, words in ((stage, STAGES), (goal, SENTENCES)):
+                if not equals or word not in words:
                     raise ConfigurationError(
-                        f"the detail of the critic fixed is STAGE=GOAL,..., not {entry!r}; {did_you_mean(word, known)}"
+                        f"the detail of the critic fixed is STAGE=GOAL,..., not {entry!r}; {did_you_mean(word, words)}"
                     )
             table[stage] = goal
         return cls(kind, table)
@@ -69,8 +69,8 @@ class FixedCritic:
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The table's choice first, then the earlier the better."""
         goals = [self.table.get(stage_of(pair.context)) if self.kind == "subgoal" else None for pair in pairs]
-        named = [goal and pair.candidate.startswith(SENTENCES[goal]) for goal, pair in zip(goals, pairs, strict=True)]
-        return [1.0 if is_named else -float(place) for place, is_named in enumerate(named)]
+        matches = [goal and pair.candidate.startswith(SENTENCES[goal]) for goal, pair in zip(goals, pairs, strict=True)]
+        return [1.0 if is_named else -float(place) for place, is_named in enumerate(matches)]
 
 
 def stage_of(context: str) -> str:
@@ -79,8 +79,8 @@ def stage_of(context: str) -> str:
     Observations may look like others of another kind, but hardly like the sentence of a sub-goal.
     """
     work = without_fenced(context.partition("\n\nWork so far:\n")[2])
-    chosen = [str(match.lastgroup) for match in _CHOSEN.finditer(work)]
-    return _YIELDS[chosen[-1]] if chosen else "ROOT"
+    goals = [str(match.lastgroup) for match in _CHOICE.finditer(work)]
+    return _YIELDS[goals[-1]] if goals else "ROOT"
 
 
 @dataclass(frozen=True)

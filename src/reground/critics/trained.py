@@ -119,18 +119,18 @@ def features(kind: Kind, candidates: Sequence[Mapping[str, Any]]) -> list[dict[s
     share of the best.
     """
     best = max((_number(each, "score") or 0.0 for each in candidates), default=0.0)
-    known: list[dict[str, float]] = []
+    rows: list[dict[str, float]] = []
     for place, each in enumerate(candidates):
         score = _number(each, "score")
-        told = {
+        row = {
             "rank": 1 / (1 + place),
             "logprob": _number(each, "logprob"),
             "score": max(0.0, score / best) if score is not None and best > 0 else None,
             **{f"{each.get('stage')}>{goal}": float(goal == each.get("goal")) for goal in SENTENCES},
         }
-        known.append({name: value for name in FEATURES[kind] if (value := told.get(name)) is not None})
-    values = {name: [each[name] for each in known if name in each] for name in FEATURES[kind]}
-    return [{name: value - fmean(values[name]) for name, value in each.items()} for each in known]
+        rows.append({name: value for name in FEATURES[kind] if (value := row.get(name)) is not None})
+    values = {name: [each[name] for each in rows if name in each] for name in FEATURES[kind]}
+    return [{name: value - fmean(values[name]) for name, value in each.items()} for each in rows]
 
 
 def weighed(weights: Mapping[str, float], scores: Sequence[float], known: Sequence[Mapping[str, float]]) -> list[float]:
@@ -207,19 +207,19 @@ class ServedCritic:
         if response.status in (401, 403):
             raise AuthenticationError(f"{self.url} refused the key ({response.status}); is {KEY} right?")
         if response.status != 200:
-            said = redacted(" ".join(reply[:2000].decode("utf-8", "replace").split()), key)[:300]
+            text = redacted(" ".join(reply[:2000].decode("utf-8", "replace").split()), key)[:300]
             kind = TransientModelError if response.status in _TRANSIENT else ModelError
-            raise kind(f"{self.url} answered {response.status}: {said}")
+            raise kind(f"{self.url} answered {response.status}: {text}")
         return _scores(reply, len(candidates), self.url)
 
 
 def _scores(body: bytes, count: int, url: str) -> list[float]:
     """The scores in the order of the candidates. Raises ModelError for a reply of another shape."""
     try:
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         for entry in read_json(body)["results"]:
-            found[int(entry["index"])] = float(entry["relevance_score"])
-        return [found[place] for place in range(count)]
+            scores[int(entry["index"])] = float(entry["relevance_score"])
+        return [scores[place] for place in range(count)]
     except (ValueError, KeyError, TypeError, OverflowError):
         raise ModelError(f"{url} gave no score for each of {count} candidates; does the server rerank?") from None
 

@@ -61,31 +61,31 @@ class Dialect:
     ) -> dict[str, Any]:
         """A chat completion request with more fields. grammar: how the server takes one, as in `grammar_parameter`."""
         limit = "max_completion_tokens" if "max_tokens" in self.without else "max_tokens"
-        wanted: dict[str, Any] = {
+        body: dict[str, Any] = {
             "model": model,
             "messages": [{"role": message.role, "content": message.content} for message in self._turns(messages)],
             limit: sampling.max_tokens,
             "temperature": sampling.temperature,
         }
         if (samples := min(sampling.n, self.samples or sampling.n)) > 1:
-            wanted["n"] = samples
+            body["n"] = samples
         if sampling.top_p < 1:
-            wanted["top_p"] = sampling.top_p
+            body["top_p"] = sampling.top_p
         if stop := self._stops(sampling.stop):
-            wanted["stop"] = stop
+            body["stop"] = stop
         if sampling.seed is not None:
-            wanted["seed"] = sampling.seed
+            body["seed"] = sampling.seed
         if sampling.logprobs:
-            wanted["logprobs"] = True
+            body["logprobs"] = True
         if sampling.grammar is not None:
-            wanted |= grammar_parameter(grammar, sampling.grammar)
+            body |= grammar_parameter(grammar, sampling.grammar)
         if self.streams:
-            wanted |= STREAMED
-        wanted |= extra
+            body |= STREAMED
+        body |= extra
         for name, (least, most) in self.bounds:
-            if name in wanted:
-                wanted[name] = type(wanted[name])(min(max(wanted[name], least), most))
-        return {name: value for name, value in wanted.items() if name not in self.without}
+            if name in body:
+                body[name] = type(body[name])(min(max(body[name], least), most))
+        return {name: value for name, value in body.items() if name not in self.without}
 
     def _turns(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages that are sent: without system messages, the first turn begins with what these say."""
@@ -94,8 +94,8 @@ class Dialect:
         return alternating(messages) if self.joins else messages
 
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
-        sent = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop
-        return sent[: self.stops]
+        stops = [each for each in stop if each.strip()] if self.refuses_blank_stops else stop
+        return stops[: self.stops]
 
     def cuts_here(self, stop: Sequence[str]) -> bool:
         """Whether replies are to be cut on this side, because the server does not get all of these stop strings."""
@@ -112,7 +112,7 @@ class Dialect:
         if complaint.status != 500:
             if "stream" not in sent and "stream" not in self.without and complaint.named(["stream"]):
                 return replace(self, streams=True)
-            for name in complaint.named([name for name in sent if name not in _KEPT]):
+            for name in complaint.named([name for name in sent if name not in _REQUIRED]):
                 if (better := self._relaxed(name, complaint, sent)) is not None:
                     return better
         return self._turned(complaint, sent["messages"])
@@ -132,11 +132,11 @@ class Dialect:
         if name == "max_tokens" and "max_completion_tokens" in complaint.whole:
             return without
         if (allowed := allowed_values(name, value, complaint, numbers)) is not None:
-            known = dict(self.bounds)
-            least, most = known.get(name, allowed)
-            known[name] = max(least, allowed[0]), min(most, allowed[1])
-            if known[name][0] <= known[name][1]:
-                return replace(self, bounds=frozenset(known.items()))
+            bounds = dict(self.bounds)
+            least, most = bounds.get(name, allowed)
+            bounds[name] = max(least, allowed[0]), min(most, allowed[1])
+            if bounds[name][0] <= bounds[name][1]:
+                return replace(self, bounds=frozenset(bounds.items()))
         return None if name == "max_completion_tokens" else without
 
     def _turned(self, complaint: Complaint, turns: Sequence[Mapping[str, Any]]) -> Dialect | None:
@@ -170,7 +170,7 @@ def allowed_values(name: str, value: Any, complaint: Complaint, numbers: Collect
     return (-math.inf, only) if value > only else (only, math.inf)
 
 
-_KEPT = frozenset({"model", "messages", "logprobs", "grammar", "structured_outputs", "response_format"})
+_REQUIRED = frozenset({"model", "messages", "logprobs", "grammar", "structured_outputs", "response_format"})
 """What is not left out: a request makes no sense without it, or the caller has to know that it was."""
 _LENGTHS = frozenset({"max_tokens", "max_completion_tokens"})
 _LEAST_LENGTH, _LARGEST_LEAST, _WORTH_ASKING = 16, 64, 4
@@ -264,21 +264,21 @@ class Complaint:
         """Those of the request's parameters that it is about, the first one first: by its field, else by its words."""
         parameters = list(parameters)
         for text in (self.param, self.message, self.whole):
-            found = {name: match.start() for name in parameters if (match := _naming(name).search(text))}
-            if found.keys() >= {"temperature", "top_p"} and _NOT_BOTH.search(text):
-                found["temperature"] = len(text)
-            if found:
-                return sorted(found, key=found.__getitem__)
+            places = {name: match.start() for name in parameters if (match := _naming(name).search(text))}
+            if places.keys() >= {"temperature", "top_p"} and _NOT_BOTH.search(text):
+                places["temperature"] = len(text)
+            if places:
+                return sorted(places, key=places.__getitem__)
         return []
 
     def numbers(self, name: str, sent: Mapping[str, Any]) -> set[float]:
         """The numbers after a parameter's name, else all; without those of the request, the status and the model."""
         text = _THOUSANDS.sub(r"\1", self.whole.replace(sent["model"], ""))
-        named = _naming(name).search(text)
+        match = _naming(name).search(text)
         ours = {float(self.status), sent[name] if isinstance(sent[name], int | float) else None}
         after, every = (
             {float(each) for each in _NUMBER.findall(part)} - ours
-            for part in (text[named.end() :] if named else "", text)
+            for part in (text[match.end() :] if match else "", text)
         )
         return after or every
 
@@ -336,9 +336,9 @@ def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Comp
 
 def status_of(error: Any) -> int:
     """The status that an error would have had, of one that came under a 200."""
-    told = [str(error.get(name)) for name in ("code", "status", "type")] if isinstance(error, dict) else []
-    numbers = (int(each) for each in told if re.fullmatch(r"[45]\d\d", each))
-    return next(numbers, 400 if any("invalid_request" in each for each in told) else 500)
+    codes = [str(error.get(name)) for name in ("code", "status", "type")] if isinstance(error, dict) else []
+    numbers = (int(each) for each in codes if re.fullmatch(r"[45]\d\d", each))
+    return next(numbers, 400 if any("invalid_request" in each for each in codes) else 500)
 
 
 def _one_line(text: str) -> str:
@@ -445,14 +445,14 @@ def _extend(choice: dict[str, Any], part: Mapping[str, Any]) -> None:
     """Add a piece of a stream to the choice that it belongs to."""
     message = choice["message"]
     for name, value in (part.get("delta") or part.get("message") or {}).items():
-        is_text = name in _WRITTEN and isinstance(value, str | list)
+        is_text = name in _TEXT_FIELDS and isinstance(value, str | list)
         message[name] = (message.get(name) or "") + _of_parts(value) if is_text else value
     choice["finish_reason"] = part.get("finish_reason") or choice.get("finish_reason")
     if scored := (part.get("logprobs") or {}).get("content"):
         choice.setdefault("logprobs", {"content": []})["content"] += scored
 
 
-_WRITTEN = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
+_TEXT_FIELDS = frozenset({"content", "reasoning_content", "reasoning", "refusal"})
 FILTERED = "content_filter"
 INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
 """How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""

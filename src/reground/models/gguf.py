@@ -63,8 +63,8 @@ def create(model: str, options: ModelOptions) -> GgufModel:
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(f"gguf/{model}", "local")
     pull.check(model)
-    known = pull.ALIASES.get(model.lower())
-    return GgufModel(model, options if known is None or adapter else replace(options, adapter=known.adapter))
+    weights = pull.ALIASES.get(model.lower())
+    return GgufModel(model, options if weights is None or adapter else replace(options, adapter=weights.adapter))
 
 
 async def available(options: ModelOptions) -> list[Listing]:
@@ -75,8 +75,8 @@ async def available(options: ModelOptions) -> list[Listing]:
     listings = []
     for alias, weights in pull.ALIASES.items():
         pulled = is_pulled(weights)
-        told = f"pulled ({weights.size / 1e6:.0f} MB); {run}"
-        why = told if pulled else f"not pulled yet: reground models pull {alias}"
+        status = f"pulled ({weights.size / 1e6:.0f} MB); {run}"
+        why = status if pulled else f"not pulled yet: reground models pull {alias}"
         listings.append(Listing(f"gguf/{alias}", pulled and not missing, missing or why))
     files = await asyncio.to_thread(pull.other_files)
     return listings + [

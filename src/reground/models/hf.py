@@ -126,10 +126,10 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     folder = expanded(model)
     if adapter is not None or (folder / "config.json").exists() or not (folder / "adapter_config.json").is_file():
         return model, adapter
-    named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
-    if not named:
+    base = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not base:
         raise ValueError("its adapter_config.json names no base model")
-    return str(named), folder
+    return str(base), folder
 
 
 def _drop_quantization(weights: Any) -> None:
@@ -237,8 +237,8 @@ class Decoder:
         self._context: int = getattr(weights.config, "max_position_embeddings", None) or 1 << 30
         self._apart: bool = weights.config.is_encoder_decoder  # prompt and reply are separate sequences
         ends = weights.generation_config.eos_token_id
-        known = ends if isinstance(ends, list) else [ends]
-        self._ends = sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
+        ids = ends if isinstance(ends, list) else [ends]
+        self._ends = sorted({end for end in (*ids, tokenizer.eos_token_id) if end is not None})
         is_card = weights.device.type == "cuda"
         self._spare: int = 4 * torch.cuda.mem_get_info(weights.device)[0] // 5 if is_card else _SPARE  # bytes
 
@@ -319,19 +319,19 @@ class Decoder:
         for row in going:
             row.ids, row.scores = [], []
         while True:
-            tokens = _drawn(logits, sampling)
+            tokens = _sample(logits, sampling)
             scores = logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0] if sampling.logprobs else tokens
             for row, token, score in zip(going, tokens.tolist(), scores.tolist(), strict=True):
                 row.ids.append(token)
                 row.scores.append(score)
                 if (hear := row.job.call.hear) is not None:
                     hear(Reply(text=self._text(row.ids)))
-            left = [place for place, row in enumerate(going) if len(row.ids) < most and not self._has_ended(row)]
-            if not left:
+            places_left = [place for place, row in enumerate(going) if len(row.ids) < most and not self._has_ended(row)]
+            if not places_left:
                 return
-            if len(left) < len(going):
-                going = [going[place] for place in left]
-                tokens = steps.select(torch.tensor(left, device=tokens.device), tokens)
+            if len(places_left) < len(going):
+                going = [going[place] for place in places_left]
+                tokens = steps.select(torch.tensor(places_left, device=tokens.device), tokens)
             logits = steps(tokens[:, None])
 
     def _has_ended(self, row: _Row) -> bool:
@@ -351,9 +351,9 @@ class Decoder:
         cuts = [(text.find(stop), len(stop)) for stop in sampling.stop if stop in text]
         if not cuts:
             return reply, len(row)
-        cut, length = min(cuts)
-        count = bisect_left(range(len(ids)), cut + length, key=lambda count: len(self._text(ids[:count])))
-        return reply.upto(cut).model_copy(update={"finish_reason": "stop"}), count
+        end, length = min(cuts)
+        count = bisect_left(range(len(ids)), end + length, key=lambda count: len(self._text(ids[:count])))
+        return reply.upto(end).model_copy(update={"finish_reason": "stop"}), count
 
     def _text(self, ids: list[int]) -> str:
         """Decoded text, without an incomplete last character."""
@@ -367,18 +367,18 @@ class Decoder:
         """
         tokens: list[TokenLogprob] = []
         special = set(self._tokenizer.all_special_ids)  # they are not in the text
-        total, before, begin, known = 0.0, 0, 0, 0
+        total, before, begin, length = 0.0, 0, 0, 0
         for end, score in zip(range(1, len(ids) + 1), scores, strict=False):
             total += 0.0 if ids[end - 1] in special else min(0.0, score)
             text = self._text(ids[before:end])
-            if len(text) > known:
-                tokens.append(TokenLogprob(token=text[known:], logprob=total))
+            if len(text) > length:
+                tokens.append(TokenLogprob(token=text[length:], logprob=total))
                 total, before, begin = 0.0, begin, end
-                known = len(self._text(ids[before:begin]))
+                length = len(self._text(ids[before:begin]))
         return tuple(tokens)
 
 
-def _drawn(logits: Any, sampling: Sampling) -> Any:
+def _sample(logits: Any, sampling: Sampling) -> Any:
     """The next token of each row."""
     import torch
 
@@ -410,8 +410,8 @@ def plain(model: Any) -> Any:
 
 def cache_name(model: Any) -> str:
     """What a model calls its keys and values (`cache` since transformers 5.24); "" where it keeps none."""
-    known = inspect.signature(plain(model).forward).parameters
-    return next((name for name in ("cache", "past_key_values") if name in known), "")
+    names = inspect.signature(plain(model).forward).parameters
+    return next((name for name in ("cache", "past_key_values") if name in names), "")
 
 
 class Steps:
@@ -439,16 +439,16 @@ class Steps:
 
         if not self._name:
             tokens = self._read = tokens if self._read is None else torch.cat([self._read, tokens], dim=1)
-        given = {"attention_mask": self._mask}
+        inputs = {"attention_mask": self._mask}
         if self._states is not None:
-            given |= {"encoder_outputs": (self._states,), "decoder_input_ids": tokens}
+            inputs |= {"encoder_outputs": (self._states,), "decoder_input_ids": tokens}
         else:
             places = (self._mask.cumsum(-1) - 1).clamp(min=0)[:, -tokens.shape[1] :]
-            given |= {"input_ids": tokens, **({"position_ids": places} if "position_ids" in self._known else {})}
+            inputs |= {"input_ids": tokens, **({"position_ids": places} if "position_ids" in self._known else {})}
             self._mask = torch.cat([self._mask, self._mask.new_ones(len(tokens), 1)], dim=1)  # for the next token
         if self._name:
-            given |= {"use_cache": True, self._name: self._cache}
-        out = self._model(**given, **({"logits_to_keep": 1} if "logits_to_keep" in self._known else {}))
+            inputs |= {"use_cache": True, self._name: self._cache}
+        out = self._model(**inputs, **({"logits_to_keep": 1} if "logits_to_keep" in self._known else {}))
         self._cache = out[self._name] if self._name else None
         return out.logits[:, -1].float()
 
@@ -475,9 +475,9 @@ def prompt_text(tokenizer: Any, messages: Sequence[Message], *, apart: bool = Fa
         return "\n\n".join(message.content for message in harmless)
     opened, refusal = without_system(harmless), None
     for turns in (harmless, opened, alternating(harmless), alternating(opened)):
-        shown = [turn.model_dump() for turn in turns]
+        dicts = [turn.model_dump() for turn in turns]
         try:
-            text: str = tokenizer.apply_chat_template(shown, tokenize=False, add_generation_prompt=True)
+            text: str = tokenizer.apply_chat_template(dicts, tokenize=False, add_generation_prompt=True)
         except Exception as error:  # templates raise errors of their own
             refusal = refusal or error
             continue

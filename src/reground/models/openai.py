@@ -245,7 +245,7 @@ class OpenAIModel:
         return replies[: sampling.n]
 
     async def _complete(self, messages: Sequence[Message], grammar: str, sampling: Sampling) -> list[Reply]:
-        known = dialect = self._dialect
+        before = dialect = self._dialect
         extra = self._extra if hearing.get() is None else {**protocol.STREAMED, **self._extra}
         first = request = dialect.request(self._model, messages, sampling, grammar, extra)
         for _ in range(_MOST_LEARNT):
@@ -256,7 +256,7 @@ class OpenAIModel:
                 # A large one is read in a thread, so that other calls continue meanwhile.
                 outcome = await asyncio.to_thread(read) if len(body) > http.LARGE else read()
                 if not isinstance(outcome, int):
-                    if self._dialect == known != dialect:  # else a concurrent call has found something already
+                    if self._dialect == before != dialect:  # else a concurrent call has found something already
                         self._dialect = dialect
                         refused = ", ".join(name for name in first if request.get(name) != first[name])
                         _log.warning(
@@ -331,9 +331,9 @@ class OpenAIModel:
     def _session(self) -> aiohttp.ClientSession:
         # No more connections than the process may open files, so that calls wait instead of failing.
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = self._options.connections
+        most = self._options.connections
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=wanted if files < 0 else max(8, min(wanted, files - 64))),
+            connector=aiohttp.TCPConnector(limit=most if files < 0 else max(8, min(most, files - 64))),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Content-Type": "application/json", "Accept-Encoding": http.ENCODING},
             auto_decompress=False,  # `read_body` unpacks, within limits
@@ -464,12 +464,12 @@ def model_names(body: bytes, prefix: str = "") -> list[str] | None:
         return None
     match data:
         case {"data": [*models]}:
-            named = [each["id"] for each in models if isinstance(each, dict) and isinstance(each.get("id"), str)]
+            names = [each["id"] for each in models if isinstance(each, dict) and isinstance(each.get("id"), str)]
         case {"object": "list"} if data.get("data") is None:  # Ollama without models
-            named = []
+            names = []
         case _:
             return None
-    fit = (name.removeprefix(prefix) for name in set(named) if name.isprintable() and len(name) <= _LONGEST_NAME)
+    fit = (name.removeprefix(prefix) for name in set(names) if name.isprintable() and len(name) <= _LONGEST_NAME)
     return sorted(name for name in fit if name.strip())[:MOST_MODELS]
 
 

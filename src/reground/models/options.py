@@ -153,15 +153,15 @@ class ModelOptions:
                 raise ConfigurationError(f"{name} must be {what} above zero, not {number!r}")
 
 
-def _extra_body(given: str | Mapping[str, Any] | None) -> str | None:
+def _extra_body(value: str | Mapping[str, Any] | None) -> str | None:
     """The fields as JSON in one order. Raises ConfigurationError for what is no object, or would change the call."""
-    if given is None:
+    if value is None:
         return None
     try:
-        fields = json.loads(given) if isinstance(given, str) else given
+        fields = json.loads(value) if isinstance(value, str) else value
         text = json.dumps({**fields}, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        raise ConfigurationError(f"extra_body must be a JSON object, not {given!r:.200}") from None
+        raise ConfigurationError(f"extra_body must be a JSON object, not {value!r:.200}") from None
     if ours := sorted(fields.keys() & {"model", "messages", "n", "stream", "stream_options"}):
         raise ConfigurationError(f"extra_body cannot have {', '.join(ours)}: these are reground's own")
     return text

@@ -66,8 +66,8 @@ def check(alias: str) -> None:
 
 def other_files() -> list[Path]:
     """GGUF files in the models folder without an alias."""
-    named = {weights.file for weights in ALIASES.values()}
-    return sorted(path for path in models_dir().glob("*.gguf") if path.name not in named)
+    names = {weights.file for weights in ALIASES.values()}
+    return sorted(path for path in models_dir().glob("*.gguf") if path.name not in names)
 
 
 def _existing(name: str) -> Path | None:

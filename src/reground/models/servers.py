@@ -19,20 +19,20 @@ from reground.models.openai import Provider
 
 def ollama_url() -> str:
     """Ollama's address from OLLAMA_HOST, which may be a host, host:port, :port or a URL, as for Ollama itself."""
-    named = os.environ.get("OLLAMA_HOST", "").strip().strip("'\"")
-    url = named if "://" in named else f"http://{named}"
+    address = os.environ.get("OLLAMA_HOST", "").strip().strip("'\"")
+    url = address if "://" in address else f"http://{address}"
     check_address(url, "OLLAMA_HOST")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError:
-        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {named!r}") from None
+        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {address!r}") from None
     if parts.scheme not in ("http", "https"):
-        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {named!r}")
+        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {address!r}")
     if host in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens on every address, a client asks this machine
         host = "127.0.0.1"
     if port is None:
-        port = 11434 if "://" not in named else 443 if parts.scheme == "https" else 80
+        port = 11434 if "://" not in address else 443 if parts.scheme == "https" else 80
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/').removesuffix('/v1')}/v1"
 

@@ -194,8 +194,8 @@ class Retry(Wrapper):
                 seconds, requested = self._clock() - began, error.retry_after
                 wait = self._backoff(attempt, requested)
                 if attempt >= self._attempts or seconds + wait > self._deadline:
-                    tried = self._attempts > 1
-                    why = gave_up(error, attempt, f" and {seconds:.0f} s", requested) if tried else str(error)
+                    several = self._attempts > 1
+                    why = gave_up(error, attempt, f" and {seconds:.0f} s", requested) if several else str(error)
                     last = TransientModelError(why, retry_after=requested)
                     last.paid = paid
                     raise last from error

@@ -102,12 +102,12 @@ class Bubblewrap:
         """Why an isolated Python does not start; None if it does."""
         command = [*self.isolate(Limits(), None, None), sys_executable(), "-sPS", "-c", "print('ready')"]
         try:
-            tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            result = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if tried.stdout.strip() == "ready":
+        if result.stdout.strip() == "ready":
             return None
-        return (tried.stderr.strip().splitlines() or ["it gives no reason"])[-1]
+        return (result.stderr.strip().splitlines() or ["it gives no reason"])[-1]
 
     def launch(self, job: Job) -> Launch:
         """The command for a job."""
@@ -170,9 +170,9 @@ class Bubblewrap:
         ]
 
     def _system(self, packages: str | None) -> list[str]:
-        shown = [*python_paths(), *([packages] if packages else [])]
-        links = [path for path in shown if Path(path).is_symlink() and path.count("/") == 1]
-        bound = [path for path in shown if path not in links]
+        paths = [*python_paths(), *([packages] if packages else [])]
+        links = [path for path in paths if Path(path).is_symlink() and path.count("/") == 1]
+        bound = [path for path in paths if path not in links]
         # bubblewrap creates missing parents only for its own user, but the program runs as another one.
         parents = dict.fromkeys(str(p) for path in bound for p in reversed(Path(path).parents) if p != Path("/"))
         scratch = {"/tmp", "/home", "/box"}  # noqa: S108

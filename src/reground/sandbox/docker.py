@@ -29,15 +29,15 @@ def find_docker(binary: str = "docker") -> Docker:
     image = f"python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
     if shutil.which(binary) is None:
         raise SandboxUnavailable(f"there is no {binary} here, so generated programs are not run; {_ADVICE}")
-    for asked, missing in (
+    for arguments, missing in (
         (["version"], "the Docker daemon does not answer"),
         (["image", "inspect", image], f"the image {image} is not here: docker pull {image}"),
     ):
         try:
-            tried = subprocess.run([binary, *asked], capture_output=True, text=True, timeout=20, check=False)
+            result = subprocess.run([binary, *arguments], capture_output=True, text=True, timeout=20, check=False)
         except subprocess.TimeoutExpired:
             raise SandboxUnavailable(f"the Docker daemon does not answer; {_ADVICE}") from None
-        if tried.returncode != 0:
+        if result.returncode != 0:
             raise SandboxUnavailable(f"{missing}; {_ADVICE}")
     return Docker(binary, image)
 

@@ -337,9 +337,9 @@ def _compare(printed: str, expected: str) -> dict[str, Any]:
     lines = [[line.rstrip() for line in text.rstrip().split("\n")] for text in (printed, expected)]
     for place, (got, want) in enumerate(zip_longest(*lines), start=1):
         if got != want:
-            wanted = "nothing more" if want is None else repr(want[:200])
-            found = "nothing" if got is None else repr(got[:200])
-            return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {wanted}, printed {found}"}
+            target = "nothing more" if want is None else repr(want[:200])
+            output = "nothing" if got is None else repr(got[:200])
+            return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {target}, printed {output}"}
     return {}
 
 
@@ -370,8 +370,8 @@ def judge_value(running: Running) -> Execution:
             (value,) = parts
             return Execution(verdict=Verdict.PASSED, stdout=running.stderr, value=_shallow(value))
         ((kind, _, _, text, _, line),) = parts
-        known = {"MemoryError": Verdict.MEMORY, **dict.fromkeys(_SYNTAX, Verdict.SYNTAX)}
-        verdict, where = known.get(kind, Verdict.EXCEPTION), f" (line {line})" if line else ""
+        verdicts = {"MemoryError": Verdict.MEMORY, **dict.fromkeys(_SYNTAX, Verdict.SYNTAX)}
+        verdict, where = verdicts.get(kind, Verdict.EXCEPTION), f" (line {line})" if line else ""
         return Execution(verdict=verdict, stdout=running.stderr, detail=f"{kind}: {text}"[:2000] + where)
     except (WireError, TypeError, ValueError):
         verdict, detail = _exit(running)

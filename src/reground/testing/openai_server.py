@@ -157,8 +157,8 @@ class MockOpenAI(Loopback):
 
     def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
         if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
-            sent = request.headers.get("Authorization", "nothing")
-            return _error(401, f"Incorrect API key provided: {sent}", code="invalid_api_key")
+            header = request.headers.get("Authorization", "nothing")
+            return _error(401, f"Incorrect API key provided: {header}", code="invalid_api_key")
         if body["model"] not in self.models:
             return _error(404, f"The model `{body['model']}` does not exist", code="model_not_found")
         for name in self.refuses:
@@ -170,8 +170,8 @@ class MockOpenAI(Loopback):
 
     def completion(self, body: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request."""
-        said = self.script(body)
-        texts = [said] if isinstance(said, str) else list(said)
+        script = self.script(body)
+        texts = [script] if isinstance(script, str) else list(script)
         count = min(body.get("n", 1), self.max_samples or body.get("n", 1))
         samples = [texts[index % len(texts)] for index in range(count)]
         reply: dict[str, Any] = {
@@ -262,7 +262,7 @@ def _replies(**reply: Any) -> Fault:
     return give
 
 
-async def _begun(request: web.Request, data: bytes, **headers: str) -> web.StreamResponse:
+async def _begin(request: web.Request, data: bytes, **headers: str) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json", **headers})
     await response.prepare(request)
     await response.write(data)
@@ -275,8 +275,8 @@ async def _too_many(_: web.Request, argument: str) -> web.StreamResponse:
     return _error(429, "Rate limit reached", code="rate_limit_exceeded", headers=headers)
 
 
-async def _cut(request: web.Request, _: str) -> web.StreamResponse:
-    response = await _begun(request, b'{"choices": [{"message": {"role": "assist', **{"Content-Length": "10000"})
+async def _cut_off(request: web.Request, _: str) -> web.StreamResponse:
+    response = await _begin(request, b'{"choices": [{"message": {"role": "assist', **{"Content-Length": "10000"})
     await _hang_up(request, "")
     return response
 
@@ -294,7 +294,7 @@ async def _stall(_: web.Request, argument: str) -> web.StreamResponse:
 
 async def _flood(request: web.Request, argument: str) -> web.StreamResponse:
     """A reply of this many MiB of one text, sent as long as the client takes it."""
-    response = await _begun(request, _HEAD)
+    response = await _begin(request, _HEAD)
     for _ in range(int(argument)):
         await response.write(b"x" * (1 << 20))
     await response.write(b'"}}]}')
@@ -311,7 +311,7 @@ async def _bomb(_: web.Request, argument: str) -> web.StreamResponse:
 
 async def _halt(request: web.Request, argument: str) -> web.StreamResponse:
     """The first half of a reply, and then nothing."""
-    response = await _begun(request, _HEAD)
+    response = await _begin(request, _HEAD)
     await asyncio.sleep(float(argument) if argument else STALL_SECONDS)
     return response
 
@@ -326,7 +326,7 @@ _TOO_LONG = (
 FAULTS: dict[str, Fault] = {
     "429": _too_many,
     "quota": _answers(429, "You exceeded your current quota", code="insufficient_quota"),
-    "cut": _cut,
+    "cut": _cut_off,
     "hang-up": _hang_up,
     "stall": _stall,
     "flood": _flood,

@@ -80,11 +80,11 @@ def _brave(results: list[dict[str, Any]]) -> Any:
     return {"type": "search", "query": {}, **({"web": {"type": "search", "results": results}} if results else {})}
 
 
-_NAMED = {"title": "{page.title}", "url": "{page.url}"}
+_FIELDS = {"title": "{page.title}", "url": "{page.url}"}
 PROTOCOLS = {
     "brave": Protocol(
         *("/res/v1/web/search", "q", "count", "X-Subscription-Token"),
-        {**_NAMED, "type": "search_result", "description": "<strong>{page.text}</strong>", "page_age": "{page.date}"},
+        {**_FIELDS, "type": "search_result", "description": "<strong>{page.text}</strong>", "page_age": "{page.date}"},
         _brave,
         refused=(422, _brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "The provided subscription token is invalid.")),
         limited=_brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan."),
@@ -100,7 +100,7 @@ PROTOCOLS = {
     ),
     "tavily": Protocol(
         *("/search", "query", "max_results", "Authorization"),
-        {**_NAMED, "content": "{page.text}", "raw_content": "{page.text}\nMore.", "score": 0.9},
+        {**_FIELDS, "content": "{page.text}", "raw_content": "{page.text}\nMore.", "score": 0.9},
         lambda results: {"query": "", "answer": None, "images": [], "results": results, "response_time": 0.1},
         refused=(401, {"detail": {"error": "Unauthorized: missing or invalid API key."}}),
         limited={"detail": {"error": "Your request has been blocked due to excessive requests."}},
@@ -108,7 +108,7 @@ PROTOCOLS = {
     ),
     "exa": Protocol(
         *("/search", "query", "numResults", "x-api-key"),
-        {**_NAMED, "id": "{page.url}", "publishedDate": "{page.date}", "text": "{page.text}"},
+        {**_FIELDS, "id": "{page.url}", "publishedDate": "{page.date}", "text": "{page.text}"},
         lambda results: {"requestId": "0", "resolvedSearchType": "neural", "results": results},
         refused=(401, {"requestId": "0", "error": "Invalid API key", "tag": "INVALID_API_KEY"}),
         limited={"error": "rate limit exceeded"},
@@ -116,7 +116,7 @@ PROTOCOLS = {
     ),
     "searxng": Protocol(
         *("/search", "q", None, None),
-        {**_NAMED, "content": "{page.text}", "score": 1.5, "publishedDate": "{page.date}", "engines": ["mock"]},
+        {**_FIELDS, "content": "{page.text}", "score": 1.5, "publishedDate": "{page.date}", "engines": ["mock"]},
         lambda results: {"query": "", "results": results, "suggestions": [], "unresponsive_engines": []},
         limited="Too Many Requests",
     ),
@@ -165,16 +165,16 @@ class MockEngines(Loopback):
     async def _reply(self, request: web.Request) -> web.StreamResponse:
         name = request.path.split("/")[1]
         protocol = PROTOCOLS[name]
-        wanted = dict(request.query) if request.method == "GET" else await request.json()
-        self.asked.append(Search(name, wanted, dict(request.headers)))
+        parameters = dict(request.query) if request.method == "GET" else await request.json()
+        self.asked.append(Search(name, parameters, dict(request.headers)))
         if self._faults:
             return await self._fail(request, protocol, *self._faults.popleft().split(":", 1))
         if protocol.key is not None and not request.headers.get(protocol.key, "").endswith(KEY):
             return self._json(*protocol.refused)
-        query = wanted[protocol.query]
+        query = parameters[protocol.query]
         words = set((query if isinstance(query, str) else query[0]).lower().split())
         pages = [each for each in self.pages if words & set(f"{each.title} {each.text}".lower().split())]
-        most = None if protocol.count is None else int(wanted[protocol.count])
+        most = None if protocol.count is None else int(parameters[protocol.count])
         return self._json(200, protocol.reply(pages[:most]))
 
     async def _fail(

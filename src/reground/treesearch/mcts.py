@@ -332,7 +332,7 @@ def _freeze(root: _Branch[S]) -> Node[S]:
     frozen: dict[int, Node[S]] = {}
     for branch in reversed(branches):
         children = tuple([frozen.pop(id(child)) for child in branch.children or ()])
-        known = {name: getattr(branch, name) for name in ("state", "label", "visits", "value", "copies", "data")}
+        fields = {name: getattr(branch, name) for name in ("state", "label", "visits", "value", "copies", "data")}
         rewards, expanded = tuple(branch.rewards), branch.children is not None
-        frozen[id(branch)] = Node(**known, rewards=rewards, expanded=expanded, children=children)
+        frozen[id(branch)] = Node(**fields, rewards=rewards, expanded=expanded, children=children)
     return frozen[id(root)]

@@ -23,9 +23,9 @@ class Peer:
     def __init__(self, session: ProgramSession, number: int) -> None:
         self._session, self._number = session, number
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the tests' function with plain data, while the call that passed it is running."""
-        data = wire.encode(list(args), _plain_only), wire.encode(named, _plain_only)
+        data = wire.encode(list(args), _plain_only), wire.encode(kwargs, _plain_only)
         status, value = self._session.request("call", self._number, *data)
         if status == "ok":
             return self._session.decode(value)
@@ -110,10 +110,10 @@ class ProgramSession(wire.Session):
         ]
         return [self.encode(each) for each in values], classes
 
-    def _call(self, function: Any, args: list[Any], named: dict[str, Any]) -> tuple[Any, Any]:
+    def _call(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """Call a function. Returns its answer, and the arguments that it changed by their places."""
         before = {place: self.encode(arg) for place, arg in enumerate(args) if wire.is_mutable(arg)}
-        answer = self.encode(function(*args, **named))
+        answer = self.encode(function(*args, **kwargs))
         after = [[place, self.encode(args[place])] for place in before]
         return answer, [[place, content] for place, content in after if content != before[place]]
 

@@ -68,9 +68,9 @@ class Handle:
     # numpy must not treat an object of the program as an array.
     __array_ufunc__ = None
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the object in the program."""
-        return self._session.call(self, list(args), named, sys._getframe(1))
+        return self._session.call(self, list(args), kwargs, sys._getframe(1))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__") and name not in _READABLE:
@@ -115,7 +115,7 @@ class Handle:
         content = self._session.content(self)
         return content is not None and bool(content == other)
 
-    def __array__(self, *args: Any, **named: Any) -> Any:
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError("an object of the program is no array")
 
     def __enter__(self) -> Any:
@@ -162,7 +162,7 @@ class TestsSession(wire.Session):
             if type(values) is not list:
                 raise TypeError
             pairs = zip(values, classes, strict=True)
-            objects = [value if known is None else _error_class(*known) for value, known in pairs]
+            objects = [value if error is None else _error_class(*error) for value, error in pairs]
             return dict(zip(exports, objects, strict=True))
 
     def ask(self, op: str, *operands: Any) -> Any:
@@ -189,21 +189,21 @@ class TestsSession(wire.Session):
         value, place = self.exchange("get", handle, name)
         if type(place) is not int or not 0 <= place < wire.MOST_MIRRORS or not wire.is_mutable(value):
             return value
-        known = self._mirrors.get(place)
-        if known is not None and type(known[0]) is type(value):
-            wire.overwrite(known[0], value)
-            value = known[0]
+        mirror = self._mirrors.get(place)
+        if mirror is not None and type(mirror[0]) is type(value):
+            wire.overwrite(mirror[0], value)
+            value = mirror[0]
         self._mirrors[place] = [value, self.encode(value)]
         return value
 
-    def call(self, handle: Handle, args: list[Any], named: dict[str, Any], caller: types.FrameType) -> Any:
+    def call(self, handle: Handle, args: list[Any], kwargs: dict[str, Any], caller: types.FrameType) -> Any:
         """Call a function. Changes of its arguments only count if its answer is None or unused.
 
         Otherwise a program could change the value with which the tests compare its answer.
         """
         first = self._next
         try:
-            answer, changes = self.exchange("call", handle, args, named)
+            answer, changes = self.exchange("call", handle, args, kwargs)
         finally:
             self.forget(first)
         if changes and (answer is None or _discards(caller)):
@@ -241,13 +241,13 @@ class TestsSession(wire.Session):
     def answer(self, op: str, *operands: Any) -> wire.Message:
         """Let the program call a function that was passed to it, with plain data only; other results become None."""
         with self._protocol():
-            number, args, named = operands
-            args, named = wire.decode(args, _refuse), wire.decode(named, _refuse)
-            if op != "call" or type(args) is not list or type(named) is not dict:
+            number, args, kwargs = operands
+            args, kwargs = wire.decode(args, _refuse), wire.decode(kwargs, _refuse)
+            if op != "call" or type(args) is not list or type(kwargs) is not dict:
                 raise TypeError(op)
             function = self._objects.get(number, _returned)
         try:
-            return ["ok", wire.encode(function(*args, **named), lambda part: None)]
+            return ["ok", wire.encode(function(*args, **kwargs), lambda part: None)]
         except AssertionError as error:
             self.failed = self.failed or error
             return ["err", wire.describe(error)]
@@ -269,7 +269,7 @@ def _refuse(data: Any) -> Any:
     raise TypeError("only plain data crosses here")
 
 
-def _returned(*args: Any, **named: Any) -> Any:
+def _returned(*args: Any, **kwargs: Any) -> Any:
     raise TypeError("the call that this function was passed to is over")
 
 
@@ -374,16 +374,16 @@ def harden(tests: str) -> None:
     numpy: Any = __import__("numpy")
 
     def shaped(compare: Callable[..., Any]) -> Callable[..., Any]:
-        def compared(a: Any, b: Any, *args: Any, **named: Any) -> Any:
-            return compare(a, b, *args, **named) if _alike(numpy, a, b) else numpy.False_
+        def compared(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
+            return compare(a, b, *args, **kwargs) if _alike(numpy, a, b) else numpy.False_
 
         return compared
 
     def asserted(check: Callable[..., Any]) -> Callable[..., Any]:
-        def checked(actual: Any, desired: Any, *args: Any, **named: Any) -> None:
+        def checked(actual: Any, desired: Any, *args: Any, **kwargs: Any) -> None:
             if not _alike(numpy, actual, desired):
                 raise AssertionError(f"shapes {numpy.shape(actual)} and {numpy.shape(desired)} do not match")
-            check(actual, desired, *args, **named)
+            check(actual, desired, *args, **kwargs)
 
         return checked
 

@@ -194,10 +194,10 @@ def _empty(numpy: Any) -> type:
     """Empty arrays that numpy does not broadcast to other shapes, because every comparison of nothing is true."""
 
     class Empty(numpy.ndarray):  # type: ignore[misc]
-        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
             if any(numpy.ndim(other) and numpy.size(other) for other in inputs):
                 raise ValueError("an empty array has no counterpart in one that is not")
-            return getattr(ufunc, method)(*(numpy.array(other, subok=False) for other in inputs), **named)
+            return getattr(ufunc, method)(*(numpy.array(other, subok=False) for other in inputs), **kwargs)
 
     return Empty
 
