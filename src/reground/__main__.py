@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from reground.app.cli import main as command_line
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        sys.stderr.write("interrupted\n")
         sys.exit(130)
     command_line()
 

@@ -280,12 +280,15 @@ async def test_programs_run_beside_each_other_but_not_too_many(sandbox: Sandbox)
     assert [execution.stdout for execution in found] == [f"{number}\n" for number in range(6)]
 
 
-async def test_cancelling_leaves_nothing_running(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("steps", [*range(1, 12), 300])
+async def test_cancelling_leaves_nothing_running(sandbox: Sandbox, steps: int) -> None:
     running = asyncio.ensure_future(sandbox.execute(Program(source="import time; time.sleep(60)")))
-    await asyncio.sleep(0.3)
+    for _ in range(steps):  # of the event loop, in the first of which the process starts
+        await asyncio.sleep(0 if steps < 300 else 0.001)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await running
+        await asyncio.wait_for(asyncio.shield(running), 30)
+    assert running.done()
     assert not [pid for pid in descendants(os.getpid(), most=100) if b"bwrap" in _command(pid)]
 
 

@@ -44,6 +44,19 @@ async def gather(*branches: Awaitable[T]) -> list[T]:
     return [result for result in results if not isinstance(result, BaseException)]
 
 
+async def to_its_end(work: Awaitable[T]) -> T:
+    """Await work that must not be cancelled half done. A cancellation meanwhile arrives at the caller's next await."""
+    task, caller = asyncio.ensure_future(work), asyncio.current_task()
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        result = await task
+        if caller is not None:
+            caller.uncancel()  # else it counts twice, and Ctrl-C is no KeyboardInterrupt
+            caller.cancel()
+        return result
+
+
 def being_cancelled() -> bool:
     """Whether the code runs in a task that is being cancelled, as at Ctrl-C, and should hold nobody up."""
     try:

@@ -23,6 +23,7 @@ from typing import Any, Literal, Protocol
 
 from pydantic import JsonValue
 
+from reground.core.concurrency import to_its_end
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
 from reground.sandbox.harness import HELLO
@@ -270,13 +271,14 @@ class Engine:
         pipes: Any = {"stdin": stdin, "stdout": stdout, "stderr": asyncio.subprocess.PIPE}
         group = None if self._launcher.limits_memory else make_memory_group(job.limits.memory_mib)
         try:
-            process = await asyncio.create_subprocess_exec(
+            start = asyncio.create_subprocess_exec(
                 *(launch.command if group is None else group.enter(launch.command)),
                 **pipes,
                 pass_fds=launch.inherit,
                 start_new_session=True,
                 env=launch.environment,
             )
+            process = await to_its_end(start)  # cancelled before the pipes are connected, it would wait for ever
         except OSError as error:
             if group is not None:
                 await group.remove()

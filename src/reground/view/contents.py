@@ -368,7 +368,7 @@ class Contents:
 
 def _source(path: Path) -> Trace | None:
     """The source that a file or a folder is; None if it is none. Raises DataError for a run that cannot be read."""
-    name = os.path.basename(os.path.realpath(path))
+    name = Path(os.path.realpath(path)).name
     if not path.is_dir():
         return Trace(path, name)
     if (path / TRACES[1]).is_file():
