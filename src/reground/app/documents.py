@@ -82,7 +82,7 @@ class Source:
         if self.place == "":
             raise DataError("a path is empty; the current folder is .")
         if self.folder is not None and not self.folder.exists():
-            why = "there is no such corpus: give a folder of documents, a JSONL file or an index"
+            why = "there is no such corpus: give a folder or a file (--include chooses files by a glob), or an index"
             raise DataError(why, path=self.folder)
 
 

@@ -135,7 +135,7 @@ def did_you_mean(name: str, names: Iterable[str], then: str = "") -> str:
     """The end of an error message: near names if there are any, else all of them. then: a sentence behind them."""
     import difflib
 
-    names = sorted(names)
-    near = difflib.get_close_matches(name[:200], names, n=3, cutoff=0.5)
-    ending = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names)}"
+    lowered = {each.lower(): each for each in sorted(names)}
+    near = [lowered[each] for each in difflib.get_close_matches(name[:200].lower(), lowered, n=3, cutoff=0.5)]
+    ending = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(lowered.values())}"
     return f"{ending}{'' if near else '.'} {then}" if then else ending

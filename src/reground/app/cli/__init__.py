@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import sys
 import threading
@@ -93,6 +94,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         argv = list(sys.argv[1:] if arguments is None else arguments)
+        argv = [*argv[1:], "--help"] if argv[:1] == ["help"] else argv
         code = cli(args=argv, obj=argv, prog_name="reground", standalone_mode=False)
     except typer.Exit as leave:
         return leave.exit_code
@@ -103,7 +105,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:
         # By name: some releases of typer have no public name for the base class of the option parser's errors.
         if any(base.__name__ == "ClickException" for base in type(error).__mro__):
-            return _show_usage(error)
+            return _show_usage(error, argv)
         place = place_of(error)
         if isinstance(error, OSError) and error.errno is not None and place is None:
             return _report(f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror or error}")
@@ -121,18 +123,28 @@ def _interrupted() -> int:
     return _report("interrupted; everything so far is kept: the same command continues from here", EXIT_INTERRUPTED)
 
 
-def _show_usage(error: Any) -> int:
-    name = getattr(error, "option_name", None)
-    if name is not None and name in getattr(getattr(error.ctx, "command", None), "in_file", ()):
-        key = name[2:].replace("-", "_")
-        return _report(
-            f"error: {name} is no option of the command line: write {key} = ... in a TOML file and pass --config FILE"
-        )
-    error.message = _short(str(error.message).removeprefix("Value error, "))  # pydantic's words
-    error.show()
-    if type(error).__name__ == "NoArgsIsHelpError":  # it shows only the help
-        _report("error: a command is missing: name one of those above")
-    return int(error.exit_code)
+def _show_usage(error: Any, argv: Sequence[str]) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # the whole help
+        return _report("error: a command is missing: name one of those above")
+    path = getattr(error.ctx, "command_path", "reground")
+    message = error.format_message().replace("Value error, ", "").rstrip(".")  # pydantic's words
+    return _report(f"error: {path}: {_short(message)} ({_remedy(error, argv) or f'{path} -h shows how'})")
+
+
+def _remedy(error: Any, argv: Sequence[str]) -> str | None:
+    """What may help: an option's place, the file that takes it, its two dashes, or quotes. None if nothing is known."""
+    option = getattr(error, "option_name", None)
+    if option is not None and option in getattr(getattr(error.ctx, "command", None), "in_file", ()):
+        return f"write {option[2:].replace('-', '_')} = ... in a TOML file and pass --config FILE"
+    if option is not None and error.ctx is not None and error.ctx.parent is None:
+        return "an option stands behind its command, as in reground ask --corpus FOLDER"
+    if "extra argument" not in error.message:
+        return None
+    for word in argv:  # also with the dash that a text editor makes of two
+        if option := re.match(r"(?:-|[\u2010-\u2015\u2212]+)([a-z]{2}.*)", word):
+            return f"did you mean --{option.group(1)}?"
+    return "a text with spaces stands in quotes, and a value behind its option"
 
 
 def _report(line: str, code: int = EXIT_SURROUNDINGS) -> int:

@@ -79,7 +79,7 @@ def _parameter(
     become options. A field that only Python has is marked `python_only`.
     """
     parse = getattr(kind, "parse", path if kind in (Path, list[Path]) else None)
-    parse = _or_none(kind) if nullable else parse
+    parse = (lambda text: None if str(text).lower() == "none" else kind(text)) if nullable else parse
     text = text.replace("[", r"\[")
     if argument:
         info: Any = typer.Argument(help=text, show_default=False, parser=parse)
@@ -150,6 +150,14 @@ class Command(TyperCommand):
             return super().make_parser(ctx)
         finally:
             self.params = params
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse a second value for what is searched: it would take the place of the first without a word."""
+        given = self.make_parser(ctx).parse_args(list(args))[2]
+        for each in self.params:
+            if each.name in (*_SEARCHED, "where") and not getattr(each, "multiple", False) and given.count(each) > 1:
+                raise typer.BadParameter(f"{each.opts[0]} takes one value, not two", ctx=ctx)
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the everyday help, or all of it where `--help-all` asked for it."""
@@ -233,10 +241,6 @@ def _flattened(command: Callable[..., None], everyday: Sequence[str]) -> Callabl
     result.in_file = {name for name, info in infos if getattr(info, "hidden", False)}
     result.marks = {name: info for name, info in infos if inspect.isroutine(info)}
     return result  # type: ignore[no-any-return]
-
-
-def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda text: None if str(text).lower() == "none" else kind(text)
 
 
 def parameters_of(cls: Any, outer: str = "", only: Iterable[str] = (), **shared: Any) -> Iterator[inspect.Parameter]:

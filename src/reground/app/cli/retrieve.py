@@ -27,7 +27,15 @@ def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, con
     passages = asyncio.run(_search(options, quiet=quiet or as_json))
     if as_json:
         return print_json([passage.model_dump(mode="json") for passage in passages], indent=2)
-    return _show(passages)
+    console, _ = consoles()
+    for number, passage in enumerate(passages, start=1):
+        title, score = plain(f"[{number}] {passage.title}", "bold"), plain(f"  {passage.score:.3f}")
+        console.print(title, plain(f"  {passage.url or passage.id}", "dim"), score, soft_wrap=True)
+        as_written(console, plain(passage.text))
+        console.print()
+    if not passages:
+        console.print("nothing was found")
+    return None
 
 
 async def _search(options: Retrieve, *, quiet: bool) -> list[Passage]:
@@ -40,14 +48,3 @@ async def _search(options: Retrieve, *, quiet: bool) -> list[Passage]:
     for skipped in () if quiet else getattr(passages, "skipped", ()):
         consoles()[1].print(unread(skipped), soft_wrap=True)
     return list(passages)[: options.k]
-
-
-def _show(passages: list[Passage]) -> None:
-    console, _ = consoles()
-    for number, passage in enumerate(passages, start=1):
-        title, score = plain(f"[{number}] {passage.title}", "bold"), plain(f"  {passage.score:.3f}")
-        console.print(title, plain(f"  {passage.url or passage.id}", "dim"), score, soft_wrap=True)
-        as_written(console, plain(passage.text))
-        console.print()
-    if not passages:
-        console.print("nothing was found")

@@ -75,7 +75,9 @@ def show(
                 if whole:
                     show_tree(console, tree, full=full)
                 else:
-                    tree_line(console, name, tree)
+                    start = f"{name}  {tree.root.visits} visits, mean {tree.root.mean or 0.0:.3f}  "
+                    rest = short(_text(tree.root), max(_LEAST, console.width - len(start)))
+                    console.print(plain(start + rest), soft_wrap=True)
             matches += whole
     else:
         read = (_readable(file, read_trajectories, unreadable) for file in trajectory_files(place))
@@ -196,13 +198,6 @@ def show_tree(console: Console, tree: Tree[Any], *, full: bool = False) -> None:
         ordered = sorted(visited, key=lambda child: ucb1(child.value, child.visits, above, c), reverse=True)
         ordered += [child for child in node.children if not child.visits]
         waiting += [(level + 1, child) for child in reversed(ordered)]
-
-
-def tree_line(console: Console, name: str, tree: Tree[Any]) -> None:
-    """Print one tree in one line."""
-    root = tree.root
-    head = f"{name}  {root.visits} visits, mean {root.mean or 0.0:.3f}  "
-    console.print(plain(head + short(_text(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
 
 
 def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> None:

@@ -200,7 +200,12 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
     from reground.training.rewriter.train import optimise_rewriter  # torch
 
     async with AsyncExitStack() as stack:
-        method = await _pipeline(options, task, stack, reader=not rewards.retriever_only(weights))
+        searching = replace(options, settings={"total": options.passages, **options.settings})
+        setup = setup_of(searching, [METHOD], task)
+        if rewards.retriever_only(weights):
+            setup = replace(setup, models={rewards.NO_READER.name: rewards.NO_READER})
+        session = await stack.enter_async_context(opened(partial(Session.open, setup), quiet=options.quiet))
+        method = cast("RewriteRetrieveRead", Bench(task, session).method(Cell(method=METHOD, tokens=None)))
         reward = rewards.PipelineReward(method, task, weights)
         recorded: dict[str, Any] = {
             "reward": weights,
@@ -213,7 +218,12 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
         with options.progress("ppo") as progress:
 
             def on_iteration(number: int, metrics: dict[str, float]) -> None:
-                progress.show(_line(number, options.iterations, metrics), now=True)
+                untold = {"seconds", "beta", "learning_rate", "loss", "policy_loss", "update_kl", "kl"}
+                values = {"reward": 0.0, "divergence": metrics["kl"], "value_loss": 0.0, "clipped": 0.0} | metrics
+                text = ", ".join(f"{key.replace('_', ' ')} {values[key]:.3f}" for key in values if key not in untold)
+                seconds, total = metrics["seconds"], options.iterations
+                time = f"{seconds:.0f} s, {human_time((total - number) * seconds)} left"
+                progress.show(f"iteration {number} of {total}: {text}, {time}", now=True)
 
             work = partial(
                 optimise_rewriter,
@@ -230,25 +240,3 @@ async def _optimised(options: RewriterPpo, task: Task, weights: dict[str, float]
             place = await train.in_background(work)
     write_section(options.out, "ppo", f"{parts}.")
     return place
-
-
-async def _pipeline(options: Searching, task: Task, stack: AsyncExitStack, *, reader: bool) -> RewriteRetrieveRead:
-    """The method whose queries are rewarded and measured. reader: whether the model reads, or nobody.
-
-    Raises ConfigurationError for a setting that it does not have.
-    """
-    options = replace(options, settings={"total": options.passages, **options.settings})
-    setup = setup_of(options, [METHOD], task)
-    if not reader:
-        setup = replace(setup, models={rewards.NO_READER.name: rewards.NO_READER})
-    session = await stack.enter_async_context(opened(partial(Session.open, setup), quiet=options.quiet))
-    return cast("RewriteRetrieveRead", Bench(task, session).method(Cell(method=METHOD, tokens=None)))
-
-
-def _line(number: int, total: int, metrics: dict[str, float]) -> str:
-    """An iteration in one line: the reward with its parts, and what tells of a policy that goes astray."""
-    untold = {"seconds", "beta", "learning_rate", "loss", "policy_loss", "update_kl", "kl"}
-    values = {"reward": 0.0, "divergence": metrics["kl"], "value_loss": 0.0, "clipped": 0.0} | metrics
-    text = ", ".join(f"{name.replace('_', ' ')} {values[name]:.3f}" for name in values if name not in untold)
-    remaining = human_time((total - number) * metrics["seconds"])
-    return f"iteration {number} of {total}: {text}, {metrics['seconds']:.0f} s, {remaining} left"

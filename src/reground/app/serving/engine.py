@@ -39,10 +39,14 @@ Rewriting = Callable[[str, str, LanguageModel, Run], Awaitable[str]]
 """Puts the answer to a question into another form, by calls of a model."""
 _PROMPT = """\
 Below is a conversation and its last message. Write the last message as one question that can be understood without the
-conversation: put the names in place of "it", "she" or "there", and change nothing else. Write the question alone.
+conversation: put the names in place of "it", "she" or "there", and change nothing else. They mean what the latest
+question and answer are about, not what earlier ones were. Write the question alone.
 
 Conversation:
 {conversation}
+
+The latest question and answer:
+{latest}
 
 Last message: {last}
 
@@ -288,8 +292,8 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     last, before = question_of(turns), _before(turns)
     if not before:
         return last
-    conversation = "\n".join(f"{turn.role}: {turn.content.strip()[:TURN]}" for turn in before[-TURNS:])
-    prompt = _PROMPT.format(conversation=conversation, last=last[:TURN])
+    shown = [f"{turn.role}: {turn.content.strip()[:TURN]}" for turn in before[-TURNS:]]
+    prompt = _PROMPT.format(conversation="\n".join(shown), latest="\n".join(shown[-2:]), last=last[:TURN])
     reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
     line = next((line.strip() for line in reply.text.splitlines() if line.strip()), last)
     if line == last or not set(terms(last)).isdisjoint(terms(line)):
