@@ -87,10 +87,10 @@ class Decomposed(Retrieving):
         """Answer the parts, those first that others need, as long as there is room beside the last call."""
         while waiting := [n for n in range(len(parts)) if n not in notes]:
             ready = [n for n in waiting if all(each - 1 in notes for each in references(parts[n]) if each <= n)]
-            asked = [filled(parts[n], notes) for n in ready]
-            found = await gather(*(find(run, self.retriever, each, k=self.k) for each in asked))
+            questions = [filled(parts[n], notes) for n in ready]
+            results = await gather(*(find(run, self.retriever, each, k=self.k) for each in questions))
             readings = []
-            for part, passages in zip(asked, found, strict=True):
+            for part, passages in zip(questions, results, strict=True):
                 # All prompts before the first call, whose cost would be another at a replay.
                 prompt = evidence.fill(
                     self.prompts.read,
@@ -120,12 +120,12 @@ class Decomposed(Retrieving):
         reply = await run.ask(self.model, turns, name="divide", sampling=sampling)
         return read_parts(reply, question)[: self.most]
 
-    async def _read(self, part: str, prompt: str, held: Sequence[int], run: Run) -> Thought | None:
+    async def _read(self, part: str, prompt: str, markers: Sequence[int], run: Run) -> Thought | None:
         """A part's short answer; None where there is no room for it beside the last call."""
         with run.optional():
             sampling = self.sampling(self.part_tokens)
             answer = await run.ask(self.model, prompt, name="read", sampling=sampling)
-            return Thought(text=squeezed(answer).rstrip("."), query=part, citations=tuple(held))
+            return Thought(text=squeezed(answer).rstrip("."), query=part, citations=tuple(markers))
         return None
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
@@ -137,8 +137,8 @@ class Decomposed(Retrieving):
         template = self.prompts.notes
         known = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
         examples = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in known]
-        asked = render(template, notes="\n".join(lines), question=question)
-        return conversation(examples, asked, system=render(self.prompts.conclude, form=ending(self.form)))
+        request = render(template, notes="\n".join(lines), question=question)
+        return conversation(examples, request, system=render(self.prompts.conclude, form=ending(self.form)))
 
 
 def read_parts(reply: str, question: str = "") -> list[str]:

@@ -93,9 +93,9 @@ class FLARE:
                 if sentence.strip() and unsure(tokens, self.threshold):
                     answer(text + sentence, step)
                     query = masked(tokens, self.mask) or question
-                    found = evidence.add(await find(step, self.retriever, query, k=self.k))
+                    places = evidence.add(await find(step, self.retriever, query, k=self.k))
                     prompt = evidence.fill(
-                        self.prompts.informed, {**parts, "text": text}, found, step, tokens=self.passage_tokens, uses=2
+                        self.prompts.informed, {**parts, "text": text}, places, step, tokens=self.passage_tokens, uses=2
                     )
                     informed = await self._write(prompt, step, name="write again")
                     again, _ = next_sentence(informed, self.form)
@@ -151,6 +151,6 @@ def unsure(tokens: Sequence[TokenLogprob], threshold: float) -> bool:
 
 def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
     """The sentence as a query: tokens less probable than `mask` are left out (equation 4)."""
-    kept = "".join(token.token if math.exp(token.logprob) >= mask else " " for token in tokens)
-    query = " ".join(kept.split())
+    text = "".join(token.token if math.exp(token.logprob) >= mask else " " for token in tokens)
+    query = " ".join(text.split())
     return query if says_something(query) else ""

@@ -115,5 +115,5 @@ def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:
 
     Small models repeat the reasoning so far before they continue.
     """
-    found = map(squeezed, sentences(text))
-    return next((each for each in found if any(map(str.isalnum, each)) and each not in before), "")
+    candidates = map(squeezed, sentences(text))
+    return next((each for each in candidates if any(map(str.isalnum, each)) and each not in before), "")

@@ -23,7 +23,7 @@ _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(searc
 _LATER = re.compile(r"(?im)^[ \t\r*]*+(?:thought|action|observation)(?:\s*+\d++)?+[\s*]*+:")
 _THOUGHT = re.compile(r"(?is)thought(?:\s*+\d++)?+[\s*]*+:(.*?)(?=\baction(?:\s*+\d++)?+[\s*]*+:|\Z)")
 
-_MARKED = re.compile(r"\[\d{1,9}\]\s*+\Z")
+_MARKER = re.compile(r"\[\d{1,9}\]\s*+\Z")
 
 _HEAD = (
     "Answer the question in turns of a thought and an action. There are two actions:\n"
@@ -100,11 +100,11 @@ class ReAct(Retrieving):
                         turn.note("turns ended", why=why)
                         break
                     run.propose(Answer(text=action.thought, steps=tuple(thoughts)))
-                    found = evidence.add(await find(turn, self.retriever, action.argument, k=self.k))
-                    markers = evidence.fit(found, turn, tokens=self.passage_tokens, uses=2)
-                    shown = evidence.show(markers, tokens=self.passage_tokens) if markers else "nothing was found"
+                    numbers = evidence.add(await find(turn, self.retriever, action.argument, k=self.k))
+                    markers = evidence.fit(numbers, turn, tokens=self.passage_tokens, uses=2)
+                    passages = evidence.show(markers, tokens=self.passage_tokens) if markers else "nothing was found"
                     head = f"Thought: {action.thought}\nAction: Search[{action.argument}]"
-                    turns.append(f"{head}\nObservation:\n{shown}")
+                    turns.append(f"{head}\nObservation:\n{passages}")
                     thoughts.append(Thought(text=action.thought, query=action.argument, citations=tuple(markers)))
         text = await run.ask(self.model, prompt(self.prompts.answer), name="answer", sampling=self.sampling())
         with suppress(ParseError):
@@ -127,16 +127,16 @@ class ReAct(Retrieving):
 
 def parse_action(text: str) -> Action:
     """The first action of a reply and the thought before it. Raises ParseError without an action."""
-    found = _ACTION.search(text)
-    if found is None:
+    match = _ACTION.search(text)
+    if match is None:
         raise ParseError("There is no line 'Action: Search[...]' or 'Action: Finish[...]'.")
-    finish = found.group(1).lower() == "finish"
-    rest = found.group(2)
+    finish = match.group(1).lower() == "finish"
+    rest = match.group(2)
     argument = _closed((_LATER.split(rest, maxsplit=1) if finish else rest.split("\n", maxsplit=1))[0]).strip()
     if not argument:
         raise ParseError("The square brackets of the action are empty.")
     thought = _THOUGHT.search(text)
-    words = thought.group(1) if thought is not None else text[: found.start()]
+    words = thought.group(1) if thought is not None else text[: match.start()]
     return Action(" ".join(words.replace("**", " ").split()), "finish" if finish else "search", argument)
 
 
@@ -152,6 +152,6 @@ def _closed(text: str) -> str:
         if depth < min(lowest, 1):
             lowest, end = depth, at
     last = text.rfind("]")
-    if end == len(text) and last >= 0 and not _MARKED.search(text):
+    if end == len(text) and last >= 0 and not _MARKER.search(text):
         end = last
     return text[:end]

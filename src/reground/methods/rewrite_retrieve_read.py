@@ -202,14 +202,14 @@ class RewriteRetrieveRead(Settings):
             return []
         k = self.k if self.total is None else self.total  # any one query may have to fill the total
         spans = [run.span("query", query=query) for query in queries]
-        found = await gather(
+        results = await gather(
             *(find(span, self.retriever, query, k=k) for span, query in zip(spans, queries, strict=True))
         )
-        return found if self.content == "passages" else await open_pages(run, self.retriever, found)
+        return results if self.content == "passages" else await open_pages(run, self.retriever, results)
 
     def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
         """The reader's passages: every query's first, then every query's second, within the limits."""
-        kept: list[Passage] = []
+        passages: list[Passage] = []
         room = self.word_budget
         for passage in interleaved(found)[: self.total]:
             text = passage.text
@@ -218,9 +218,9 @@ class RewriteRetrieveRead(Settings):
                 text = cut(text, " ".join(asked), words=self.page_words)
             text = first_words(text, room)
             if text.strip():
-                kept.append(passage.model_copy(update={"text": text}))
+                passages.append(passage.model_copy(update={"text": text}))
                 room -= count_words(text)
-        return kept
+        return passages
 
     def _parts(self, question: str, *, reads: bool) -> tuple[str, dict[str, str]]:
         """The reader's template, with or without passages, and its values."""
@@ -270,10 +270,10 @@ def _closing(stop: str) -> str:
     return f"End your reply with {stop} and write nothing behind it." if stop else "Write nothing else."
 
 
-def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
+def interleaved(lists: Sequence[Sequence[Passage]]) -> list[Passage]:
     """The first of each list, the second of each, and so on; each passage once, where it stands first."""
     once: dict[str, Passage] = {}
-    for passage in chain.from_iterable(zip_longest(*found)):
+    for passage in chain.from_iterable(zip_longest(*lists)):
         if passage is not None:
             once.setdefault(passage.id, passage)
     return list(once.values())

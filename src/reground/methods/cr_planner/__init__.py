@@ -408,11 +408,11 @@ class CRPlanner(Settings):
             except ContextLengthExceeded as error:
                 query = search_query(state)
                 run.note("context full", step="search", why=str(error), kept=query)
-        found: Sequence[Passage] = ()
+        passages: Sequence[Passage] = ()
         for attempt in dict.fromkeys((query, state.question)):
-            if self.retriever is not None and not found:
-                found = await find(run, self.retriever, attempt, k=self.ranked)
-        return _listed(found, state)
+            if self.retriever is not None and not passages:
+                passages = await find(run, self.retriever, attempt, k=self.ranked)
+        return _listed(passages, state)
 
     def _so_far(self, state: State, run: Run) -> Answer:
         """The answer if everything ended here: the last step, or the documents read."""
@@ -437,10 +437,10 @@ class Option(NamedTuple):
 
 def _fallback(state: State, run: Run) -> list[Option]:
     """The last rationale as the query, or else the question, unless it was asked before."""
-    asked = set(map(alike, state.queries))
+    queries = set(map(alike, state.queries))
     for text in (*state.rationales[-1:], state.question):
         query = clip(" ".join(text.split()), _FALLBACK)
-        if query and alike(query) not in asked:
+        if query and alike(query) not in queries:
             run.note("query fell back", query=query, why="the generator wrote no usable one")
             candidate = Candidate(text=query, data={"fallback": True})
             return [Option(candidate, state.after(Observation("QUERY", query)))]
@@ -486,8 +486,8 @@ def _distinct(
         elif alike(text) in distinct:
             why = "another candidate says the same"
         distinct.add(alike(text))
-        known: dict[str, JsonValue] = {"finish_reason": reply.finish_reason}
-        candidate = Candidate(text=text or reply.text, logprob=reply.mean_logprob, discarded=why, data=known)
+        data: dict[str, JsonValue] = {"finish_reason": reply.finish_reason}
+        candidate = Candidate(text=text or reply.text, logprob=reply.mean_logprob, discarded=why, data=data)
         offered.append(Option(candidate, None if why else state.after(Observation(stage, text))))
     return offered
 
@@ -546,8 +546,8 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     if not form.final_pass:
         statement = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
         return statement if _settled(statement, form) else ""
-    found = list(_STATED.finditer(step))
-    tail = step[found[-1].start("answer") :] if found else ""
+    matches = list(_STATED.finditer(step))
+    tail = step[matches[-1].start("answer") :] if matches else ""
     short = form.extract(tail)
     if not short or not _settled(_LABEL.sub("", tail, count=1).strip(), form):
         return ""
@@ -590,22 +590,22 @@ def _lacking(tree: ast.Module) -> set[str]:
     """The names that are used but never defined, as in a part of a longer program. Annotations do not count."""
     nodes = [node for node in ast.walk(tree) if not isinstance(node, ast.keyword)]
     names = [node for node in nodes if isinstance(node, ast.Name)]
-    made = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    defined = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     for part in ("name", "asname", "arg", "rest"):  # functions, classes, handlers, imports, parameters, patterns
         known = (getattr(node, part, None) for node in nodes)
-        made |= {each.partition(".")[0] for each in known if isinstance(each, str)}
-    if "*" in made:  # a module's every name
+        defined |= {each.partition(".")[0] for each in known if isinstance(each, str)}
+    if "*" in defined:  # a module's every name
         return set()
     notes = [getattr(node, part, None) for node in nodes for part in ("annotation", "returns")]
     unread = {id(inner) for note in notes if isinstance(note, ast.AST) for inner in ast.walk(note)}
-    used = {node.id for node in names if id(node) not in unread}
-    return used - made - set(dir(builtins)) - {"__file__"}
+    names_used = {node.id for node in names if id(node) not in unread}
+    return names_used - defined - set(dir(builtins)) - {"__file__"}
 
 
-def _listed(found: Sequence[Passage], state: State) -> Answer:
+def _listed(passages: Sequence[Passage], state: State) -> Answer:
     """Documents as an answer that cites them: one per line, in order."""
-    lines = [f"{place}. {passage.title or passage.id}" for place, passage in enumerate(found, start=1)]
-    citations = tuple(Citation.of(place, passage) for place, passage in enumerate(found, start=1))
+    lines = [f"{place}. {passage.title or passage.id}" for place, passage in enumerate(passages, start=1)]
+    citations = tuple(Citation.of(place, passage) for place, passage in enumerate(passages, start=1))
     return Answer(text="\n".join(lines), citations=citations, shown=citations, steps=thoughts(state))
 
 
@@ -616,15 +616,15 @@ def thoughts(state: State) -> tuple[Thought, ...]:
     """
     steps = [Thought(text="")]
     documents = 0
-    for seen in state.observations:
+    for observation in state.observations:
         change: dict[str, object] = {}
-        if seen.stage == "RATIONALE":
+        if observation.stage == "RATIONALE":
             if steps[-1].text:
                 steps.append(Thought(text=""))
-            change = {"text": seen.text}
-        elif seen.stage == "QUERY":
-            change = {"query": seen.text}
-        elif seen.passage is not None:
+            change = {"text": observation.text}
+        elif observation.stage == "QUERY":
+            change = {"query": observation.text}
+        elif observation.passage is not None:
             documents += 1
             change = {"citations": (*steps[-1].citations, documents)}
         steps[-1] = steps[-1].model_copy(update=change)

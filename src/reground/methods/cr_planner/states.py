@@ -57,17 +57,17 @@ class State:
     @property
     def rationales(self) -> tuple[str, ...]:
         """The reasoning so far."""
-        return tuple(seen.text for seen in self.observations if seen.stage == "RATIONALE")
+        return tuple(each.text for each in self.observations if each.stage == "RATIONALE")
 
     @property
     def queries(self) -> tuple[str, ...]:
         """Every query so far."""
-        return tuple(seen.text for seen in self.observations if seen.stage == "QUERY")
+        return tuple(each.text for each in self.observations if each.stage == "QUERY")
 
     @property
     def passages(self) -> tuple[Passage, ...]:
         """Every document so far; the i-th is cited as [i]."""
-        return tuple(seen.passage for seen in self.observations if seen.passage is not None)
+        return tuple(each.passage for each in self.observations if each.passage is not None)
 
     @property
     def searching(self) -> bool:
@@ -111,19 +111,19 @@ def history(state: State, *, tokens: int, goals: bool = True) -> str:
     """
     parts: list[str] = []
     steps = documents = 0
-    for seen in state.observations:
-        if seen.stage == "RATIONALE":
+    for observation in state.observations:
+        if observation.stage == "RATIONALE":
             steps += 1
-            parts.append(f"Step {steps}: {seen.text}")
-        elif seen.stage == "QUERY":
-            parts.append(f"Search query: {seen.text}")
-        elif seen.passage is not None:
+            parts.append(f"Step {steps}: {observation.text}")
+        elif observation.stage == "QUERY":
+            parts.append(f"Search query: {observation.text}")
+        elif observation.passage is not None:
             documents += 1
-            parts.append(fence([seen.passage], markers=[documents], tokens=tokens))
-        elif seen.stage == "DOC":
+            parts.append(fence([observation.passage], markers=[documents], tokens=tokens))
+        elif observation.stage == "DOC":
             parts.append(NOTHING)
         elif goals:
-            parts.append(seen.text)
+            parts.append(observation.text)
     return "\n\n".join(parts)
 
 

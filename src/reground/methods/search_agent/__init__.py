@@ -695,13 +695,13 @@ class _Agent:
     async def _try(self, step: Step, view: View, run: Run) -> Action | None:
         replies, context = await self._sample(step, view, run)
         candidates, actions, repaired = zip(*(read(reply, step.kinds, view) for reply in replies), strict=True)
-        chosen = choose(candidates, step.name, context, run)
+        best = choose(candidates, step.name, context, run)
         counts = {"discarded": actions.count(None), "repaired": sum(repaired)}
         self.counts.update(counts, drawn=len(actions))
         for what, count in counts.items():
             if count:
                 run.note(f"samples {what}", step=step.name, **{what: count}, of=len(actions))
-        return None if chosen is None else actions[chosen]
+        return None if best is None else actions[best]
 
     async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], str]:
         """All samples in one call, and the turn with the present state.

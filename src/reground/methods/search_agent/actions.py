@@ -176,8 +176,8 @@ def past_code(past: Past, *, snippet_tokens: int) -> str:
         case GivenAnswer(answer, thoughts):
             return f"Answer(thoughts={literal(thoughts)}, answer={literal(answer)}),"
         case SelectLink(links, summary, thoughts):
-            shown = results_code(links, snippet_tokens=snippet_tokens)
-            head = f"SelectLink(selected_links=[\n{shown}\n]," if links else "SelectLink(selected_links=[],"
+            results = results_code(links, snippet_tokens=snippet_tokens)
+            head = f"SelectLink(selected_links=[\n{results}\n]," if links else "SelectLink(selected_links=[],"
             return f"{head}\ngrounded_summarization={literal(summary)},\nthoughts={literal(thoughts)},\n),"
 
 
@@ -380,12 +380,12 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr]:
     names = _CALLED[_name(call)]
     if len(call.args) > len(names) or any(isinstance(value, ast.Starred) for value in call.args):
         raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
-    given = dict(zip(names, call.args, strict=False))
+    arguments = dict(zip(names, call.args, strict=False))
     for keyword in call.keywords:
-        if keyword.arg is None or keyword.arg in given:
+        if keyword.arg is None or keyword.arg in arguments:
             raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
-        given[keyword.arg] = keyword.value
-    return given
+        arguments[keyword.arg] = keyword.value
+    return arguments
 
 
 def _made(name: str, given: Mapping[str, ast.expr]) -> Action:
@@ -460,20 +460,20 @@ def mended(text: str) -> str | None:
                 return None
             if content is None:
                 return None
-            escaped = _UNSAFE.sub(lambda found: _SAFE.get(found.group(), found.group()), content)
+            escaped = _UNSAFE.sub(lambda match: _SAFE.get(match.group(), match.group()), content)
             values[field["string"]] = f'"{escaped}"'
     return f"{kind}({', '.join(f'{field}={value}' for field, value in values.items())})"
 
 
 def _fields(text: str) -> list[re.Match[str]]:
     """The fields before the first repeated one, where the next action begins."""
-    found: dict[str, re.Match[str]] = {}
+    fields: dict[str, re.Match[str]] = {}
     for field in _FIELD.finditer(text):
         name = field["string"] or field["plain"] or "action"
-        if name in found:
+        if name in fields:
             break
-        found[name] = field
-    return list(found.values())
+        fields[name] = field
+    return list(fields.values())
 
 
 def _last(value: str, quote: str) -> str | None:

@@ -54,14 +54,14 @@ class Evidence:
         """The markers of all passages."""
         return range(1, len(self.passages) + 1)
 
-    def fresh(self, found: Iterable[Passage]) -> list[Passage]:
+    def fresh(self, passages: Iterable[Passage]) -> list[Passage]:
         """The passages that have no number yet."""
-        return [passage for passage in found if passage.id not in self._numbers]
+        return [passage for passage in passages if passage.id not in self._numbers]
 
     def show(self, markers: Sequence[int], *, tokens: int) -> str:
         """The fenced passages for a prompt, `tokens` tokens each at most, or fewer where `fill` has cut them."""
-        shown = ((marker, min(tokens, self._cuts.get(marker, tokens))) for marker in markers)
-        return "\n".join(fence([self.passages[marker - 1]], markers=[marker], tokens=cut) for marker, cut in shown)
+        cuts = ((marker, min(tokens, self._cuts.get(marker, tokens))) for marker in markers)
+        return "\n".join(fence([self.passages[marker - 1]], markers=[marker], tokens=cut) for marker, cut in cuts)
 
     def fill(
         self,
@@ -153,15 +153,15 @@ class Evidence:
             head, label, answer = text.rpartition("Answer:")
             answer = label + answer
         marked, rest = quotations(head)
-        said = without_unknown(rest, ())[0]
-        parts = sentences(said) if answer else []
+        prose = without_unknown(rest, ())[0]
+        parts = sentences(prose) if answer else []
         is_prose = len(parts) <= MOST and any(is_long(each, LEAST_BARE) for each in parts)
         bare = [each for each in parts if is_long(each)] if is_prose else []
         order = dict.fromkeys([*self.cited(head, form), *shown, *self.all])
         copies = {each: self._copied(each, order) for each in (*marked, *bare)}
         quoted = list(dict.fromkeys(citation for each in copies.values() for citation in each))
         misquoted = [each for each in marked if not copies[each]]
-        if (bare and all(copies[each] for each in bare)) or not any(map(str.isalnum, said)):
+        if (bare and all(copies[each] for each in bare)) or not any(map(str.isalnum, prose)):
             rest = ""
         if not copies or rest == head:
             return text, quoted, misquoted
@@ -210,12 +210,12 @@ async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Pa
     A refused index is not a failed query and passes through.
     """
     try:
-        found = await run.retrieve(retriever, query, k=k)
+        passages = await run.retrieve(retriever, query, k=k)
     except IndexRefused:
         raise
     except RetrievalError as error:
         run.note("retrieval failed", query=query, why=str(error))
         return []
-    if not found:
+    if not passages:
         run.note("nothing retrieved", query=query)
-    return found
+    return passages

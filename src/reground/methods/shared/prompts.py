@@ -46,8 +46,8 @@ class Templates:
             wrong = [f"unknown {{{name}}}" for name in sorted(found - own)]
             wrong += [f"missing {{{name}}}" for name in sorted(own - found)]
             if wrong:
-                known = ", ".join(f"{{{name}}}" for name in sorted(own))
-                raise ConfigurationError(f"prompt {template.name}: {', '.join(wrong)}; its places are {known}")
+                names = ", ".join(f"{{{name}}}" for name in sorted(own))
+                raise ConfigurationError(f"prompt {template.name}: {', '.join(wrong)}; its places are {names}")
 
 
 def places(template: str, field: str = "template") -> frozenset[str]:
@@ -80,17 +80,17 @@ def render(template: str, **values: str) -> str:
     An empty value after a label ("Checked so far:") is shown as "(none)", empty passages as `NO_PASSAGES`. Any other
     empty value vanishes together with the space or the empty line beside it.
     """
-    shown = ""
+    text = ""
     for literal, name, _, _ in Formatter().parse(template):
         if literal[:1] == "\n":  # no doubled white space where an empty value vanished between two literals
-            shown = shown.rstrip(" ")
-        if shown[-1:] in ("\n", " "):
-            literal = literal.lstrip("\n " if shown[-1] == "\n" else " ")
-        shown += literal
+            text = text.rstrip(" ")
+        if text[-1:] in ("\n", " "):
+            literal = literal.lstrip("\n " if text[-1] == "\n" else " ")
+        text += literal
         if name is not None:
-            empty = NO_PASSAGES if name == "passages" else "(none)" if shown.rstrip().endswith(":") else ""
-            shown += values[name].strip() or empty
-    return shown.strip()
+            empty = NO_PASSAGES if name == "passages" else "(none)" if text.rstrip().endswith(":") else ""
+            text += values[name].strip() or empty
+    return text.strip()
 
 
 def cite(form: AnswerForm) -> str:

@@ -241,8 +241,8 @@ def _by_parts(text: str, before: str, form: AnswerForm) -> str:
     if not any(_UNCHANGED.fullmatch(part.strip()) or _deletes(part) for part in parts):
         return text
     old = dict(enumerate(split_steps(before, form)))
-    kept = [old.get(i, "") if _UNCHANGED.fullmatch(part.strip()) else part for i, part in enumerate(parts)]
-    return join_steps([part for part in kept if not _deletes(part)])
+    steps = [old.get(i, "") if _UNCHANGED.fullmatch(part.strip()) else part for i, part in enumerate(parts)]
+    return join_steps([part for part in steps if not _deletes(part)])
 
 
 def is_remark(text: str, before: str, form: AnswerForm) -> bool:

@@ -70,8 +70,8 @@ def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
     """
     pattern = _FENCED if form.draft_is_query else _ANSWER
     places = [match.start() for match in pattern.finditer(response)]
-    cut = places[-1] if places else len(response)
-    reasoning, answer = response[:cut].strip(), response[cut:].strip()
+    start = places[-1] if places else len(response)
+    reasoning, answer = response[:start].strip(), response[start:].strip()
     if not reasoning and form.final_pass and not form.draft_is_query:
         answer, _, reasoning = answer.partition("\n\n")
     return reasoning.strip(), answer
