@@ -11,6 +11,7 @@ import ipaddress
 import json
 import logging
 import os
+import random
 import re
 import socket
 import time
@@ -20,12 +21,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic_core import from_json
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
 from reground.core.language import storable_text
 
 _log = logging.getLogger("reground.serve")
@@ -323,6 +324,54 @@ def backoff(
     """
     spread = uniform(0.0, min(cap, base * 2.0**failures))
     return spread if requested is None else requested + min(spread, base)
+
+
+Reply = TypeVar("Reply")
+_TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+
+
+async def persist(ask: Callable[[], Awaitable[Reply]], attempts: int, *, base: float) -> Reply:
+    """Ask until there is a reply, `attempts` times at most. base: seconds, as in `backoff`. Raises what `ask` does."""
+    for failures in range(1, attempts):
+        try:
+            return await ask()
+        except TransientModelError as error:
+            wait = backoff(failures, error.retry_after, base=base, cap=60.0, uniform=random.uniform)
+            await asyncio.sleep(min(60.0, wait))
+    return await ask()
+
+
+def client(key: str | None, seconds: float) -> Any:
+    """An aiohttp session for `post`. key: sent as a bearer token. seconds: what one call may take."""
+    import aiohttp
+
+    headers = {"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {})
+    timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=15)
+    return aiohttp.ClientSession(headers=headers, auto_decompress=False, timeout=timeout)  # `read_body` unpacks
+
+
+async def post(session: Any, url: str, body: object, *, most: int) -> tuple[int, Mapping[str, str], bytes]:
+    """Status, headers and body of a server's reply to this JSON. Raises ModelError where none arrives whole."""
+    import aiohttp
+
+    try:
+        async with session.post(url, json=body, proxy=proxy_for(url), allow_redirects=False) as response:
+            return response.status, response.headers, await read_body(response, most)
+    except BadBody as error:
+        raise (TransientModelError if error.passing else ModelError)(f"{url} {error}") from None
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        why = " ".join(str(error).split())[:300] or type(error).__name__
+        raise TransientModelError(f"cannot reach {url}: {why}; is the server running?") from None
+
+
+def refusal(url: str, status: int, headers: Mapping[str, str], body: bytes, variable: str) -> ModelError:
+    """The error that a reply other than 200 is. variable: of the environment, which holds the key."""
+    message = redacted(" ".join(body[:4000].decode("utf-8", "replace").split()), key_in(variable))[:300]
+    if status in _TRANSIENT:
+        return TransientModelError(f"{url} answered {status}: {message}", retry_after=retry_after(headers))
+    if status in (401, 403):
+        return AuthenticationError(f"{url} refused the key ({status}); is {variable} right?")
+    return ModelError(f"{url} answered {status}: {message}")
 
 
 def gave_up(error: object, attempts: int, details: str, requested: float | None) -> str:

@@ -13,19 +13,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 from weakref import WeakValueDictionary
 
+from reground.core import http
 from reground.core.concurrency import gather
-from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
-from reground.core.http import ENCODING, BadBody, check_address, key_in, proxy_for, read_body, read_json, redacted
+from reground.core.errors import ConfigurationError, ModelError
 from reground.core.journal import fingerprint
 from reground.core.language import LanguageModel
 from reground.core.run import Critic, Run
@@ -152,7 +151,6 @@ KEY = "RERANK_API_KEY"
 """The environment variable that holds the server's key, if it asks for one."""
 
 _ROOM = 480  # tokens, for servers whose limit is not known: most encoders read 512
-_TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _ATTEMPTS, _WAIT, _SECONDS, _MOST_BYTES = 5, 0.5, 120.0, 8 << 20
 
 
@@ -173,43 +171,17 @@ class ServedCritic:
         """The server's scores. Raises ModelError, TransientModelError after several attempts, AuthenticationError."""
         texts = await asyncio.to_thread(lambda: list(map(self.read, pairs)))
         groups = grouped(known for known, _ in texts)
-        asked = (self._persist(known, [texts[at][1] for at in places]) for known, places in groups.items())
-        return in_place(zip(groups.values(), await gather(*asked), strict=True))
-
-    async def _persist(self, known: str, candidates: Sequence[str]) -> list[float]:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                return await self._ask(known, candidates)
-            except TransientModelError:
-                if attempt == _ATTEMPTS:
-                    raise
-                await asyncio.sleep(_WAIT * 2 ** (attempt - 1) * random.uniform(0.5, 1.5))
-        raise AssertionError
+        asks = [partial(self._ask, known, [texts[at][1] for at in places]) for known, places in groups.items()]
+        return in_place(
+            zip(groups.values(), await gather(*(http.persist(ask, _ATTEMPTS, base=_WAIT) for ask in asks)), strict=True)
+        )
 
     async def _ask(self, known: str, candidates: Sequence[str]) -> list[float]:
-        import aiohttp
-
-        key, proxy = key_in(KEY), proxy_for(self.url)
-        headers = {"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {})
-        timeout = aiohttp.ClientTimeout(total=_SECONDS, sock_connect=15)
         body = {"model": "critic", "query": known, "documents": [candidate or " " for candidate in candidates]}
-        try:
-            async with (
-                aiohttp.ClientSession(headers=headers, auto_decompress=False, timeout=timeout) as session,
-                session.post(self.url, json=body, allow_redirects=False, proxy=proxy) as response,
-            ):
-                reply = await read_body(response, _MOST_BYTES)
-        except BadBody as error:
-            raise (TransientModelError if error.passing else ModelError)(f"{self.url} {error}") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            why = " ".join(str(error).split())[:300] or type(error).__name__
-            raise TransientModelError(f"cannot reach {self.url}: {why}; is the server running?") from None
-        if response.status in (401, 403):
-            raise AuthenticationError(f"{self.url} refused the key ({response.status}); is {KEY} right?")
-        if response.status != 200:
-            text = redacted(" ".join(reply[:2000].decode("utf-8", "replace").split()), key)[:300]
-            kind = TransientModelError if response.status in _TRANSIENT else ModelError
-            raise kind(f"{self.url} answered {response.status}: {text}")
+        async with http.client(http.key_in(KEY), _SECONDS) as session:
+            status, fields, reply = await http.post(session, self.url, body, most=_MOST_BYTES)
+        if status != 200:
+            raise http.refusal(self.url, status, fields, reply, KEY)
         return _scores(reply, len(candidates), self.url)
 
 
@@ -217,7 +189,7 @@ def _scores(body: bytes, count: int, url: str) -> list[float]:
     """The scores in the order of the candidates. Raises ModelError for a reply of another shape."""
     try:
         scores: dict[int, float] = {}
-        for entry in read_json(body)["results"]:
+        for entry in http.read_json(body)["results"]:
             scores[int(entry["index"])] = float(entry["relevance_score"])
         return [scores[place] for place in range(count)]
     except (ValueError, KeyError, TypeError, OverflowError):
@@ -227,7 +199,7 @@ def _scores(body: bytes, count: int, url: str) -> list[float]:
 def served(kind: Kind, detail: str) -> ServedCritic:
     """The critic of `URL` or `URL#FOLDER`. Raises ConfigurationError."""
     url, _, place = detail.partition("#")
-    check_address(url, "the critic's address")
+    http.check_address(url, "the critic's address")
     if not re.match(r"https?://[^/@\s]+(/|$)", url):
         raise ConfigurationError("the critic's address must look like http://localhost:8080/v1")
     url = url.rstrip("/")

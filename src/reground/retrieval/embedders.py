@@ -11,10 +11,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import random
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -35,14 +34,13 @@ from reground.core.files import expanded, files_fingerprint, model_place, troubl
 from reground.downloads import bring, known_weights
 
 if TYPE_CHECKING:
-    import aiohttp
     import numpy as np
 
     Vectors = np.ndarray[Any, np.dtype[np.float32]]
 
 
-_TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _REFUSED = frozenset((400, 413, 422))
+_TOO_LONG = re.compile(r"context|too (?:long|large)|length|tokens", re.IGNORECASE)
 _BASE_URL = "https://api.openai.com/v1"
 _VECTOR_BYTES = 1 << 19  # a number takes at most about 25 bytes, so this is a vector of twenty thousand numbers
 
@@ -121,7 +119,6 @@ class EndpointEmbedder:
         if not re.match(r"https?://[^/@\s]+(/|$)", address):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = address.rstrip("/") + "/embeddings"
-        self._proxy = http.proxy_for(self._url)
         self.sends_key = self.sends_key or is_of_the_key(address)
         self._sessions = PerLoop(self._session)
 
@@ -135,7 +132,7 @@ class EndpointEmbedder:
                 return [row for part in parts for row in await rows(part)]
             try:
                 async with gate:
-                    return await self._persist(batch)
+                    return await http.persist(partial(self._ask, batch), self.attempts, base=self.wait)
             except _TooMany:
                 self.batch = min(self.batch, len(batch) // 2)
                 return await rows(batch)
@@ -153,64 +150,27 @@ class EndpointEmbedder:
         """Close the connections."""
         await self._sessions.aclose()
 
-    async def _persist(self, batch: list[str]) -> list[list[float]]:
-        for attempt in range(1, self.attempts):
-            try:
-                return await self._ask(batch)
-            except TransientModelError as error:
-                wait = http.backoff(attempt, error.retry_after, base=self.wait, cap=60.0, uniform=random.uniform)
-                await asyncio.sleep(min(60.0, wait))
-        return await self._ask(batch)
-
     async def _ask(self, batch: list[str]) -> list[list[float]]:
-        import aiohttp
-
         # An empty text is refused by most servers.
         body = {"model": self.model, "input": [text or " " for text in batch], "encoding_format": "float"}
-        try:
-            session = await self._sessions.get()
-            async with session.post(self._url, json=body, proxy=self._proxy, allow_redirects=False) as response:
-                reply = await http.read_body(
-                    response, min(http.MOST_LIMIT, http.LEAST_LIMIT + len(batch) * _VECTOR_BYTES)
-                )
-        except http.BadBody as error:
-            raise (TransientModelError if error.passing else ModelError)(f"{self._url} {error}") from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            why = " ".join(str(error).split())[:300] or type(error).__name__
-            raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
-        if response.status in _REFUSED and len(batch) > 1:
+        most = min(http.MOST_LIMIT, http.LEAST_LIMIT + len(batch) * _VECTOR_BYTES)
+        status, headers, reply = await http.post(await self._sessions.get(), self._url, body, most=most)
+        if status in _REFUSED and len(batch) > 1:
             raise _TooMany
-        if response.status != 200:
-            raise self._refusal(response.status, response.headers, reply)
+        if status == 401 and not self.sends_key:
+            why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
+            raise AuthenticationError(why)
+        if status != 200:
+            error = http.refusal(self._url, status, headers, reply, "OPENAI_API_KEY")
+            if status in _REFUSED and _TOO_LONG.search(str(error).removeprefix(self._url)):
+                why = f"passages are too long for the embedder; choose fewer --chunk-tokens ({error})"
+                raise ContextLengthExceeded(why)
+            raise error
         rows = partial(_rows, reply, len(batch), self._url)
         return await asyncio.to_thread(rows) if len(reply) > http.LARGE else rows()
 
-    def _refusal(self, status: int, headers: Mapping[str, str], reply: bytes) -> ModelError:
-        if status == 401 and not self.sends_key:
-            why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
-            return AuthenticationError(why)
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        message = http.redacted(" ".join(reply[:4000].decode("utf-8", "replace").split()), key)[:300]
-        if status in _TRANSIENT:
-            return TransientModelError(
-                f"{self._url} answered {status}: {message}", retry_after=http.retry_after(headers)
-            )
-        if status in (401, 403):
-            return AuthenticationError(f"{self._url} refused the key ({status}); is OPENAI_API_KEY right?")
-        if status in _REFUSED and re.search(r"context|too (long|large)|length|tokens", message, re.IGNORECASE):
-            why = f"passages are too long for the embedder; choose fewer --chunk-tokens ({message})"
-            return ContextLengthExceeded(why)
-        return ModelError(f"{self._url} answered {status}: {message}")
-
-    def _session(self) -> aiohttp.ClientSession:
-        import aiohttp
-
-        key = os.environ.get("OPENAI_API_KEY", "").strip() if self.sends_key else ""
-        return aiohttp.ClientSession(
-            headers={"Accept-Encoding": http.ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
-            auto_decompress=False,  # `read_body` unpacks, within limits
-            timeout=aiohttp.ClientTimeout(total=self.timeout, sock_connect=15),
-        )
+    def _session(self) -> Any:
+        return http.client(http.key_in("OPENAI_API_KEY") if self.sends_key else None, self.timeout)
 
 
 def is_of_the_key(url: str) -> bool:
