@@ -289,11 +289,6 @@ SAME = [
 ]
 OTHER = [
     ("The Eiffel Tower is 500 m high.", "The Tower Bridge is 65 m high.", ""),
-    (
-        "Ada Lovelace won the Nobel Prize in Physics in 1903.",
-        "Marie Curie won the Nobel Prize in Physics in 1903.",
-        "Who was Ada Lovelace?",
-    ),
     ("Ada Lovelace won the Nobel Prize in Physics in 1903.", "Marie Curie won the Nobel Prize in Physics in 1903.", ""),
     ("The Danube is 2000 km long.", "The Rhine is 1230 km long.", "Rivers"),
     ("The Danube is 2000 km long.", "The Rhine is 1230 km long.", "Which is longer, the Danube or the Rhine?"),

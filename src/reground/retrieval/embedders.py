@@ -120,7 +120,8 @@ class EndpointEmbedder:
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = address.rstrip("/") + "/embeddings"
         self.sends_key = self.sends_key or is_of_the_key(address)
-        self._sessions = PerLoop(self._session)
+        key = http.key_in("OPENAI_API_KEY") if self.sends_key else None
+        self._sessions = PerLoop(lambda: http.client(key, self.timeout))
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
@@ -158,8 +159,7 @@ class EndpointEmbedder:
         if status in _REFUSED and len(batch) > 1:
             raise _TooMany
         if status == 401 and not self.sends_key:
-            why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
-            raise AuthenticationError(why)
+            raise AuthenticationError(f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it")
         if status != 200:
             error = http.refusal(self._url, status, headers, reply, "OPENAI_API_KEY")
             if status in _REFUSED and _TOO_LONG.search(str(error).removeprefix(self._url)):
@@ -168,9 +168,6 @@ class EndpointEmbedder:
             raise error
         rows = partial(_rows, reply, len(batch), self._url)
         return await asyncio.to_thread(rows) if len(reply) > http.LARGE else rows()
-
-    def _session(self) -> Any:
-        return http.client(http.key_in("OPENAI_API_KEY") if self.sends_key else None, self.timeout)
 
 
 def is_of_the_key(url: str) -> bool:
