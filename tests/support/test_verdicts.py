@@ -51,7 +51,8 @@ QUAY = Passage(
     url="docs/quay.md",
     text="# Quay\n\nThe quay of Alderby was opened by Hanna Voss on 3 May 1902. It is 240 metres long and holds about "
     "40 boats. The berth fee is 38 crowns a night, and at most 12 weeks can be booked. Dogs are not allowed on the "
-    "quay. Hanna Voss was born in 1861. Fees rise by 5.25% more in summer, and brought 2.5 million crowns."
+    "quay. Hanna Voss was born in 1861. Fees rise by 5.25% more in summer, and brought 2.5 million crowns. Loads must "
+    "not exceed 870 kg. The old chains are no longer kept. The season, which may be wet, ends on 31 March."
     "\n\n| Crane | Load | Year |\n|---|---|---|\n| North | 740 kg | 1911 |\n"
     "| South | 990 kg | 1934 |",
 )
@@ -66,6 +67,7 @@ QUAY = Passage(
         ("At most 12 months can be booked at the quay.", ("months", "weeks")),
         ("At the quay at most ten weeks can be booked.", ("10", "12")),
         ("The load of the crane South is 740 kg.", ("740", "990 kg")),
+        ("The season ends on 31 May.", ("May", "March")),
         ("| Crane | Load |\n|---|---|\n| North | 990 kg |", ("990", "740 kg")),
     ],
 )
@@ -76,7 +78,10 @@ async def test_the_same_thing_with_another_value_is_contradicted_by_what_the_doc
     assert (last.verdict, last.difference, len(last.evidence)) == (Verdict.CONTRADICTED, difference, 1)
 
 
-@pytest.mark.parametrize("claim", ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night."])
+DENIED = ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night.", "The old chains are still kept."]
+
+
+@pytest.mark.parametrize("claim", DENIED)
 async def test_what_only_one_of_both_denies_is_contradicted(claim: str) -> None:
     (said,) = await checked(claim, QUAY, DANUBE)
     assert (said.verdict, len(said.evidence), said.difference is None) == (Verdict.CONTRADICTED, 1, False)
@@ -110,7 +115,7 @@ BERTHS = Passage(
     id="berths.csv",
     title="berths",
     text="vessel: cruise ship; length_m: 350; fee_per_day_eur: 4800.00\n\nvessel: ferry; length_m: 120; "
-    "fee_per_day_eur: 900.00",
+    "discount_percent: 15; fee_per_day_eur: 900.00",
 )
 
 
@@ -121,6 +126,7 @@ BERTHS = Passage(
         ("The length of a ferry is 120 metres.", Verdict.SUPPORTED),
         ("A ferry pays a fee of 900.00 dollars per day.", Verdict.NOT_FOUND),
         ("The length of a ferry is 120 feet.", Verdict.NOT_FOUND),
+        ("A ferry has a discount of 120 percent.", Verdict.NOT_FOUND),
     ],
 )
 async def test_a_number_has_the_unit_of_its_column(claim: str, verdict: Verdict) -> None:
@@ -164,6 +170,7 @@ async def test_another_fact_on_the_same_thing_or_another_thing_is_not_found(clai
         "The fees rise by 5.25 percent more in summer.",
         "In summer the fees rise by 5,25 % more.",
         "The fees brought 2,500,000 crowns.",
+        "Loads are at most 870 kg.",
     ],
 )
 async def test_what_is_written_otherwise_is_supported(claim: str) -> None:

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any
 
 from reground.core.answers import TEXT
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
+from reground.core.language import LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
 from reground.core.programs import Execution, Program, Sandbox, Verdict
 from reground.core.run import AskingCritic, Critic, Method, Run, Sizable
 from reground.core.trajectory import Pair
@@ -56,16 +56,7 @@ class DryRun(Run):
         return child
 
     async def generate(
-        self,
-        model: LanguageModel,
-        prompt: Prompt,
-        /,
-        *,
-        name: str,
-        sampling: Sampling | None = None,
-        logprobs: Literal["needed", "welcome"] = "needed",
-        grammar: Literal["needed", "welcome"] = "needed",
-        least: int = LEAST_REPLY,
+        self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None, **_: Any
     ) -> list[Reply]:
         """Usual replies, counted."""
         settings = sampling if sampling is not None else Sampling()

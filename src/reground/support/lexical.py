@@ -117,6 +117,7 @@ _DATES = (
     re.compile(rf"\b{_DAY}\s(?:of\s)?{_MONTH},?\s(?P<year>\d{{4}})\b", re.IGNORECASE),
     re.compile(rf"\b{_MONTH}\s{_DAY},?\s(?P<year>\d{{4}})\b", re.IGNORECASE),
 )
+_MAY, _MONTH_OF_MAY = re.compile(r"(?<=\d )May\b|\bMay(?= \d)"), "Maymonth"
 _ISO = re.compile(r"(\d{4})-\d\d-\d\d")
 _NUMBER_WORD = r"\d++(?:[-/]\d++){2,}+|\d++(?:[.,:]\d++)++"  # a date; a fraction, a time, a version
 _NAME_WORD = (
@@ -134,7 +135,7 @@ _COUNTS = [
 ]
 _COUNT = re.compile(rf"\b(?:{'|'.join(_COUNTS)})\b", re.IGNORECASE)
 _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
-_POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))")
+_POINTED = re.compile(r"(?<=\d)[.'’\u00a0\u2009\u202f](?=\d{3}(?!\d))|(?:(?<=\b\d)|(?<=\b\d\d)) (?=\d{3}\b)")
 """What groups the digits of a number: 2,850 and 2850 are the same, and 2.850 where the comma begins the decimals."""
 _DECIMAL = re.compile(r"(?<=\d),(?=\d{1,2}\b)")
 _WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")
@@ -142,7 +143,7 @@ _WHOLE = re.compile(r"(?<![\d.])(\d++)\.0++(?!\.?\d)")
 _SCALES = ["thousand", "million", "billion", "trillion"]
 _SCALED = re.compile(rf"\b(\d{{1,9}}(?:\.\d{{1,9}})?) ({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _COMMA = frozenset({"da", "de", "el", "es", "fi", "fr", "it", "nl", "no", "pt", "ro", "ru", "sv", "tr"})
-_ENGLISH_NOT = r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b"
+_ENGLISH_NOT = r"\b(?:not|no(?: longer)?|never|none|neither|nor|cannot|without)\b|n['’]t\b"
 _NOT = {
     code: rf"\b(?:{'|'.join(words.split())})\b"
     for code, words in {
@@ -170,6 +171,8 @@ _NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.6, 0.5,
 """What is left of the score for a number or a name that the passage lacks, or that only another sentence of it has, and
 for a negation on one side only."""
 _VERBS = frozenset({"is", "was", "are", "were", "has", "had"})
+_BOUND = re.compile(r"\A\s(?:\w{1,20}\s){1,2}?(?P<than>(?:than|als|de|que)\s)?(?=\D?\d)", re.IGNORECASE)
+"""A number that a negation bounds and does not deny: not exceed 40, no more than 5, nicht später als 9:30."""
 _DENIED, _CLAUSE = 3, 80
 """The words that a negation denies, and the most characters among which they are."""
 _PARTS = re.compile(r"[,;:()](?!\d)|\band\b")  # where a sentence goes on to another thing
@@ -276,8 +279,7 @@ class Lexical:
         """What a claim says, and what a unit says instead, which has the claim's value for another thing."""
         unit = self.sentences[place]
         if unit.cells:
-            cells = ((re.sub(r"[\W_]++", " ", name), value) for name, value in unit.cells)  # fee_per_day_eur
-            return other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in cells])
+            return other_unit(self._tokens(statement), [[*map(self._tokens, cell)] for cell in unit.cells])
         said, claim, there = self._tokens(statement), self._parts(statement), self._parts(unit.sentence)
         other = of_another(said, there) or leads_elsewhere(claim, there)
         return other or replaced(said, self._tokens(unit.sentence), self._whole[place])
@@ -299,6 +301,7 @@ class Lexical:
         none is in a key; without a question all of its words. A common word of other keys says nothing.
         """
         both = words.weights.keys() | question.weights.keys()
+        both |= {*self._analyzed(" ".join(words.code | question.code).replace("_", " "))}
         repeated = words.weights.keys() & question.weights.keys() & self._keyed.keys()
         asked = repeated or question.weights.keys() or words.weights.keys()
         topic = self._keyed.keys() & (words.names | words.numbers | asked)
@@ -395,7 +398,8 @@ class Lexical:
                 # three brothers are no other unit of three voyages
                 of_one_thing = value or (shared & here) - words.names - words.numbers - title
                 pair = in_its_place(value or missing, said, there, shared, about=known) if of_one_thing else None
-            best = best if pair is None else (agreement, place, pair)
+            if pair is not None:
+                best = agreement, place, (pair[0].replace(_MONTH_OF_MAY, "May"), pair[1].replace(_MONTH_OF_MAY, "May"))
         return best if best[0] else None
 
     def _elsewhere(self, claim: Claim) -> list[bool]:
@@ -437,7 +441,10 @@ class Lexical:
         denied = []
         for match in self._not.finditer(text):
             before, after = text[: match.start()], text[match.end() : match.end() + _CLAUSE]
-            near = self._content(_STOP.split(after)[0])[:_DENIED]
+            near, bound = self._content(_STOP.split(after)[0])[:_DENIED], _BOUND.match(self._plain(after))
+            if bound and near and (bound["than"] or not near[0].isdigit()):
+                denied.append({term for term in near[:1] if not term.isdigit()})
+                continue
             word = (before.rpartition(" ")[2] + match[0]).lstrip("\"'“‘(*_")  # ain't, with its beginning
             if word[:1].isupper() and (not near or after.lstrip()[:1].isupper()):
                 continue
@@ -588,7 +595,7 @@ class Lexical:
         words = _WORD.findall(plain)
         plain = " ".join(word for word in words if not _CODE_NUMBER.fullmatch(word))  # 2.5 holds no 5
         signed = {word.casefold() for word in words if not word.isalpha() or not word.islower()}
-        dates = " ".join(match[0] for date in _DATES for match in date.finditer(text))
+        dates = " ".join(match[0] for date in _DATES for match in date.finditer(_MAY.sub(_MONTH_OF_MAY, text)))
         signed.update({"one"} if "1" in words else ())
         return signed.union(self._analyzed(plain), self._analyzed(dates), _ISO.findall(text))
 
@@ -606,6 +613,7 @@ class Lexical:
     def _plain(self, text: str) -> str:
         for date in _DATES:
             text = date.sub(_iso, text)
+        text = _MAY.sub(_MONTH_OF_MAY, text)  # which is no "may"
         text = _WHOLE.sub(r"\1", _DECIMAL.sub(".", text.replace("%", " percent ")))
         text = _COUNT.sub(lambda count: str(_COUNTS.index(count[0].lower()) % 11 + 2), text)
         return languages.with_digits(_SCALED.sub(_written_out, self._grouped.sub("", text)))

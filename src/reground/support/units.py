@@ -25,6 +25,7 @@ _STAMP = re.compile(r".{0,60}?\d:\d\d:\d\d")  # of a line of a log
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
 _FENCE = re.compile(r"```|~~~(?!~)")
+_SIGNS = re.compile(r"[\W_]++")  # as in fee_per_day_eur
 _CELL = re.compile(r"([^:;]{1,100}): (.*)")  # of a row as readers write it: column: value; column: value
 _NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+|\[[^\[\]]+\])")
 """A text that is nothing but a name in code."""
@@ -37,7 +38,7 @@ _INTRODUCTION, _NEAREST = 200, 3
 
 
 Cells = tuple[tuple[str, str], ...]
-"""The cells of a row: the name of the column, "" where there is none, and the value."""
+"""The cells of a row: the name of the column without signs, "" where there is none, and the value."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class _Outline:
             return self._entered(_Block([line], indent, whole=True))
         names = columns(self._head or "")
         values = columns(line)
-        cells = tuple(zip(names, values, strict=False)) if self._head else ()
+        cells = tuple(zip((_SIGNS.sub(" ", name) for name in names), values, strict=False)) if self._head else ()
         return self._entered(
             _Block([line], indent, subject=" ".join(names), key="; ".join(values), cells=cells, whole=True)
         )
@@ -224,7 +225,7 @@ def _goes_on(block: _Block, line: str, indent: int) -> bool:
 def _record(line: str) -> Cells:
     """The cells of a row as readers write it; none of another line."""
     matches = [(_CELL.fullmatch(cell), cell) for cell in line.split("; ")]
-    cells = tuple((match[1], match[2]) if match else ("", cell) for match, cell in matches)
+    cells = tuple((_SIGNS.sub(" ", match[1]), match[2]) if match else ("", cell) for match, cell in matches)
     labelled = sum(bool(label) for label, _ in cells)
     return cells if labelled > 1 and 2 * labelled >= len(cells) else ()
 
