@@ -122,8 +122,7 @@ class Listed:
                 continue
             adapter = TypeAdapter(hints[key])
             if isinstance(value, str):
-                is_none = value.lower() in {"none", "null"} and _takes_none(adapter)
-                value = None if is_none else storable_text(value)
+                value = None if value.lower() in {"none", "null"} and _takes_none(adapter) else storable_text(value)
             try:
                 values[key] = adapter.validate_python(value)
                 why = _out_of_bounds(key, values[key])

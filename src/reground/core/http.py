@@ -341,25 +341,19 @@ async def persist(ask: Callable[[], Awaitable[Reply]], attempts: int, *, base: f
     return await ask()
 
 
-def client(key: str | None, seconds: float) -> Any:
-    """An aiohttp session for `post`. key: sent as a bearer token. seconds: what one call may take."""
-    import aiohttp
-
-    headers = {"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {})
-    timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=15)
-    return aiohttp.ClientSession(headers=headers, auto_decompress=False, timeout=timeout)  # `read_body` unpacks
+def headers_with(key: str | None) -> dict[str, str]:
+    """The headers of a request whose reply `read_body` unpacks. key: sent as a bearer token."""
+    return {"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {})
 
 
 async def post(session: Any, url: str, body: object, *, most: int) -> tuple[int, Mapping[str, str], bytes]:
     """Status, headers and body of a server's reply to this JSON. Raises ModelError where none arrives whole."""
-    import aiohttp
-
     try:
         async with session.post(url, json=body, proxy=proxy_for(url), allow_redirects=False) as response:
             return response.status, response.headers, await read_body(response, most)
     except BadBody as error:
         raise (TransientModelError if error.passing else ModelError)(f"{url} {error}") from None
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except Exception as error:  # of the connection: the session is aiohttp's, which the core does not import
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise TransientModelError(f"cannot reach {url}: {why}; is the server running?") from None
 

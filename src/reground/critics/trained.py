@@ -172,13 +172,15 @@ class ServedCritic:
         texts = await asyncio.to_thread(lambda: list(map(self.read, pairs)))
         groups = grouped(known for known, _ in texts)
         asks = [partial(self._ask, known, [texts[at][1] for at in places]) for known, places in groups.items()]
-        return in_place(
-            zip(groups.values(), await gather(*(http.persist(ask, _ATTEMPTS, base=_WAIT) for ask in asks)), strict=True)
-        )
+        scores = await gather(*(http.persist(ask, _ATTEMPTS, base=_WAIT) for ask in asks))
+        return in_place(zip(groups.values(), scores, strict=True))
 
     async def _ask(self, known: str, candidates: Sequence[str]) -> list[float]:
+        import aiohttp
+
+        headers, timeout = http.headers_with(http.key_in(KEY)), aiohttp.ClientTimeout(total=_SECONDS, sock_connect=15)
         body = {"model": "critic", "query": known, "documents": [candidate or " " for candidate in candidates]}
-        async with http.client(http.key_in(KEY), _SECONDS) as session:
+        async with aiohttp.ClientSession(headers=headers, auto_decompress=False, timeout=timeout) as session:
             status, fields, reply = await http.post(session, self.url, body, most=_MOST_BYTES)
         if status != 200:
             raise http.refusal(self.url, status, fields, reply, KEY)

@@ -120,8 +120,7 @@ class EndpointEmbedder:
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = address.rstrip("/") + "/embeddings"
         self.sends_key = self.sends_key or is_of_the_key(address)
-        key = http.key_in("OPENAI_API_KEY") if self.sends_key else None
-        self._sessions = PerLoop(lambda: http.client(key, self.timeout))
+        self._sessions = PerLoop(self._session)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
@@ -163,11 +162,17 @@ class EndpointEmbedder:
         if status != 200:
             error = http.refusal(self._url, status, headers, reply, "OPENAI_API_KEY")
             if status in _REFUSED and _TOO_LONG.search(str(error).removeprefix(self._url)):
-                why = f"passages are too long for the embedder; choose fewer --chunk-tokens ({error})"
-                raise ContextLengthExceeded(why)
+                raise ContextLengthExceeded(f"a passage is too long; choose fewer --chunk-tokens ({error})")
             raise error
         rows = partial(_rows, reply, len(batch), self._url)
         return await asyncio.to_thread(rows) if len(reply) > http.LARGE else rows()
+
+    def _session(self) -> Any:
+        import aiohttp
+
+        headers = http.headers_with(http.key_in("OPENAI_API_KEY") if self.sends_key else None)
+        timeout = aiohttp.ClientTimeout(total=self.timeout, sock_connect=15)
+        return aiohttp.ClientSession(headers=headers, auto_decompress=False, timeout=timeout)
 
 
 def is_of_the_key(url: str) -> bool:
