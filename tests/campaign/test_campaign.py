@@ -54,4 +54,4 @@ def test_the_page_says_of_each_part_what_was_planned_and_tried() -> None:
     rows = re.findall(r"^\| (.+?) \| ([\d,]+) \| ([\d,]+) \| \d+ \|$", page, re.MULTILINE)
     counts = {promise: [int(count.replace(",", "")) for count in each] for promise, *each in rows}
     assert {part.promise: counts[part.promise][0] for part in PARTS} == {part.promise: part.long for part in PARTS}
-    assert all(tried > 0 for _, tried in counts.values())
+    assert all(counts[part.promise][1] >= part.long for part in PARTS)  # a whole run
