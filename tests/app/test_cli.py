@@ -32,7 +32,7 @@ def files(home: Path, docs: Path) -> None:
         (["ask"], "question"),
         (["askk"], "ask"),
         (["ask", "Why?", "--budget-tokens", "many"], "--budget-tokens"),
-        (["ask", "Why?", "--corpus", "docs", "--corpus", "nowhere"], "one value"),
+        (["ask", "Why?", "--budget-tokens"], "--budget-tokens"),
         (["ask", "Why?", "--method", "raar"], "did you mean rar"),
         (["ask", "Why?", "--method", "rag"], "--corpus"),
         (["ask", "Why?", "--method", "direct", "--model", "gguf/nothing-like-it"], "nothing-like-it"),

@@ -154,6 +154,7 @@ def test_an_index_of_another_language_is_refused(home: Path, capsys) -> None:
     with serving(in_order("They purr [1].")) as server:
         question = [*ask("--base-url", server.url), "--corpus", "docs.idx"]
         assert run([*question, "--language", "german"]) == 0
+        assert "--corpus was given 2 times" in capsys.readouterr().err
         assert run([*question, "--language", "fr"]) == 2
     assert "was made with the language de: leave --language out" in capsys.readouterr().err
 

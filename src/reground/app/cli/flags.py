@@ -29,7 +29,7 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand
 
 from reground.app import catalogue
-from reground.app.cli.console import consoles, say
+from reground.app.cli.console import consoles, note, say
 from reground.app.options import field_names, from_mapping, is_word, meanings
 from reground.core.answers import FORMS
 from reground.core.budget import MOST_COUNT
@@ -152,11 +152,11 @@ class Command(TyperCommand):
             self.params = params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse a second value for what is searched: it would take the place of the first without a word."""
+        """Say so where a second value for what is searched takes the place of the first."""
         given = self.make_parser(ctx).parse_args(list(args))[2]
         for each in self.params:
             if each.name in (*_SEARCHED, "where") and not getattr(each, "multiple", False) and given.count(each) > 1:
-                raise typer.BadParameter(f"{each.opts[0]} takes one value, not two", ctx=ctx)
+                note(f"{each.opts[0]} was given {given.count(each)} times: the last one counts")
         return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
