@@ -20,7 +20,7 @@ _DIRECTIVE = re.compile(r"\.\.[ \t]+[\w:+-]+::[ \t]*([^\s(]*+)(.*)")  # a name, 
 _FIELD = re.compile(r"(?::[\w -]{1,40}:|[^\s:][^:\n]{0,60}::)(?:\s|$)")
 _DEFINITION = re.compile(r"([^\n:]{1,60})(?:::|\n:)[ \t]")  # of AsciiDoc and of Markdown
 _SECTION = re.compile(r"\[[^\[\]\n]{1,60}\]\Z")  # of a file of settings
-_SETTING = re.compile(r"(?:[A-Z][A-Z\d]+|\w{1,40}[._]\w[\w.]{0,60})[ \t]*+=(?!=)")
+_SETTING = re.compile(r"\A(?:[A-Z][A-Z\d]+|\w{1,40}[._]\w[\w.]{0,60})[ \t]*+=(?!=)")
 _STAMP = re.compile(r".{0,60}?\d:\d\d:\d\d")  # of a line of a log
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")

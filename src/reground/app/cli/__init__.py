@@ -142,7 +142,7 @@ def _remedy(error: Any, argv: Sequence[str]) -> str | None:
     if "extra argument" not in error.message:
         return None
     for word in argv:  # also with the dash that a text editor makes of two
-        if option := re.match(r"(?:-|[\u2010-\u2015\u2212]+)([a-z]{2}.*)", word):
+        if option := re.match(r"\A(?:-|[\u2010-\u2015\u2212]++)([a-z]{2}.*+)", word):
             return f"did you mean --{option.group(1)}?"
     return "a text with spaces stands in quotes, and a value behind its option"
 

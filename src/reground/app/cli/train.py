@@ -148,7 +148,7 @@ def fit_rows(options: Any, rows: Sequence[Demonstration], *, out: Path, name: st
         return asyncio.run(in_background(partial(work, on_step=progress.on_step, on_note=progress.on_note)))
 
 
-def fit_data(options: FitNamed, data: str, what: str, use: str, *, cut: bool = True) -> None:
+def fit_data(options: FitNamed, data: str, what: str, use: str, *, truncate: bool = True) -> None:
     """Fine-tune on OUT/data/DATA.jsonl; in a dry run say what would be done.
 
     what: what the rows are called. use: the options that use the result.
@@ -165,7 +165,7 @@ def fit_data(options: FitNamed, data: str, what: str, use: str, *, cut: bool = T
         base=options.base,
         fresh=options.fresh,
         keep_epochs=options.keep_epochs,
-        truncate=cut,
+        truncate=truncate,
     )
     say(f"the result is in {place}: {use.format(place)}")
 
@@ -317,7 +317,7 @@ def fit(options: ReaderFit, config: ConfigFile = None) -> None:
     if not rows.exists():
         data(options)
     if rows.exists():
-        fit_data(options, "reader", "demonstrations", "--model hf/{}", cut=False)  # passages stand at the beginning
+        fit_data(options, "reader", "demonstrations", "--model hf/{}", truncate=False)  # passages stand first
     if options.dry_run:
         return
     how = ", ".join(f"{name} {value}" for name, value in asdict(part_of(options, Fitting)).items())

@@ -191,7 +191,7 @@ def fit(options: AgentFit, config: ConfigFile = None) -> None:
     Example:  reground train agent fit --base smollm2
     """
     # without the beginning of its prompt, a step is another one
-    train.fit_data(options, MIXTURE, "steps", "--model hf/{} --set shots=0", cut=False)
+    train.fit_data(options, MIXTURE, "steps", "--model hf/{} --set shots=0", truncate=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +263,7 @@ def run_loop(options: AgentLoop) -> int:
         for name, base in bases.items():
             if _begins(options, f"{folder.name}: fit {base} as {name}") and not (folder / name).is_dir():
                 rows = read_rows(mixing.mixture, Demonstration)
-                train.fit_rows(options, rows, out=folder, name=name, base=base, cut=False)
+                train.fit_rows(options, rows, out=folder, name=name, base=base, truncate=False)
         model = f"hf/{folder / next(iter(bases))}"
     return failed
 

@@ -63,7 +63,7 @@ _TABLE = re.compile(  # a list-table or one between rules of reStructuredText, o
     r"^(?P<indent>[ \t]{0,40}+)(?:\.\. list-table::[^\n]*+\n(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
     r"|(?P<rule>=++(?: ++=++)++)[ \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++"
     r"(?P=indent)=[= \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++(?P=indent)=[= \r]*+$"
-    r"|(?P<bars>\|===)[ \t\r]*+\n(?P<head>(?:\|[^|\n]++){1,50}+)\n(?:(?!\|===)[^\n]*+\n)*+\|===[ \t\r]*+$)",
+    r"|(?<![ \t])(?P<bars>\|===)[ \t\r]*+\n(?P<head>(?:\|[^|\n]++){1,50}+)\n(?:(?!\|===)[^\n]*+\n)*+\|===[ \t\r]*+$)",
     re.MULTILINE,
 )
 _LISTED = re.compile(r"^[ \t]*+\*[ \t]++-[^\n]*+(?:\n(?![ \t]*+\*[ \t]++-)[ \t]*+\S[^\n]*+)*+", re.MULTILINE)
