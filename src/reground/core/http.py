@@ -353,7 +353,9 @@ async def post(session: Any, url: str, body: object, *, most: int) -> tuple[int,
             return response.status, response.headers, await read_body(response, most)
     except BadBody as error:
         raise (TransientModelError if error.passing else ModelError)(f"{url} {error}") from None
-    except Exception as error:  # of the connection: the session is aiohttp's, which the core does not import
+    except Exception as error:
+        if not isinstance(error, OSError) and not type(error).__module__.startswith("aiohttp."):
+            raise  # not of the connection; the core does not import aiohttp, whose the session is
         why = " ".join(str(error).split())[:300] or type(error).__name__
         raise TransientModelError(f"cannot reach {url}: {why}; is the server running?") from None
 
