@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -115,6 +115,12 @@ _LONGEST_NAME = 100  # characters of a column's name; a longer text is none, as 
 MOST_CELL = 20_000  # characters of one cell
 
 
+def record(names: Iterable[str], cells: Iterable[str]) -> str:
+    """A row as readers write it, `name: value; name: value`, of the cells that hold something. Some have no name."""
+    pairs = zip_longest(names, cells, fillvalue="")
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
+
+
 class Table:
     """Turns the rows of one table into blocks of a text. Of its first rows one is taken for the columns' names, if it
     is wider than all before it, or two, where the first names groups of columns.
@@ -172,9 +178,7 @@ class Table:
         return [*lines, *map(self._line, rows[at + count :], self._waiting[at + count :])]
 
     def _line(self, cells: Sequence[str], number: int) -> Placed:
-        names = self._names
-        labelled = ((names[place] if place < len(names) else "", cell) for place, cell in enumerate(cells) if cell)
-        return self._begun("; ".join(f"{name}: {cell}" if name else cell for name, cell in labelled), number)
+        return self._begun(record(self._names, cells), number)
 
     def _begun(self, line: str, number: int) -> Placed:
         heading, self._heading = self._heading, ""

@@ -18,7 +18,7 @@ from itertools import chain, islice, pairwise
 from typing import Any
 
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.reading.result import Circumstances, Heading, Placed, Read, Table, Text
+from reground.retrieval.reading.result import Circumstances, Heading, Placed, Read, Table, Text, record
 
 _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
 _TITLE_WITHIN = 10_000  # characters
@@ -48,8 +48,8 @@ def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str]
     """A text with the title that a pattern finds near its beginning at a line, or that a rule underlines. What it
     defines stands where it is named, as {version} of AsciiDoc, and the rows of tables have the names of columns."""
     text, guessed = decode(content)
-    defined = dict(_DEFINED.findall(text))
-    text = _DEFINED_NAME.sub(lambda match: defined.get(match[1], match[0]), text, count=100_000 if defined else 1)
+    if defined := dict(_DEFINED.findall(text)):
+        text = _DEFINED_NAME.sub(lambda match: defined.get(match[1], match[0]), text, count=_MOST_NAMED)
     text = _TABLE.sub(_with_names, text)
     beginning = text[:_TITLE_WITHIN]
     found = ((start, match[1]) for start, line in _lines(beginning) if mark and (match := mark.match(line.strip())))
@@ -58,7 +58,7 @@ def read_structured(content: bytes, around: Circumstances, mark: re.Pattern[str]
 
 
 _DEFINED = re.compile(r"^:([\w-]{1,60}):[ \t]++([^\n]{1,200}+)$", re.MULTILINE)
-_DEFINED_NAME = re.compile(r"\{([\w-]{1,60})\}")
+_DEFINED_NAME, _MOST_NAMED = re.compile(r"\{([\w-]{1,60})\}"), 100_000
 _TABLE = re.compile(  # a list-table or one between rules of reStructuredText, or one of AsciiDoc under names
     r"^(?P<indent>[ \t]{0,40}+)(?:\.\. list-table::[^\n]*+\n(?P<listed>(?:[ \t\r]*+\n|(?P=indent)[ \t]++[^\n]++\n?+)++)"
     r"|(?P<rule>=++(?: ++=++)++)[ \r]*+\n(?:(?P=indent)(?!=)[^\n]++\n)++"
@@ -81,17 +81,17 @@ def _with_names(table: re.Match[str]) -> str:
         bound = _BAR
     edges = [len(indent) + match.start() for match in re.finditer("=+", table["rule"] or "")]
 
-    def said(match: re.Match[str]) -> str:
+    def with_names(match: re.Match[str]) -> str:
+        nonlocal names
         lines = match[0].split("\n")
         columns = (" ".join(line[start:end] for line in lines) for start, end in pairwise([*edges, None]))
         cells = [" ".join(cell.split()) for cell in (columns if edges else bound.split(match[0])[1:])]
-        record = "; ".join(f"{name}: {cell}" for name, cell in zip(names, cells, strict=False) if cell)
-        record = (record if names else " | ".join(cells)).replace("\\|", "|")
-        names.extend([] if names else cells)
-        return record + "\n" * match[0].count("\n") if len(cells) == len(names) else match[0]
+        line = record(names, cells) if names else " | ".join(cells)
+        names = names or cells
+        return line.replace("\\|", "|") + "\n" * match[0].count("\n") if len(cells) == len(names) else match[0]
 
     has_names = not table["listed"] or ":header-rows:" in table["listed"]
-    return row.sub(said, table[0]) if has_names else table[0]
+    return row.sub(with_names, table[0]) if has_names else table[0]
 
 
 def underlined(text: str, begins: int = 0) -> Iterator[Heading]:
