@@ -131,8 +131,9 @@ def test_a_quote_has_its_place(
     assert found == cited.model_copy(update={"fragment": None, **where})
 
 
-@pytest.mark.parametrize("url", ["gone.md", "https://example.org/a"])
+@pytest.mark.parametrize("url", ["gone.md", "loop/a.md", "https://example.org/a"])
 def test_what_is_no_file_has_no_place(url: str, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
     cited = Citation(marker=1, passage_id=url, url=url, quote="It is long.")
     assert located(Answer(text="Long.", quoted=(cited,)), tmp_path).quoted == (cited,)
 

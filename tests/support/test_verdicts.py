@@ -56,6 +56,7 @@ QUAY = Passage(
     "\n\n| Crane | Load | Year |\n|---|---|---|\n| North | 740 kg | 1911 |\n"
     "| South | 990 kg | 1934 |",
 )
+DENIED = ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night.", "The old chains are still kept."]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +77,6 @@ async def test_the_same_thing_with_another_value_is_contradicted_by_what_the_doc
 ) -> None:
     last = (await checked(claim, QUAY, DANUBE))[-1]
     assert (last.verdict, last.difference, len(last.evidence)) == (Verdict.CONTRADICTED, difference, 1)
-
-
-DENIED = ["Dogs are allowed on the quay.", "The berth fee is not 38 crowns a night.", "The old chains are still kept."]
 
 
 @pytest.mark.parametrize("claim", DENIED)

@@ -283,16 +283,12 @@ class Keeping:
         size, count = sum(sizes), 0
         for mark, own in zip(marks, sizes, strict=True):
             since = time.time() - self._seconds if size <= self._most else _time(mark) + _OFTEN
-            if remove_folder(mark.parent, condition=partial(_is_before, since, mark)):
+            if remove_folder(mark.parent, condition=partial(lambda mark, since: _time(mark) < since, mark, since)):
                 size, count = size - own, count + 1
         for folder in within:
             with suppress(OSError):  # something is in it
                 folder.rmdir()
         return count
-
-
-def _is_before(since: float, mark: Path) -> bool:
-    return _time(mark) < since
 
 
 def _size(folder: Path) -> int:

@@ -93,7 +93,7 @@ def file_of(url: str, corpus: Path) -> Path | None:
         file = corpus / url if corpus.is_dir() else corpus
         inside = file.resolve().is_relative_to(corpus.resolve()) and file.is_file()
         return file.resolve() if inside and (corpus.is_dir() or url in {corpus.name, corpus.resolve().name}) else None
-    except (OSError, ValueError):
+    except (OSError, ValueError, RuntimeError):  # the last is a link that leads to itself
         return None
 
 
@@ -114,9 +114,9 @@ def places(file: Path | None) -> Places:
             text, shown, _ = ("", [], "") if page is None else outline(page)
             return Places(text, marks=_marks(shown))
         if format_ is not None and reader in _SECTIONS:
-            text = decode(content).text
-            begins = front_matter(text)[1] if reader == "text.read_markdown" else 0
-            text = text[:begins] + read_as(format_, content).text
+            source = decode(content).text if reader == "text.read_markdown" else ""
+            begins = front_matter(source)[1]
+            text = source[:begins] + read_as(format_, content).text
             return Places(text, begins, True, _marks(_SECTIONS[reader](text, begins)))
         if format_ is not None and format_.has_lines:
             return Places(decode(content).text, has_lines=True)

@@ -25,6 +25,7 @@ _STAMP = re.compile(r".{0,60}?\d:\d\d:\d\d")  # of a line of a log
 _ITEM = re.compile(r"(?:[-*+•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"\A(?=[^-=]*+[-=])[\s|:=+-]+")
 _FENCE = re.compile(r"```|~~~(?!~)")
+_BEGINNINGS = (_ITEM, _FIELD, _DIRECTIVE, _FENCE, _SECTION, _SETTING, _STAMP)
 _SIGNS = re.compile(r"[\W_]++")  # as in fee_per_day_eur
 _CELL = re.compile(r"([^:;]{1,100}): (.*)")  # of a row as readers write it: column: value; column: value
 _NAME = re.compile(r"\A(?:`{1,2}[^`\s]+`{1,2}|[\w.]+\(.*\)|\w*[a-z0-9][_.A-Z]\w+|\w+_\w+|\[[^\[\]]+\])")
@@ -206,9 +207,6 @@ class _Outline:
         if not block.whole:
             self._over.append(block)
         return block
-
-
-_BEGINNINGS = (_ITEM, _FIELD, _DIRECTIVE, _FENCE, _SECTION, _SETTING, _STAMP)
 
 
 def _goes_on(block: _Block, line: str, indent: int) -> bool:

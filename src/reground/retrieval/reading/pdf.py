@@ -200,7 +200,7 @@ def _run(
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     stdout: IO[bytes] | int = subprocess.DEVNULL,
 ) -> int:
-    """The exit status of a program, as of `python`."""
+    """The exit status of a program. Raises TimeoutError, and what the tick raises; the program is killed then."""
     ends = time.monotonic() + seconds
     # tesseract's threads wait for each other more than they help; a program in Python finds what is found here.
     variables = {**os.environ, "OMP_THREAD_LIMIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
