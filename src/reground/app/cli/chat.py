@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from io import TextIOWrapper
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Literal
 
 import typer
-from pydantic import Field
 
 from reground.app.cli.ask import is_model_named, other_models_offered
 from reground.app.cli.console import consoles, json_text, note, say
-from reground.app.cli.display import plain, show_answer_text, show_notes, show_read, show_support
+from reground.app.cli.display import plain, show_answer_text, show_read, show_support
 from reground.app.cli.flags import ConfigFile, Json, Quiet, flattened
 from reground.app.cli.progress import Progress, opened
 from reground.app.options import Chat
-from reground.app.runs import Result
 from reground.app.serving.engine import Engine, words_of
 from reground.app.session import Session, setup_of
 from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, RegroundError
@@ -33,6 +29,7 @@ from reground.core.language import Message, Text, Value
 from reground.core.run import Event
 
 _HELP = "each line is a question; Ctrl-C stops it, /quit and Ctrl-D end"
+Kind = Literal["question", "answer", "stopped"]
 _STEP = 400  # characters of a step that are shown while a question is in work
 
 
@@ -56,22 +53,20 @@ def chat(
     with other_models_offered(is_named=is_model_named(context)), asyncio.Runner() as runner:
         setup = setup_of(options)  # wrong names are refused before a conversation's file is opened
         path, lines = open_conversation(options.conversation, resume=options.resume)
-        quiet = quiet or as_json
-        stack = AsyncExitStack()
+        opening = opened(partial(Session.open, setup), quiet=quiet or as_json)
+        engine = Engine(runner.run(opening.__aenter__()), concurrency=1)
         try:
-            session = stack.enter_async_context(opened(partial(Session.open, setup), quiet=quiet))
-            engine = Engine(runner.run(session), concurrency=1)
-            raise typer.Exit(_Talk(options, engine, path, lines, runner, as_json, quiet).hold())
+            raise typer.Exit(_Talk(options, engine, path, lines, runner, as_json, quiet or as_json).hold())
         finally:
-            runner.run(stack.aclose())
+            runner.run(opening.__aexit__(None, None, None))
 
 
 class Line(Value):
     """A line of a conversation's file: a question, its answer, or why it got none. when: ISO 8601."""
 
-    kind: Literal["question", "answer", "stopped"]
+    kind: Kind
     text: Text
-    when: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    when: str
     trajectory: Text | None = None
 
 
@@ -84,20 +79,19 @@ def open_conversation(path: Path | None, *, resume: bool) -> tuple[Path, list[Li
     if path is None and resume:
         path = max(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime, default=folder / "*.jsonl")
     elif path is None:
-        path = folder / f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl"
+        path = folder / f"{datetime.now():%Y-%m-%dT%H%M%S.%f}.jsonl"
     path = expanded(path)
-    if not path.exists():
-        if resume:
-            raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
-        return path, []
-    lines = [line for _, line in read_lines(path, "the conversation")]
-    if lines and not any(line.startswith(b'{"kind":"') for line in lines):  # setting them aside would ruin the file
+    if resume and not path.exists():
+        raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
+    written = [line for _, line in read_lines(path, "the conversation")] if path.exists() else []
+    if written and not any(line.startswith(b'{"kind":"') for line in written):  # setting them aside would ruin the file
         raise ConfigurationError(f"{path} holds something else than a conversation: give --conversation another file")
-    if lines and not resume:
+    if written and not resume:
         raise ConfigurationError(f"{path} has content already: --resume takes a conversation up")
-    for notice in set_aside(path, Line.model_validate_json):
+    for notice in set_aside(path, Line.model_validate_json) if written else ():
         note(notice)
-    return path, [Line.model_validate_json(without_sum(line)) for _, line in read_lines(path, "the conversation")]
+    lines = read_lines(path, "the conversation") if written else ()
+    return path, [Line.model_validate_json(without_sum(line)) for _, line in lines]
 
 
 def _typed() -> Iterator[str]:
@@ -126,8 +120,6 @@ class _Talk:
         Returns the exit code. Ctrl-C stops a question of a terminal; from a pipe it ends all.
         """
         in_terminal, codes = sys.stdin.isatty(), {0}
-        if isinstance(sys.stdin, TextIOWrapper):
-            sys.stdin.reconfigure(errors="replace")
         if in_terminal:
             self._remark(f"{next(iter(self.engine.offers))}: {_HELP}")
         for line in map(str.strip, chain(self._taken_up(), _typed() if in_terminal else sys.stdin)):
@@ -141,10 +133,9 @@ class _Talk:
             except KeyboardInterrupt:
                 if not in_terminal:
                     raise
-                if self.lines and self.lines[-1].kind == "question":
-                    self._write(Line(kind="stopped", text="interrupted"))
+                self._write("stopped", "interrupted")
                 self._remark("stopped; Ctrl-C again ends")
-        if in_terminal and self.path.exists():
+        if in_terminal and self.lines:
             self._remark(f"kept in {self.path}; --resume takes it up")
         return 0 if in_terminal else 1 if 1 in codes else max(codes)
 
@@ -159,62 +150,56 @@ class _Talk:
 
     def _turns(self) -> list[Message]:
         """The questions that were answered, and their answers."""
-        answered = [pair for pair in pairwise(self.lines) if [line.kind for line in pair] == ["question", "answer"]]
-        turns = (line for pair in answered for line in pair)
-        return [Message(role="user" if line.kind == "question" else "assistant", content=line.text) for line in turns]
+        turns = []
+        for line, after in pairwise(self.lines):
+            if (line.kind, after.kind) == ("question", "answer"):
+                turns += [Message(role="user", content=line.text), Message(role="assistant", content=after.text)]
+        return turns
 
-    def _write(self, line: Line) -> None:
-        append_line(self.path, line.model_dump_json(exclude_none=True))
-        self.lines.append(line)
+    def _write(self, kind: Kind, text: str, trajectory: str | None = None) -> None:
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        self.lines.append(Line(kind=kind, text=text, when=when, trajectory=trajectory))
+        append_line(self.path, self.lines[-1].model_dump_json(exclude_none=True))
 
     def _ask(self, question: str) -> int:
         """Ask, print and keep the answer, and return the exit code of a pipe. Raises KeyboardInterrupt."""
         turns = [*self._turns(), Message(role="user", content=question)]
-        self._write(Line(kind="question", text=question))  # before it is asked, so that it can be taken up
+        self._write("question", question)  # before it is asked, so that it can be taken up
         steps: list[str] = []
 
         def on_event(event: Event) -> None:
             """Show each step when the next one begins; the last one, the answer, is printed as that alone."""
-            if event.type == "begin":
-                for words in steps if consoles()[1].is_terminal else ():
-                    self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
-                steps.clear()
-            elif event.type == "end" and (words := words_of(event).strip()):
-                steps.append(words)
+            while steps and event.type == "begin":
+                self._remark(steps.pop(0))
+            if event.type == "end" and consoles()[1].is_terminal and (words := words_of(event).strip()):
+                steps.append(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
             progress.on_event(event)
 
         try:
             with Progress(visible=not self.quiet) as progress:
-                seed, form = self.options.seed, self.options.form
-                observer = progress.observer(on_event)
+                seed, form, observer = self.options.seed, self.options.form, progress.observer(on_event)
                 result = self.runner.run(self.engine.ask("", turns, observer=observer, seed=seed, form=form))
         except RegroundError as error:
             why = " ".join(str(error).split())
-            self._write(Line(kind="stopped", text=why))
+            self._write("stopped", why)
             note(f"error: {why}")
             if self.as_json:
                 say(json_text({"question": question, "error": why}))
             return 1
-        self._write(Line(kind="answer", text=result.text, trajectory=str(result.trajectory_path)))
+        self._write("answer", result.text, str(result.trajectory_path))
         if self.as_json:
             say(json_text(result.to_dict()))
         else:
-            _print(question, result)
+            console, asked = consoles()[0], result.trajectory.question
+            if asked != question:
+                console.print(plain(f"asked: {asked}", "dim"), soft_wrap=True)
+            show_answer_text(console, result)
+            show_support(console, result)
+            if not result.quotes:
+                show_read(console, result)
+            console.print()
         return 0 if result.answered else EXIT_UNGROUNDED
 
     def _remark(self, text: str) -> None:
         if not self.quiet:
             consoles()[1].print(plain(text, "dim"), soft_wrap=True)
-
-
-def _print(question: str, result: Result) -> None:
-    """Print the answer with its evidence, and the question where a follow-up was made one of its own."""
-    console, _ = consoles()
-    if result.trajectory.question != question:
-        console.print(plain(f"asked: {result.trajectory.question}", "dim"), soft_wrap=True)
-    show_answer_text(console, result)
-    show_support(console, result)
-    if not result.quotes:
-        show_read(console, result)
-    show_notes(console, result)
-    console.print()

@@ -144,6 +144,8 @@ def steady_streams() -> None:
             to_nowhere(descriptor)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     if sys.stdout is sys.__stdout__:
         sys.stdout = _steady(sys.stdout, 1)
     if sys.stderr is sys.__stderr__:

@@ -118,7 +118,6 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
     show_read(console, result)
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
-    show_notes(console, result)
     if result.steps and not steps:
         console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
     console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
@@ -129,23 +128,20 @@ def head(console: Console, title: str | Text, style: str = "dim") -> None:
     console.print(Rule(title, style=style, align="left"))
 
 
-def show_notes(console: Console, result: Result) -> None:
-    """Print what was not checked, and what ended the answer early."""
+def show_answer_text(console: Console, result: Result) -> None:
+    """Print the answer, its unsupported sentences marked; before it whether the documents do not give it, and after it
+    what was not checked and what ended it early."""
+    if not result.answered:
+        lead = "" if abstains(result.text) else " The model wrote:"
+        tell(console, plain(f"Your documents do not say: {result.ungrounded}.{lead}", "yellow"))
+    sentences = [plain(each.text, "yellow" if each.supported is False else "") for each in result.sentences]
+    tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
     if result.unchecked is not None:
         tell(console, plain(f"the sentences were not checked: {result.unchecked}", "yellow"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
     if result.trajectory.is_cut:
         console.print(Text("the limit on a reply's length cut the answer", style="yellow"))
-
-
-def show_answer_text(console: Console, result: Result) -> None:
-    """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
-    if not result.answered:
-        lead = "" if abstains(result.text) else " The model wrote:"
-        tell(console, plain(f"Your documents do not say: {result.ungrounded}.{lead}", "yellow"))
-    sentences = [plain(each.text, "yellow" if each.supported is False else "") for each in result.sentences]
-    tell(console, Text.assemble(*sentences) if sentences else plain(result.text))
 
 
 def show_steps(console: Console, result: Result) -> None:
