@@ -27,7 +27,7 @@ TEXTS = {
 OTHERS: dict[str, object] = {
     "most": 9, "known": (1, 2), "golds": ("a",), "gold": "a", "target": 1.0, "words": 60, "size": 100, "tokens": 100,
     "stop": "**", "fallback": "", "template": "Step to check:\n{step}\n", "quote": "'", "mend": True, "kind": "float",
-    "answer": 10**9, "plain": True, "markers": (1, 2),
+    "answer": 10**9, "plain": True, "markers": (1, 2), "ids": (1, 2),
 }  # fmt: skip
 NOT_TEXT = ("reground.app.", "reground.text.languages", "reground.evaluation.compare", "reground.testing")
 """What these read comes from the command line or from tests."""

@@ -15,7 +15,7 @@ from reground.critics.scorers import HEADS, scored_text
 from reground.critics.simple import SENTENCES
 from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import Observation, context
-from reground.methods.shared.prompts import QUOTED
+from reground.methods.shared.prompts import CAVEAT
 from tests.methods.test_cr_planner_states import DANUBE, walked
 from tests.training.hand_made import waiting
 
@@ -48,7 +48,7 @@ def test_what_is_read_by_hand() -> None:
 def test_every_kind_names_itself_and_drops_the_planners_warning(kind: Kind) -> None:
     known, _ = read(kind, Pair(context=context(walked(*LONG), kind, tokens=50), candidate="x"))
     assert known.startswith(f"{HEADS[kind]} How long?\n")
-    assert QUOTED not in known
+    assert CAVEAT not in known
 
 
 def test_what_was_observed_goes_first_and_from_its_beginning() -> None:

@@ -29,7 +29,7 @@ from reground.methods.chain_of_knowledge import ChainOfKnowledge
 from reground.methods.flare import FLARE, masked, unsure
 from reground.methods.ircot import IRCoT, new_sentence
 from reground.methods.react import ReAct, parse_action
-from reground.methods.reflexion import Reflexion, asserts, called, feedback
+from reground.methods.reflexion import Reflexion, asserts, callees, feedback
 from reground.methods.self_refine import SelfRefine
 from reground.methods.shared.prompts import general
 from reground.models.scripted import ScriptedModel
@@ -61,7 +61,7 @@ async def test_examples_make_room_for_the_answer_under_a_limit(tokens: int, show
 
 @pytest.mark.parametrize("form", [TEXT, FORMS["article"]])
 def test_examples_in_prose_are_sentences_with_markers_only_where_passages_are_read(form):
-    for plain, cited in zip(general(form), general(form, cited=True), strict=True):
+    for plain, cited in zip(general(form), general(form, markers=True), strict=True):
         assert plain.answer.endswith(".")
         assert "[" not in plain.answer
         assert cited_markers(cited.answer, most=9)
@@ -503,7 +503,7 @@ async def test_reflexion_tries_nothing_without_an_input_to_read() -> None:
 
 def test_reading_asserts_names_and_feedback() -> None:
     assert asserts("assert f(1) == 2\nassert (\nx = 3\n  assert g(2), 'x'") == ["assert f(1) == 2", "assert g(2), 'x'"]
-    assert called("assert f(len([1])) == g(2)") == ("f", "g")
+    assert callees("assert f(len([1])) == g(2)") == ("f", "g")
     assert feedback(FAILED) == "Verdict: wrong answer\nassert double(2) == 4"
 
 

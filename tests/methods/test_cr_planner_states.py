@@ -16,7 +16,7 @@ from reground.critics.simple import SENTENCES
 from reground.methods.cr_planner import judged
 from reground.methods.cr_planner.states import GOALS, NOTHING, Observation, State, context, history, legal
 from reground.methods.cr_planner.tree import PlannerProblem
-from reground.methods.shared.prompts import QUOTED
+from reground.methods.shared.prompts import CAVEAT
 from reground.treesearch.mcts import Settings, Tree, search, walk
 from tests.methods.planner import QUESTION, generator, planner
 
@@ -56,25 +56,25 @@ def walked(*stages: str) -> State:
     ],
 )
 def test_useful_sub_goals_are_those_that_can_help_the_usual_one_first(stages: str, allowed: list[str]) -> None:
-    assert list(legal(walked(*stages), left=10)) == allowed
+    assert list(legal(walked(*stages), remaining=10)) == allowed
 
 
 def test_without_retrieval_there_is_reasoning_alone() -> None:
     for mask in ("useful", "paper"):
-        assert legal(walked("R"), left=10, retrieval=False, mask=mask) == ("REASON",)  # type: ignore[arg-type]
+        assert legal(walked("R"), remaining=10, retrieval=False, mask=mask) == ("REASON",)  # type: ignore[arg-type]
 
 
 def test_near_the_end_no_query_is_written_that_nothing_could_follow() -> None:
-    assert legal(walked("R"), left=4) == ("GENQUERY", "REASON")
-    assert legal(walked("R"), left=3) == ("REASON",)
-    assert legal(walked("R", "Q"), left=2) == ("RETRIEVE", "REASON")
-    assert legal(walked("R", "Q"), left=1) == ()
+    assert legal(walked("R"), remaining=4) == ("GENQUERY", "REASON")
+    assert legal(walked("R"), remaining=3) == ("REASON",)
+    assert legal(walked("R", "Q"), remaining=2) == ("RETRIEVE", "REASON")
+    assert legal(walked("R", "Q"), remaining=1) == ()
 
 
 def test_a_sub_goal_that_waits_leaves_no_choice_of_another() -> None:
     state = State("q").after(Observation("REASON", SENTENCES["REASON"]))
     assert state.goal == "REASON"
-    assert legal(state, left=10) == ()
+    assert legal(state, remaining=10) == ()
     assert walked("R").goal is None
     assert State("q").stage == "ROOT"
 
@@ -83,7 +83,7 @@ def test_a_sub_goal_that_waits_leaves_no_choice_of_another() -> None:
 def test_whatever_happened_the_legal_sub_goals_are_distinct_and_there_is_one_while_steps_are_left(
     stages: str, left: int, mask: str
 ) -> None:
-    found = legal(walked(*stages), left=left, mask=mask)  # type: ignore[arg-type]
+    found = legal(walked(*stages), remaining=left, mask=mask)  # type: ignore[arg-type]
     assert len(set(found)) == len(found)
     assert ("REASON" in found) == (left >= 2)
     assert set(found) <= set(GOALS)
@@ -95,11 +95,11 @@ def test_the_sub_goal_critic_sees_everything_and_the_passages_as_data() -> None:
     assert seen.index("How long?") < seen.index("Step 1: thought 1") < seen.index("Search query: query 2")
     assert '<passage number="1" title="Danube">' in seen
     assert seen.count("</passage>") == 1
-    assert QUOTED in seen
+    assert CAVEAT in seen
     shown = (SENTENCES["REASON"], "thought 1", SENTENCES["GENQUERY"], "query 2")
     said = [seen.index(each) for each in shown]
     assert said == sorted(said)
-    assert QUOTED not in context(walked("R"), "subgoal", tokens=100)
+    assert CAVEAT not in context(walked("R"), "subgoal", tokens=100)
 
 
 def test_the_rationale_critic_sees_the_earlier_rationales_alone() -> None:
@@ -178,7 +178,7 @@ async def test_children_are_the_legal_sub_goals_and_then_the_candidates() -> Non
             continue
         if node.state.goal is None:
             left = 8 - len(node.state.observations)
-            assert stages == list(legal(node.state, left=left))
+            assert stages == list(legal(node.state, remaining=left))
         else:
             assert len(set(stages)) == 1
         assert all(child.state.observations[:-1] == node.state.observations for child in node.children)

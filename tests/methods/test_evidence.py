@@ -30,7 +30,7 @@ def five() -> Evidence:
 
 
 def test_an_answer_cites_what_its_markers_name_and_holds_apart_what_it_was_shown():
-    answer = five().answer("Long [2], short [4] and [2].", Run(), TEXT, shown=[1, 2])
+    answer = five().answer("Long [2], short [4] and [2].", Run(), TEXT, sources=[1, 2])
     assert [passage.marker for passage in answer.citations] == [2, 4]
     assert [passage.marker for passage in answer.shown] == [2, 4, 1]
     assert answer.citations[0].passage_id == "danube"
@@ -85,17 +85,17 @@ def test_a_prompt_with_passages_fits_and_holds_as_much_as_it_can(words, tokens, 
     markers = evidence.add(Passage(id=str(i), text="river " * count) for i, count in enumerate(words))
     parts = {"question": "Which?"}
     prompt = evidence.fill(TEMPLATE, parts, markers, with_room(room), tokens=tokens, reply=20, uses=uses)
-    shown = tokens_of(evidence.show(evidence.held, tokens=tokens))
+    shown = tokens_of(evidence.show(evidence.in_prompt, tokens=tokens))
     left = int(room / uses) - 20 - tokens_of(render(TEMPLATE, passages="", **parts))
-    assert evidence.held == markers[: len(evidence.held)]
-    assert len(evidence.held) >= 1
-    assert shown <= left or len(evidence.held) == 1
-    if len(evidence.held) < len(markers):
+    assert evidence.in_prompt == markers[: len(evidence.in_prompt)]
+    assert len(evidence.in_prompt) >= 1
+    assert shown <= left or len(evidence.in_prompt) == 1
+    if len(evidence.in_prompt) < len(markers):
         least = Evidence()
         least.add(evidence.passages)
-        more = markers[: len(evidence.held) + 1]
+        more = markers[: len(evidence.in_prompt) + 1]
         assert tokens_of(least.show(more, tokens=min(tokens, LEAST_PASSAGE))) > left, "another passage fits"
-    assert prompt.startswith(evidence.show(evidence.held, tokens=tokens))
+    assert prompt.startswith(evidence.show(evidence.in_prompt, tokens=tokens))
 
 
 def test_passages_keep_their_cut_so_that_prompts_begin_alike():
@@ -112,7 +112,7 @@ def test_without_a_limit_passages_are_cut_at_their_own_only():
     markers = evidence.add(PASSAGES)
     prompt = evidence.fill(TEMPLATE, {"question": "Which?"}, markers, Run(), tokens=100)
     assert prompt == f"{evidence.show(markers, tokens=100)}\n\nQuestion: Which?"
-    assert evidence.held == markers
+    assert evidence.in_prompt == markers
     assert "no passages were found" in evidence.fill(TEMPLATE, {"question": "Which?"}, [], with_room(100), tokens=9)
 
 

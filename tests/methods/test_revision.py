@@ -64,7 +64,7 @@ def test_the_word_for_no_change_is_the_text_before(word):
 @pytest.mark.parametrize("gone", [Reply(text=""), Reply(text="DELETE"), Reply(text=" *Delete.* ")])
 def test_a_text_vanishes_only_where_it_may(gone):
     kept = {"template": TEMPLATE, "before": "It is so."}
-    assert accepted(gone, Run(), TEXT, gone=("DELETE", ""), **kept) == ""
+    assert accepted(gone, Run(), TEXT, deletions=("DELETE", ""), **kept) == ""
     assert accepted(gone, Run(), TEXT, **kept) != ""
 
 
@@ -158,7 +158,7 @@ def test_no_change_and_delete_stand_for_steps_too():
     reply = "Ada was born in London.\n\nDELETE\n\nNO CHANGE"
     assert accepted(Reply(text=reply), Run(), TEXT, **kept) == "Ada was born in London.\n\nShe met Babbage."
     assert accepted(Reply(text="NO CHANGE\n\nNO CHANGE\n\nNO CHANGE"), Run(), TEXT, **kept) == before
-    assert accepted(Reply(text="DELETE: none of it is right."), Run(), TEXT, gone=("DELETE",), **kept) == ""
+    assert accepted(Reply(text="DELETE: none of it is right."), Run(), TEXT, deletions=("DELETE",), **kept) == ""
 
 
 @pytest.mark.parametrize("remark", ["No changes are necessary.", "All facts are correct.", "该陈述是正确的。"])

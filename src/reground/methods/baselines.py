@@ -17,7 +17,7 @@ from reground.core.language import LEAST_REPLY, Prompt, Reply, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import (
-    QUOTED,
+    CAVEAT,
     STEP_BY_STEP,
     Templates,
     cite,
@@ -25,7 +25,7 @@ from reground.methods.shared.prompts import (
     ending,
     general,
     render,
-    shown,
+    response,
 )
 from reground.methods.shared.settings import Positive, Retrieving, Settings, require
 from reground.methods.shared.steps import alike, overlap, reasoned
@@ -61,9 +61,9 @@ class Direct(Settings):
         return run.propose(reasoned(response, self.form) if self.reasons else Answer(text=response))
 
     def _prompt(self, question: str, run: Run) -> Prompt:
-        return self._asked(question)
+        return self._request(question)
 
-    def _asked(self, question: str) -> str:
+    def _request(self, question: str) -> str:
         return render(self.prompts.answer, question=question, form=self.form.short)
 
 
@@ -80,7 +80,7 @@ class ChainOfThought(Direct):
 
     reasons: ClassVar[bool] = True
 
-    def _asked(self, question: str) -> str:
+    def _request(self, question: str) -> str:
         return render(self.prompts.answer, question=question, form=self.form.instruction)
 
 
@@ -105,8 +105,8 @@ class FewShotChainOfThought(ChainOfThought):
     def _prompt(self, question: str, run: Run) -> Prompt:
         """The examples and the question. Under a limit the last examples make room for the answer."""
         examples = self._examples()[: self.shots]
-        turns = [(self._asked(each.question), shown(each, self.form, reasons=self.reasons)) for each in examples]
-        messages = conversation(turns, self._asked(question))
+        turns = [(self._request(each.question), response(each, self.form, reasons=self.reasons)) for each in examples]
+        messages = conversation(turns, self._request(question))
         room = run.room()
         while room is not None and len(messages) > 1 and tokens_of(messages) + self.form.usual > room:
             del messages[-3:-1]
@@ -203,7 +203,7 @@ class RAGPrompts(Templates):
 
     answer: str = (
         "{passages}\n\n"
-        + QUOTED
+        + CAVEAT
         + "\n\nQuestion:\n{question}\n\nAnswer the question with the help of the passages. {form}"
     )
 
@@ -235,7 +235,7 @@ class RAG(Reading):
             with run.optional():
                 values["form"], run.answer_from = self.form.short, evidence.passages
                 text = await self._read(self.prompts.answer, values, evidence, run)
-        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote))
+        return run.propose(evidence.answer(text, run, self.form, sources=evidence.in_prompt, quote=self.quote))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +244,7 @@ class ReasonedRAGPrompts(Templates):
 
     reason: str = STEP_BY_STEP
     answer: str = (
-        "Answer the question with the help of the passages. " + QUOTED + "\n\n"
+        "Answer the question with the help of the passages. " + CAVEAT + "\n\n"
         "Question:\n{question}\n\nFirst thoughts, which may hold errors:\n{reasoning}\n\n{passages}\n\n"
         "Check the thoughts against the passages and answer the question. {cite} {form}"
     )
@@ -272,4 +272,4 @@ class ChainOfThoughtRAG(Reading):
         values = {"question": question, "reasoning": reasoning, "form": self.form.instruction, "cite": cite(self.form)}
         run.answer_from = evidence.passages
         text = await self._read(self.prompts.answer, values, evidence, run)
-        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
+        return run.propose(evidence.answer(text, run, self.form, sources=evidence.in_prompt, steps=thoughts))

@@ -16,7 +16,7 @@ from reground.core.language import Sampling
 from reground.core.run import Run
 from reground.methods.baselines import majority
 from reground.methods.shared.evidence import find
-from reground.methods.shared.prompts import MAY_STAY, QUOTED, STEP_BY_STEP, Templates, render
+from reground.methods.shared.prompts import CAVEAT, MAY_STAY, STEP_BY_STEP, Templates, render
 from reground.methods.shared.revision import DELETED, Revising, Solving
 from reground.methods.shared.settings import Positive, require
 from reground.methods.shared.steps import alike, join_steps, reasoned, split_draft
@@ -39,7 +39,7 @@ class Prompts(Templates):
     )
     correct: str = (
         "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n"
-        + QUOTED
+        + CAVEAT
         + " "
         + MAY_STAY
         + "\n\nStep to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
@@ -116,7 +116,7 @@ class _Adapting(Solving[ChainOfKnowledge]):
                         span,
                         name="correct",
                         uses=2,
-                        gone=(DELETED, ""),
+                        deletions=(DELETED, ""),
                         **values,
                     )
                     thoughts[i] = thought if text is None else thought.model_copy(update={"text": text})

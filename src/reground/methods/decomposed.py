@@ -18,7 +18,7 @@ from reground.core.language import Message
 from reground.core.run import Run
 from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, conversation, ending, render, worked
+from reground.methods.shared.prompts import CAVEAT, Templates, conversation, ending, render, worked
 from reground.methods.shared.settings import Positive, Retrieving
 from reground.methods.shared.steps import squeezed
 
@@ -44,7 +44,7 @@ class Prompts(Templates):
         "Write the simple questions that must be answered first, one a line. #1 stands for the answer to the first. "
         "A question that is simple already is repeated."
     )
-    read: str = "{passages}\n\n" + QUOTED + "\n\n{question}\nAnswer in a few words from the passages, and nothing else."
+    read: str = "{passages}\n\n" + CAVEAT + "\n\n{question}\nAnswer in a few words from the passages, and nothing else."
     conclude: str = "Answer the question from the notes. {form}"
     notes: str = "Notes:\n{notes}\n\nQuestion: {question}"
 
@@ -101,7 +101,7 @@ class Decomposed(Retrieving):
                     reply=self.part_tokens,
                     uses=len(waiting),
                 )
-                readings.append((part, prompt, evidence.held))
+                readings.append((part, prompt, evidence.in_prompt))
             answers = await gather(*(self._read(*each, run) for each in readings))
             notes |= {n: note for n, note in zip(ready, answers, strict=True) if note is not None}
             if None in answers:
@@ -135,8 +135,8 @@ class Decomposed(Retrieving):
             sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in note.citations)
             lines.append(f"{note.query} {note.text}{sources}")
         template = self.prompts.notes
-        known = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
-        examples = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in known]
+        shots = worked("decomposed")["concluded"] if self.form.name == "phrase" else ()
+        examples = [(render(template, notes=each.reasoning, question=each.question), each.answer) for each in shots]
         request = render(template, notes="\n".join(lines), question=question)
         return conversation(examples, request, system=render(self.prompts.conclude, form=ending(self.form)))
 

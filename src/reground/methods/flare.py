@@ -18,7 +18,7 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, cite, render
+from reground.methods.shared.prompts import CAVEAT, Templates, cite, render
 from reground.methods.shared.settings import Positive, require, require_types
 from reground.text.queries import says_something
 from reground.text.sentences import sentences
@@ -40,7 +40,7 @@ class Prompts(Templates):
     )
     informed: str = (
         "Question:\n{question}\n\nThink step by step and answer. {form}\n\nWritten so far:\n{text}\n\n{passages}\n\n"
-        + QUOTED
+        + CAVEAT
         + " {cite}\nGo on from there with the help of the passages. Do not repeat what is written."
     )
 
@@ -100,11 +100,11 @@ class FLARE:
                     informed = await self._write(prompt, step, name="write again")
                     again, _ = next_sentence(informed, self.form)
                     if again.strip():
-                        reply, sentence, markers = informed, again, evidence.held
+                        reply, sentence, markers = informed, again, evidence.in_prompt
                     else:
                         step.note("rewriting empty", kept=sentence.strip())
-                known = [*markers, *evidence.cited(text, self.form)]
-                checked = evidence.checked(sentence, step, self.form, known=known).rstrip()
+                allowed = [*markers, *evidence.markers_in(text, self.form)]
+                checked = evidence.checked(sentence, step, self.form, markers=allowed).rstrip()
                 statement = checked.strip()
             if not statement or statement in [thought.text for thought in thoughts]:
                 break

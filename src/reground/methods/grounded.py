@@ -22,7 +22,7 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.baselines import DOCUMENTS, RAGPrompts
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, ending, render
+from reground.methods.shared.prompts import CAVEAT, ending, render
 from reground.methods.shared.revision import accepted, readable
 from reground.methods.shared.settings import NotNegative, Retrieving, require
 from reground.methods.shared.steps import squeezed
@@ -44,7 +44,7 @@ class Prompts(RAGPrompts):
     """
 
     names: str = (
-        "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
+        "{passages}\n\n" + CAVEAT + "\n\nQuestion:\n{question}\n\n"
         "To answer, one must look up other things that the passages name. Write the names of the people, places, "
         "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
     )
@@ -91,7 +91,7 @@ class Grounded(Retrieving):
         evidence.add(await find(run, self.retriever, question, k=self.k))
         best = await self._read(question, evidence, run, name="draft", number=0)
         text = readable(best, self.form)
-        answer = run.propose(evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote))
+        answer = run.propose(evidence.answer(text, run, self.form, sources=evidence.in_prompt, quote=self.quote))
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
                 if not await self._read_more(question, text, evidence, step):
@@ -106,12 +106,12 @@ class Grounded(Retrieving):
                     step.note("answer kept", why="the later reading found none")
                 elif lacking(text) or surer(best, reply, question, step):
                     text, best = again, reply
-                    answer = evidence.answer(text, run, self.form, shown=evidence.held, quote=self.quote)
+                    answer = evidence.answer(text, run, self.form, sources=evidence.in_prompt, quote=self.quote)
             run.propose(answer)
         return run.propose(answer)
 
     async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
-        """An answer from all passages, in the order of the rounds; `evidence.held` are those that it has read.
+        """An answer from all passages, in the order of the rounds; `evidence.in_prompt` are those that it has read.
 
         number: the round; 0 is the first. Every round adds as many passages and reads all of them for its answer; the
         names are written from the passages of earlier rounds. So much of the room is kept for those to come.
@@ -121,7 +121,7 @@ class Grounded(Retrieving):
         share = None if self.by_words == "no" else words_lacking(question, texts)
         if share is not None and share > MOST:
             run.note("abstained", why="the passages lack the question's words", lacking=round(share, 3))
-            evidence.held = list(evidence.all)  # it says something of them
+            evidence.in_prompt = list(evidence.all)  # it says something of them
             return Reply(text=ABSTENTION)
         if self.abstain and (share is None or self.by_words == "silence" or share >= FEWEST):
             form = f"{form} {_ABSTAIN}"
@@ -139,7 +139,7 @@ class Grounded(Retrieving):
         reply = await answer(form, evidence.all)
         if only_markers(reply.text, most=len(evidence.passages)):  # as in RAG
             with run.optional():
-                reply = await answer(self.form.short, evidence.held)
+                reply = await answer(self.form.short, evidence.in_prompt)
         return reply
 
     async def _read_more(self, question: str, text: str, evidence: Evidence, run: Run) -> bool:
@@ -147,7 +147,7 @@ class Grounded(Retrieving):
 
         text: the answer so far, which is searched for where no name can be read. Whether anything was retrieved.
         """
-        passages = evidence.show(evidence.held, tokens=self.passage_tokens)
+        passages = evidence.show(evidence.in_prompt, tokens=self.passage_tokens)
         prompt = render(self.prompts.names, passages=passages, question=question)
         names = await run.ask(self.model, prompt, name="query", sampling=self.sampling(self.query_tokens))
         query = clean_query(names, fallback=question if lacking(text) else text)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from reground.core.answers import Answer, Thought
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render
+from reground.methods.shared.prompts import CAVEAT, Templates, ending, render
 from reground.methods.shared.settings import Positive, Retrieving, require
 from reground.methods.shared.steps import squeezed
 from reground.text.sentences import sentences
@@ -22,7 +22,7 @@ from reground.text.sentences import sentences
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
 
 _HEAD = (
-    "Answer the question with the help of the passages. " + QUOTED + "\n\n"
+    "Answer the question with the help of the passages. " + CAVEAT + "\n\n"
     "{passages}\n\nQuestion:\n{question}\n\nReasoning:\n{thoughts}\n\n"
 )
 
@@ -75,14 +75,14 @@ class IRCoT(Retrieving):
 
         def concluding() -> str:
             """The prompt of the answer, with the passages read last."""
-            passages = evidence.show(evidence.held, tokens=self.passage_tokens)
+            passages = evidence.show(evidence.in_prompt, tokens=self.passage_tokens)
             return render(self.prompts.answer, passages=passages, **values())
 
         def filled(template: str, run: Run, uses: int = 1) -> str:
             return evidence.fill(template, values(), evidence.all, run, tokens=self.passage_tokens, uses=uses)
 
         def answer(text: str) -> Answer:
-            return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
+            return run.propose(evidence.answer(text, run, self.form, sources=evidence.in_prompt, steps=thoughts))
 
         with run.keeping(concluding, reply=self.form.usual):
             for number in range(1, self.max_steps + 1):
@@ -90,7 +90,7 @@ class IRCoT(Retrieving):
                     room = self.max_passages - len(evidence.passages)
                     if room > 0:
                         evidence.add(evidence.fresh(await find(step, self.retriever, query, k=self.k))[:room])
-                    uses = 1 if evidence.held else 2  # the answer will be written from the same passages
+                    uses = 1 if evidence.in_prompt else 2  # the answer will be written from the same passages
                     prompt = filled(self.prompts.reason, step, uses=uses)
                     sampling = self.sampling(self.sentence_tokens)
                     text = await step.ask(self.model, prompt, name="reason", sampling=sampling)

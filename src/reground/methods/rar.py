@@ -15,7 +15,7 @@ from reground.core.concurrency import gather
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
-from reground.methods.shared.prompts import QUOTED, Templates, layout, quoting, render, style
+from reground.methods.shared.prompts import CAVEAT, Templates, layout, quoting, render, style
 from reground.methods.shared.revision import (
     DELETED,
     RevisingDraft,
@@ -29,13 +29,13 @@ from reground.methods.shared.settings import NotNegative, require
 from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps
 
-_ASKED = "Question:\n{question}\n\n"
+_INTRO = "Question:\n{question}\n\n"
 _HEAD = (
     "An answer is checked step by step against documents. A text without errors is answered with OK where errors are "
     "asked for, and with NO CHANGE where the text is asked for; one of which nothing is right, with DELETE. "
-    + QUOTED
+    + CAVEAT
     + "\n\n"
-    + _ASKED
+    + _INTRO
 )
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
 _SEARCH = "Write a search query of a few words, with the names that matter, "
@@ -62,11 +62,11 @@ class Prompts(Templates):
 
     draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"
     query: str = (
-        _ASKED + "Thoughts before:\n{before}\n\nText:\n{text}\n\nTask: The text may be wrong. " + _SEARCH + "to look "
+        _INTRO + "Thoughts before:\n{before}\n\nText:\n{text}\n\nTask: The text may be wrong. " + _SEARCH + "to look "
         "up the facts of all its sentences. Write only the query."
     )
     query_answer: str = (
-        _ASKED + "Answer:\n{answer}\n\nTask: Look at the answer as a whole. A part may be missing, parts may contradict"
+        _INTRO + "Answer:\n{answer}\n\nTask: Look at the answer as a whole. A part may be missing, parts may contradict"
         " each other, or the whole may miss the question. " + _SEARCH + "that sums up question and answer, to find "
         "documents by which the whole can be checked. Write only the query."
     )
@@ -182,10 +182,10 @@ class _Solving(SolvingDraft[RaR]):
         config, form = self.config, self.config.form
         parts = {"layout": layout(form), "style": style(form) if form.final_pass else "", "form": form.instruction}
         prompt = render(config.prompts.draft, question=self.question, **parts)
-        draft, given = await self.draft(prompt)
+        draft, steps = await self.draft(prompt)
         limit = (config.max_steps + 1) * config.k if config.max_contents is None else config.max_contents
         most = max(1, min(config.max_steps, limit // config.k - min(1, config.max_rounds)))
-        thoughts, raw = (given, "") if given else split_draft(draft, form, most=most)
+        thoughts, raw = (steps, "") if steps else split_draft(draft, form, most=most)
         spans = (self.run if i in config.settled else self.run.span("step", step=i + 1, phase=1) for i in count())
         self.steps = [_Step(thought, thought, run) for thought, run in zip(thoughts, spans, strict=False)]
         self._propose(draft)
@@ -196,12 +196,12 @@ class _Solving(SolvingDraft[RaR]):
         if self.config.queries == "parallel":
             await self._search_all()
         unsettled = self._unsettled
-        for done, (i, step) in enumerate(unsettled):
+        for place, (i, step) in enumerate(unsettled):
             last = i == len(self.steps) - 1
             verified = self.before([step.text for step in self.steps[:i]])
             if self.config.queries == "sequential":
                 step.markers = self.evidence.add(await self._search(step, verified))
-            await self._refine_step(step, verified, raw if last else None, rest=len(unsettled) - done)  # line 6
+            await self._refine_step(step, verified, raw if last else None, rest=len(unsettled) - place)  # line 6
             if step.refined:
                 texts = [each.text for each in self.steps]
                 answer = join_answer(texts if last else [*texts, raw], self.config.form) or answer
@@ -292,13 +292,13 @@ class _Solving(SolvingDraft[RaR]):
 
     async def _additional(self, answer: str, run: Run) -> list[int]:
         """V^additional: new passages for the whole answer while there may be more, else known ones."""
-        config, seen = self.config, len(self.evidence.passages)
+        config, size = self.config, len(self.evidence.passages)
         query = await self.query(config.prompts.query_answer, run, answer, answer=answer)  # line 11
-        passages = await find(run, config.retriever, query, k=config.k + seen)  # line 12
-        room = config.k if config.max_contents is None else max(0, config.max_contents - seen)
+        passages = await find(run, config.retriever, query, k=config.k + size)  # line 12
+        room = config.k if config.max_contents is None else max(0, config.max_contents - size)
         fresh = self.evidence.fresh(passages)
-        known = [passage for passage in passages if passage not in fresh] or self.evidence.passages
-        return self.evidence.add((fresh[:room] or known)[: config.k]) if passages else []
+        repeated = [passage for passage in passages if passage not in fresh] or self.evidence.passages
+        return self.evidence.add((fresh[:room] or repeated)[: config.k]) if passages else []
 
     async def _refine_whole(self, answer: str, markers: Sequence[int], run: Run) -> tuple[str | None, str]:
         """A reflection on the whole answer, then its refinement (Eq. 6): what the model wrote, and the new answer."""
@@ -342,8 +342,8 @@ class _Solving(SolvingDraft[RaR]):
             run,
             name="refine",
             uses=uses - 1,
-            known=values.get("verified", ""),
-            gone=(DELETED, "") if may_vanish and not intact else (),
+            context=values.get("verified", ""),
+            deletions=(DELETED, "") if may_vanish and not intact else (),
             **values,
         )
         if generation is None:

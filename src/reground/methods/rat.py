@@ -16,7 +16,7 @@ from reground.core.evidence import Passage
 from reground.core.language import LEAST_REPLY, tokens_of
 from reground.core.run import Run
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
-from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, concluded, layout, render, style
+from reground.methods.shared.prompts import CAVEAT, MAY_STAY, Templates, concluded, layout, render, style
 from reground.methods.shared.revision import DELETED, RevisingDraft, SolvingDraft, with_lost
 from reground.methods.shared.settings import require
 from reground.methods.shared.steps import join_steps, split_steps
@@ -45,7 +45,7 @@ class Prompts(Templates):
         "A text is checked against documents. " + MAY_STAY + " One of which nothing is right is answered with DELETE."
         "\n\nQuestion:\n{question}\n\n{passages}\n\n"
         "Text:\n{text}\n\nTask: Write the text again, corrected by the passages: put right what they tell otherwise, "
-        "leave out what they refute, and add what is needed and missing. " + QUOTED + " Keep every other step, in "
+        "leave out what they refute, and add what is needed and missing. " + CAVEAT + " Keep every other step, in "
         "order, with a blank line between the steps. {cite} Write the revised text only."
     )
     answer: str = (
@@ -96,7 +96,7 @@ class _Solving(SolvingDraft[RAT]):
 
     thoughts: Sequence[str] = ()
     parts: Sequence[str] = ()
-    gone: Sequence[str] = (DELETED, "")
+    deletions: Sequence[str] = (DELETED, "")
     """The replies that take away a text."""
 
     def __init__(self, config: RAT, question: str, run: Run) -> None:
@@ -147,7 +147,7 @@ class _Solving(SolvingDraft[RAT]):
         with self.run.keeping(lambda: self.config.prompts.revise + USUAL_PASSAGE + draft, reply=tokens_of(draft)):
             results = await gather(*(search(i, run) for i, run in enumerate(spans)))
         self.queries = {i: query for i, (query, _) in enumerate(results)}
-        passages = [passage for _, found in results for passage in found]
+        passages = [passage for _, result in results for passage in result]
         self._propose([await self._revise(draft, passages, self.run)])
 
     async def _search(self, i: int, before: str, run: Run) -> tuple[str, list[Passage]]:
@@ -179,10 +179,10 @@ class _Solving(SolvingDraft[RAT]):
                 name="revise",
                 text=text,
                 uses=rounds * len(groups) - i,
-                gone=self.gone if not earlier and rounds > 1 else (),
+                deletions=self.deletions if not earlier and rounds > 1 else (),
             )
             if revised == "":
-                self.gone = (DELETED,)  # a server that always replies with nothing deletes no more
+                self.deletions = (DELETED,)  # a server that always replies with nothing deletes no more
             text = text if revised is None else with_lost(revised, text, form, run, first=earlier)
         return text
 
@@ -219,6 +219,6 @@ class _Solving(SolvingDraft[RAT]):
         thoughts = []
         for j, step in enumerate(steps):
             draft, query = drafts.get(origins.get(j, -1)), self.queries.get(origins.get(j, -1))
-            citations = tuple(self.evidence.cited(step, self.config.form))
+            citations = tuple(self.evidence.markers_in(step, self.config.form))
             thoughts.append(Thought(text=step, draft=draft, query=query, citations=citations))
         return self.answer(text, thoughts)

@@ -16,7 +16,7 @@ from reground.core.answers import Answer, Thought
 from reground.core.errors import ParseError
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, render
+from reground.methods.shared.prompts import CAVEAT, Templates, ending, render
 from reground.methods.shared.settings import Positive, Retrieving
 
 _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
@@ -28,7 +28,7 @@ _MARKER = re.compile(r"\[\d{1,9}\]\s*+\Z")
 _HEAD = (
     "Answer the question in turns of a thought and an action. There are two actions:\n"
     "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends. {ended}\n"
-    + QUOTED
+    + CAVEAT
     + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: "
     "Search[source of the river]"
     "\n\nQuestion:\n{question}\n\nTurns so far:\n{transcript}\n\n"
@@ -84,7 +84,7 @@ class ReAct(Retrieving):
             transcript = "\n\n".join(turns)
             return render(template, ended=ended, question=question, transcript=transcript, form=ending(self.form))
 
-        def given(text: str) -> Answer:
+        def answer(text: str) -> Answer:
             return run.propose(evidence.answer(text, run, self.form, steps=thoughts))
 
         with run.keeping(lambda: prompt(self.prompts.answer), reply=self.form.usual):
@@ -94,7 +94,7 @@ class ReAct(Retrieving):
                     if action is None:
                         break
                     if action.kind == "finish" and not apart:
-                        return given(self._labelled(action))
+                        return answer(self._labelled(action))
                     if action.kind == "finish" or action.argument in [thought.query for thought in thoughts]:
                         why = "the agent is done" if action.kind == "finish" else "it searched the same again"
                         turn.note("turns ended", why=why)
@@ -109,8 +109,8 @@ class ReAct(Retrieving):
         text = await run.ask(self.model, prompt(self.prompts.answer), name="answer", sampling=self.sampling())
         with suppress(ParseError):
             if not apart and (action := parse_action(text)).kind == "finish":
-                return given(self._labelled(action))
-        return given(text)
+                return answer(self._labelled(action))
+        return answer(text)
 
     async def _act(self, prompt: str, run: Run) -> Action | None:
         sampling = self.sampling(self.turn_tokens, stop=("\nObservation",))

@@ -83,7 +83,7 @@ class Reflexion(Settings):
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         write, test = run.span("write"), run.span("tests")
-        both = await gather(self._written(question, write), self._tests(question, test))  # neither needs the other
+        both = await gather(self._write(question, write), self._tests(question, test))  # neither needs the other
         text, tests = cast("tuple[str, Sequence[Program]]", tuple(both))
         answer = Answer(text=text)
         trials: list[str] = []
@@ -106,7 +106,7 @@ class Reflexion(Settings):
                 reflection = (await trial.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
                 trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
                 reflections.append(Thought(text=reflection, draft=program))
-                text = await self._written(question, trial, trials)
+                text = await self._write(question, trial, trials)
                 best = text
                 if self._is_whole(answer.text) and not self._is_whole(text):
                     trial.note("program kept", why="the new reply is no whole program", written=text)
@@ -122,8 +122,8 @@ class Reflexion(Settings):
     def _succeeded(self, execution: Execution) -> bool:
         return execution.passed and (self.form.name != "pal" or isinstance(execution.value, int | float))
 
-    async def _written(self, question: str, run: Run, trials: Sequence[str] = ()) -> str:
-        """The program as it is first written, or as it is written again after these trials."""
+    async def _write(self, question: str, run: Run, trials: Sequence[str] = ()) -> str:
+        """Write the program, or write it again after these trials."""
         name = "again" if trials else "write"
         values = {"question": question, "trials": "\n\n".join(trials), "form": self.form.instruction}
         prompt = render(getattr(self.prompts, name), **values)
@@ -159,7 +159,7 @@ class Reflexion(Settings):
         if not (lines := asserts(text)):
             raise ParseError("There is no line with an assert statement.")
         tests = "\n".join(lines[: self.tests])
-        return [self._trial(tests=tests, exports=called(tests))]
+        return [self._trial(tests=tests, exports=callees(tests))]
 
     def _read_cases(self, text: str) -> list[Program]:
         """The inputs and outputs that stand in blocks of these names, one behind the other, each case by itself."""
@@ -177,7 +177,7 @@ def asserts(source: str) -> list[str]:
     return [line for line, tree in trees if list(map(type, getattr(tree, "body", ()))) == [ast.Assert]]
 
 
-def called(tests: str) -> tuple[str, ...]:
+def callees(tests: str) -> tuple[str, ...]:
     """The names that the tests call and that are not builtins, so the program must define them."""
     names = [
         node.func.id

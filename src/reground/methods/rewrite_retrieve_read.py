@@ -21,7 +21,7 @@ from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.baselines import DOCUMENTS
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, ending, general, render, shown, worked
+from reground.methods.shared.prompts import CAVEAT, Templates, ending, general, render, response, worked
 from reground.methods.shared.settings import NotNegative, Positive, Settings, require
 from reground.text.excerpts import count_words, cut, first_words
 from reground.text.queries import parse_queries, says_something
@@ -56,7 +56,7 @@ class Prompts(Templates):
     trained: str = "rewrite a better search query: {question}"
     read: str = (
         "Answer the question like the examples, with the help of the passages. "
-        + QUOTED
+        + CAVEAT
         + " {closing}\n\n{examples}\n\n{passages}\n\nQuestion: {question}\n\nAnswer this question now. {form}"
     )
     answer: str = (
@@ -127,9 +127,9 @@ class RewriteRetrieveRead(Settings):
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         queries = await self._queries(question, run)  # rewrite (section 3.1)
-        found = await self._retrieve(queries, run)  # retrieve (section 3.3)
+        results = await self._retrieve(queries, run)  # retrieve (section 3.3)
         evidence = Evidence()  # read
-        markers = evidence.add(self._content(queries, found))
+        markers = evidence.add(self._content(queries, results))
         template, parts = self._parts(question, reads=bool(markers))
         prompt = render(template, **parts, passages="")
         if markers:  # as many passages as the run has room for
@@ -137,16 +137,16 @@ class RewriteRetrieveRead(Settings):
         stop = self._stop()
         sampling = self.sampling(stop=(stop,) if stop else ())
         run.answer_from = None if stop else evidence.passages
-        reply = await self._asked(self.model, prompt, run, name="answer", sampling=sampling)
+        reply = await self._reply(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()
         if self._lacks(text) and stop:  # "She sold **42** apples."
             text = reply.text.replace(stop, " ").strip()
         thoughts = []
-        for query, pages in zip(queries, found, strict=True) if self.mode == "rewrite" else ():
+        for query, pages in zip(queries, results, strict=True) if self.mode == "rewrite" else ():
             ids = {page.id for page in pages}
-            read = tuple(marker for marker in evidence.held if evidence.passages[marker - 1].id in ids)
+            read = tuple(marker for marker in evidence.in_prompt if evidence.passages[marker - 1].id in ids)
             thoughts.append(Thought(text=f"Searched for: {query}", query=query, citations=read))
-        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
+        return run.propose(evidence.answer(text, run, self.form, sources=evidence.in_prompt, steps=thoughts))
 
     async def _queries(self, question: str, run: Run) -> list[str]:
         match self.mode:
@@ -177,7 +177,7 @@ class RewriteRetrieveRead(Settings):
             stop=(stop,) if stop else (),
             logprobs=self.logprobs,
         )
-        reply = await self._asked(rewriter, prompt, run, name="rewrite", sampling=sampling)
+        reply = await self._reply(rewriter, prompt, run, name="rewrite", sampling=sampling)
         queries = parse_queries(before(reply.text, self.stop), most=self.max_queries)
         run.note("rewritten", queries=list(queries), style=style, by=rewriter.name)
         if not queries:
@@ -207,15 +207,15 @@ class RewriteRetrieveRead(Settings):
         )
         return results if self.content == "passages" else await open_pages(run, self.retriever, results)
 
-    def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
+    def _content(self, queries: Sequence[str], results: Sequence[Sequence[Passage]]) -> list[Passage]:
         """The reader's passages: every query's first, then every query's second, within the limits."""
         passages: list[Passage] = []
         room = self.word_budget
-        for passage in interleaved(found)[: self.total]:
+        for passage in interleaved(results)[: self.total]:
             text = passage.text
             if self.content == "bm25":
-                asked = (q for q, pages in zip(queries, found, strict=True) if any(p.id == passage.id for p in pages))
-                text = cut(text, " ".join(asked), words=self.page_words)
+                terms = (q for q, pages in zip(queries, results, strict=True) if any(p.id == passage.id for p in pages))
+                text = cut(text, " ".join(terms), words=self.page_words)
             text = first_words(text, room)
             if text.strip():
                 passages.append(passage.model_copy(update={"text": text}))
@@ -225,8 +225,8 @@ class RewriteRetrieveRead(Settings):
     def _parts(self, question: str, *, reads: bool) -> tuple[str, dict[str, str]]:
         """The reader's template, with or without passages, and its values."""
         stop = self._stop()
-        own = general(self.form, cited=reads) if self.demonstrations is None else self.demonstrations
-        shots = [(each.question, shown(each, self.form, reasons=False)) for each in own[: self.shots]]
+        own = general(self.form, markers=reads) if self.demonstrations is None else self.demonstrations
+        shots = [(each.question, response(each, self.form, reasons=False)) for each in own[: self.shots]]
         parts = {"closing": _closing(stop), "examples": _examples(shots, stop), "question": question}
         form = ending(self.form) if reads else self.form.short
         return self.prompts.read if reads else self.prompts.answer, parts | {"form": form}
@@ -235,7 +235,7 @@ class RewriteRetrieveRead(Settings):
         """The reader's stop marker; in prose it may be bold type and in a program a power."""
         return self.stop if self.form.final_pass and not self.form.draft_is_query else ""
 
-    async def _asked(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
+    async def _reply(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
         """The model's reply.
 
         Where the stop marker begins what the reply was to say, as bold type does, nothing is said yet. It is then
@@ -294,16 +294,16 @@ class _Opener:
         return [] if page is None else [page]
 
 
-async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
+async def open_pages(run: Run, retriever: Retriever, results: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
     """Replace each passage by its page. Every page is opened once.
 
     If a page cannot be opened, its passage stays, and a note says so.
     """
     if not isinstance(retriever, Pages):
         run.note("no pages", why=f"{retriever.name} gives passages alone: each is taken for a page")
-        return [list(passages) for passages in found]
+        return [list(passages) for passages in results]
     pages: dict[str, Passage] = {}
-    for passage in interleaved(found):
+    for passage in interleaved(results):
         page = next((page for page in pages.values() if page.id == passage.page_id), None)
         try:
             opened = [page] if page else await run.retrieve(_Opener(retriever), passage.id, k=1, name=OPENED)
@@ -313,7 +313,7 @@ async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Pa
             run.note("page not opened", passage=passage.id, why=str(error))
             opened = []
         pages[passage.id] = opened[0] if opened else passage
-    return [[pages[passage.id] for passage in passages] for passages in found]
+    return [[pages[passage.id] for passage in passages] for passages in results]
 
 
 _BOLD = re.compile(r"^[^\S\n]*+\*\*([^*\n]{1,40}?)(?:[:：]\*\*|\*\*\s*+[:：])", re.MULTILINE)

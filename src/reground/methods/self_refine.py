@@ -53,20 +53,20 @@ class SelfRefine(Settings):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        form, turns = self.form.instruction, list[tuple[str, str]]()
-        asked = render(self.prompts.answer, question=question, form=form)
-        text = await run.ask(self.model, asked, name="answer", sampling=self.sampling())
+        form, past = self.form.instruction, list[tuple[str, str]]()
+        prompt = render(self.prompts.answer, question=question, form=form)
+        text = await run.ask(self.model, prompt, name="answer", sampling=self.sampling())
         answer = run.propose(reasoned(text, self.form))
         for number in range(1, self.rounds + 1):
             with run.span("round", round=number) as turn:
-                turns.append((asked, text or "(nothing)"))
-                asked, sampling = render(self.prompts.feedback), self.sampling(self.feedback_tokens)
-                feedback = await turn.ask(self.model, conversation(turns, asked), name="feedback", sampling=sampling)
+                past.append((prompt, text or "(nothing)"))
+                prompt, sampling = render(self.prompts.feedback), self.sampling(self.feedback_tokens)
+                feedback = await turn.ask(self.model, conversation(past, prompt), name="feedback", sampling=sampling)
                 if sound(feedback):
                     break
-                turns.append((asked, feedback or "(nothing)"))
-                asked, sampling = render(self.prompts.refine, form=form), self.sampling()
-                (reply,) = await turn.generate(self.model, conversation(turns, asked), name="refine", sampling=sampling)
+                past.append((prompt, feedback or "(nothing)"))
+                prompt, sampling = render(self.prompts.refine, form=form), self.sampling()
+                (reply,) = await turn.generate(self.model, conversation(past, prompt), name="refine", sampling=sampling)
                 revised = accepted(reply, turn, self.form, template=self.prompts.refine, before=text)
                 if revised == text.strip() != reply.text.strip():  # it says that nothing has to be changed
                     break

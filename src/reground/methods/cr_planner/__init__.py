@@ -44,7 +44,7 @@ from reground.methods.cr_planner.states import (
     search_query,
 )
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, Templates, cite, ending, render
+from reground.methods.shared.prompts import CAVEAT, Templates, cite, ending, render
 from reground.methods.shared.settings import Positive, Settings, require
 from reground.methods.shared.steps import alike, split_answer
 from reground.text.queries import clean_query
@@ -71,7 +71,7 @@ class Prompts(Templates):
     """
 
     reason: str = (
-        "{task} " + QUOTED + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
+        "{task} " + CAVEAT + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
         "Write only the next step of the reasoning, and " + END + " behind it. Do not repeat what is written. "
         "Use the passages where they help. Only if the work so far settles everything, make it the last step: {last}"
     )
@@ -81,11 +81,11 @@ class Prompts(Templates):
         "Write a search query for what is missing. {guide} Write only the query, on one line."
     )
     answer: str = (
-        "{task} " + QUOTED + "\n\nWork so far:\n{history}\n\nQuestion:\n{question}\n\nGive the final answer now. {form}"
+        "{task} " + CAVEAT + "\n\nWork so far:\n{history}\n\nQuestion:\n{question}\n\nGive the final answer now. {form}"
     )
-    documents: str = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n{form}"
+    documents: str = "{passages}\n\n" + CAVEAT + "\n\nQuestion:\n{question}\n\n{form}"
     search: str = (
-        "{task} " + QUOTED + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
+        "{task} " + CAVEAT + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
         "Write the search query that finds the documents asked for. Write only the query, on one line."
     )
     qa: str = (
@@ -203,7 +203,7 @@ class CRPlanner(Settings):
 
     def terminal(self, state: State) -> bool:
         """Whether the last observation holds the complete answer, or no sub-goal fits in the observations left."""
-        out = state.goal is None and not legal(state, left=self.max_steps - len(state.observations), mask="paper")
+        out = state.goal is None and not legal(state, remaining=self.max_steps - len(state.observations), mask="paper")
         return out or bool(self.complete(state))
 
     async def expand(self, state: State, run: Run, *, without: frozenset[Goal] = frozenset()) -> list[Option]:
@@ -241,12 +241,12 @@ class CRPlanner(Settings):
             return None
         kind = kind_of(state)
         critic = self.judges.of(kind)
-        cut = getattr(critic, "passage_tokens", None) or self.passage_tokens  # a trained critic's is of its training
+        limit = getattr(critic, "passage_tokens", None) or self.passage_tokens  # a trained critic's is of its training
         candidates = [option.candidate for option in offered]
         live = {place: option.state for place, option in enumerate(offered) if option.state is not None}
         best, why = next(iter(live), None), "only one" if live else "all were discarded"
         if len(live) > 1:
-            pairs = [judged(state, following, tokens=cut)[1] for following in live.values()]
+            pairs = [judged(state, following, tokens=limit)[1] for following in live.values()]
             try:
                 scores = await run.score(critic, pairs)
             except ContextLengthExceeded as error:
@@ -254,13 +254,13 @@ class CRPlanner(Settings):
                 why = "the first: the context is too long for the critic"
             else:
                 if weigh := getattr(critic, "weigh", None):  # one that was trained to weigh what else is known
-                    scores = weigh(scores, [told(candidates[place]) for place in live])
+                    scores = weigh(scores, [features(candidates[place]) for place in live])
                 scored = dict(zip(live, scores, strict=True))
                 best, why = max(scored, key=lambda place: scored[place]), "highest score"
                 for place, score in scored.items():
                     candidates[place] = candidates[place].model_copy(update={"score": score})
-        seen = context(state, kind, tokens=cut)
-        run.choose(kind, by=critic.name, context=seen, candidates=candidates, chosen=best, why=why)
+        text = context(state, kind, tokens=limit)
+        run.choose(kind, by=critic.name, context=text, candidates=candidates, chosen=best, why=why)
         return None if best is None else live[best]
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
@@ -330,8 +330,8 @@ class CRPlanner(Settings):
 
     def _goals(self, state: State, without: frozenset[Goal]) -> list[Option]:
         """f_rule: the legal sub-goals."""
-        left = self.max_steps - len(state.observations)
-        allowed = legal(state, left=left, retrieval=self.retrieval, mask=self.mask)
+        remaining = self.max_steps - len(state.observations)
+        allowed = legal(state, remaining=remaining, retrieval=self.retrieval, mask=self.mask)
         offered = []
         for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
             why = None if goal in allowed else "it cannot help here"
@@ -424,8 +424,8 @@ class CRPlanner(Settings):
         """A text as the answer, with its citations, and the reasoning as steps."""
         evidence = Evidence()
         evidence.add(state.passages)
-        shown = range(1, len(evidence.passages) + 1)
-        return evidence.answer(text, run, self.form, shown=shown, steps=thoughts(state))
+        markers = range(1, len(evidence.passages) + 1)
+        return evidence.answer(text, run, self.form, sources=markers, steps=thoughts(state))
 
 
 class Option(NamedTuple):
@@ -463,7 +463,7 @@ def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
     return kind, Pair(context=context(parent, kind, tokens=tokens), candidate=text)
 
 
-def told(candidate: Candidate) -> dict[str, JsonValue]:
+def features(candidate: Candidate) -> dict[str, JsonValue]:
     """What is known of a candidate besides its text, for critics, in solving and in training."""
     return candidate.data if candidate.logprob is None else {"logprob": candidate.logprob, **candidate.data}
 
@@ -495,7 +495,7 @@ def _distinct(
 QUERY = replace(PHRASE, name="query")
 """The form of the last step for rankings: the query of the last retrieval."""
 
-_STATED = re.compile(
+_STATEMENT = re.compile(
     r"(?:^|[.!?;)\]][\"'”*_]*+[ \t\n])[ \t>*_#-]*+(?:(?:so|thus|hence|therefore|finally),?[ ]+)?"
     r"(?:(?:the|my|our)[ ]+)?(?:(?:final|correct)[ ]+)?(?P<answer>answer\s*+(?:is)?+\s*+[*_]*+\s*+[:：][\s*_]*+)",
     re.IGNORECASE | re.MULTILINE,
@@ -546,7 +546,7 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     if not form.final_pass:
         statement = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
         return statement if _settled(statement, form) else ""
-    matches = list(_STATED.finditer(step))
+    matches = list(_STATEMENT.finditer(step))
     tail = step[matches[-1].start("answer") :] if matches else ""
     short = form.extract(tail)
     if not short or not _settled(_LABEL.sub("", tail, count=1).strip(), form):
@@ -592,8 +592,8 @@ def _lacking(tree: ast.Module) -> set[str]:
     names = [node for node in nodes if isinstance(node, ast.Name)]
     defined = {node.id for node in names if isinstance(node.ctx, ast.Store)}
     for part in ("name", "asname", "arg", "rest"):  # functions, classes, handlers, imports, parameters, patterns
-        known = (getattr(node, part, None) for node in nodes)
-        defined |= {each.partition(".")[0] for each in known if isinstance(each, str)}
+        values = (getattr(node, part, None) for node in nodes)
+        defined |= {each.partition(".")[0] for each in values if isinstance(each, str)}
     if "*" in defined:  # a module's every name
         return set()
     notes = [getattr(node, part, None) for node in nodes for part in ("annotation", "returns")]
@@ -661,10 +661,10 @@ def read_step(reply: str, form: AnswerForm) -> str:
 
 def _later(text: str, answer: int) -> int:
     """Where a later step begins. Lines of the answer or of a code block do not count, even if they look like steps."""
-    fences = seen = 0
-    for found in _LATER.finditer(text, 0, answer):
-        fences += text.count("```", seen, found.start())
-        seen = found.start()
+    fences = start = 0
+    for match in _LATER.finditer(text, 0, answer):
+        fences += text.count("```", start, match.start())
+        start = match.start()
         if fences % 2 == 0:
-            return seen
+            return start
     return len(text)

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from reground.core.evidence import Passage
 from reground.core.untrusted import fence
 from reground.critics import Kind
-from reground.methods.shared.prompts import QUOTED
+from reground.methods.shared.prompts import CAVEAT
 
 Goal = Literal["REASON", "GENQUERY", "RETRIEVE"]
 Outcome = Literal["RATIONALE", "QUERY", "DOC"]
@@ -77,18 +77,18 @@ class State:
     @property
     def waiting(self) -> bool:
         """Whether the last query has not been looked up yet."""
-        stages = [seen.stage for seen in self.observations if seen.stage in {"QUERY", "DOC"}]
+        stages = [each.stage for each in self.observations if each.stage in {"QUERY", "DOC"}]
         return stages[-1:] == ["QUERY"]
 
 
-def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "useful") -> tuple[Goal, ...]:
+def legal(state: State, *, remaining: int, retrieval: bool = True, mask: Mask = "useful") -> tuple[Goal, ...]:
     """The sub-goals that may be chosen, the usual one first: reason, query, retrieve, and reason again.
 
-    left: the number of observations left; a sub-goal and its execution take two.
+    remaining: the number of observations left; a sub-goal and its execution take two.
     mask: "paper" allows every sub-goal in every state (table 6). "useful" leaves out those that cannot help: a
     retrieval without an unused query, a query directly after an unused query, and a query that no retrieval can follow.
     """
-    if state.goal is not None or left < 2:
+    if state.goal is not None or remaining < 2:
         return ()
     if not retrieval:
         return ("REASON",)
@@ -98,7 +98,7 @@ def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "usef
     ordered = (usual, *(goal for goal in GOALS if goal != usual))
     if mask == "paper":
         return ordered
-    useful = {"REASON": True, "GENQUERY": state.stage != "QUERY" and left >= 4, "RETRIEVE": state.waiting}
+    useful = {"REASON": True, "GENQUERY": state.stage != "QUERY" and remaining >= 4, "RETRIEVE": state.waiting}
     return tuple(goal for goal in ordered if useful[goal])
 
 
@@ -141,7 +141,7 @@ def context(state: State, kind: Kind, *, tokens: int) -> str:
     """
     parts = [f"Question:\n{state.question}"]
     if kind == "subgoal":
-        parts += [QUOTED] if state.passages else []
+        parts += [CAVEAT] if state.passages else []
         parts.append(f"Work so far:\n{history(state, tokens=tokens) or '(none)'}")
     elif kind == "rationale":
         steps = [f"Step {number}: {text}" for number, text in enumerate(state.rationales, start=1)]
@@ -149,7 +149,7 @@ def context(state: State, kind: Kind, *, tokens: int) -> str:
     else:
         parts.append("Step of reasoning:\n" + (state.rationales[-1] if state.rationales else "(none)"))
     if kind == "doc":
-        parts += [f"Search query: {search_query(state)}", QUOTED]
+        parts += [f"Search query: {search_query(state)}", CAVEAT]
     return "\n\n".join(parts)
 
 

@@ -11,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
 from reground.core.run import Run
-from reground.methods.cr_planner import CRPlanner, told
+from reground.methods.cr_planner import CRPlanner, features
 from reground.methods.cr_planner.states import Observation, State
 from reground.methods.shared.steps import alike
 from reground.treesearch.mcts import Child, Path, address
@@ -48,7 +48,7 @@ class PlannerProblem:
         states = {alike(candidate.text): following for candidate, following in offered if following is not None}
         children = [(candidate, states.get(alike(candidate.text))) for candidate, _ in offered]
         return [
-            Child(state=following, label=following.stage, key=alike(candidate.text), data=told(candidate))
+            Child(state=following, label=following.stage, key=alike(candidate.text), data=features(candidate))
             for candidate, following in children
             if following is not None
         ]

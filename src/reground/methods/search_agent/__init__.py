@@ -228,18 +228,18 @@ def show(view: View, cut: Cut) -> str:
     lines = [question, "PAST_ACTIONS: List[Action] = ["]
     if cut.left_out:
         lines.append(f"# {cut.left_out} older actions are left out")
-    seen = 0
+    count = 0
     for i, past in enumerate(view.past):
-        seen += isinstance(past, SelectLink)
+        count += isinstance(past, SelectLink)
         if i >= cut.left_out:
-            shortened = isinstance(past, SelectLink) and seen <= cut.short
+            shortened = isinstance(past, SelectLink) and count <= cut.short
             lines.append(past_code(past, snippet_tokens=min(SHORT, cut.snippet) if shortened else cut.snippet))
     lines.append("]")
     if view.remaining is not None:
         lines.append(f"REMAINING_SEARCHES: int = {view.remaining}")
     if view.results is not None:
-        shown = results_code(view.results, snippet_tokens=cut.snippet)
-        lines.append(f"CURRENT_SEARCH_RESULTS = SearchResult(links=[\n{shown}\n])")
+        links = results_code(view.results, snippet_tokens=cut.snippet)
+        lines.append(f"CURRENT_SEARCH_RESULTS = SearchResult(links=[\n{links}\n])")
     lines.append(question)
     if view.answer is not None:
         lines.append(f"ANSWER: str = {literal(view.answer)}")
@@ -409,17 +409,17 @@ class SearchAgent(Settings):
             with run.keeping(agent.answering, reply=ANSWER.usual):
                 await agent.search_loop()
             await agent.answer()
-        if not agent.written:  # an unchecked answer is better than none
+        if not agent.draft:  # an unchecked answer is better than none
             await agent.answer()
-        given = await agent.give()
+        answer = await agent.give()
         if self.checks:
-            run.note(BEFORE_CHECKS, text=given.text)
+            run.note(BEFORE_CHECKS, text=answer.text)
             with run.keeping(finishing, reply=self.form.usual):
                 await agent.check(RELEVANCE)
                 await agent.check(GROUNDING)
-            given = await agent.give()
+            answer = await agent.give()
         run.note("samples", **{name: agent.counts[name] for name in ("drawn", "discarded", "repaired")})
-        return given
+        return answer
 
     def fit(self, step: Step, view: View, *, shots: int | None, limit: int | None) -> Fitted:
         """The fullest prompt of at most `limit` tokens, or the shortest prompt if none fits.
@@ -468,8 +468,8 @@ def illegal(action: Action, view: View) -> str | None:
         case Search(query) if any(isinstance(each, Search) and alike(each.query) == alike(query) for each in view.past):
             return "This was searched before."
         case LinkSelection(selected_link_ids=selected):
-            shown = {link.link_id for link in view.results or ()}
-            unknown = [i for i in selected if i not in shown]
+            ids = {link.link_id for link in view.results or ()}
+            unknown = [i for i in selected if i not in ids]
             return f"It selects links that were not shown: {unknown}." if unknown else None
         case CheckAnswer(passed=False):
             return "It fails the answer and does not revise it."
@@ -488,12 +488,12 @@ def choose(candidates: Sequence[Candidate], name: str, context: str, run: Run) -
     if lacking := len(usable) - len(values):
         values = _agreements([candidates[place].data for place in usable])
         by, why = "agreement", f"most agreement of {len(usable)} usable samples, {lacking} without log-probabilities"
-    chosen = usable[values.index(max(values))] if usable else None
+    best = usable[values.index(max(values))] if usable else None
     scores = dict(zip(usable, values, strict=True))
     scored = [each.model_copy(update={"score": scores.get(place)}) for place, each in enumerate(candidates)]
     why = why if usable else "every sample was discarded"
-    run.choose(name, by=by, context=context, candidates=scored, chosen=chosen, why=why)
-    return chosen
+    run.choose(name, by=by, context=context, candidates=scored, chosen=best, why=why)
+    return best
 
 
 def _agreements(actions: Sequence[Mapping[str, JsonValue]]) -> list[float]:
@@ -527,8 +527,8 @@ _SHORT = 96
 class _Agent:
     """The state of one question, and the steps that change it.
 
-    links: those that were selected or that a summary names; an answer may name only these. written: the answer with
-    [link_id=N], as it stands now. given: the answer that was last given, and stated the text that it was given from.
+    links: those that were selected or that a summary names; an answer may name only these. draft: the answer with
+    [link_id=N], as it stands now. final: the latest answer in its form, and final_draft the draft that it came from.
     counts: the samples drawn, discarded and repaired. logprobs: whether they are asked for. shrunk: the most tokens of
     a prompt, once the model has refused a longer one.
     """
@@ -540,9 +540,9 @@ class _Agent:
     past: list[Past] = field(default_factory=list)
     links: dict[int, None] = field(default_factory=dict)
     thoughts: list[Thought] = field(default_factory=list)
-    written: str = ""
-    given: Answer | None = None
-    stated: str = ""
+    draft: str = ""
+    final: Answer | None = None
+    final_draft: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     logprobs: bool = True
     shrunk: int | None = None
@@ -567,28 +567,28 @@ class _Agent:
 
     async def search(self, search: Search, run: Run) -> None:
         """Search, select links and summarise them. Without a selection keep all, with their first words as summary."""
-        found = await find(run, self.config.retriever, search.query, k=self.config.k)
+        results = await find(run, self.config.retriever, search.query, k=self.config.k)
         self.past.append(search)
-        passages = {i: self.evidence.passages[i - 1] for i in self.evidence.add(found)}
-        shown = {i: ResultItem(i, passage.title, passage.text) for i, passage in passages.items()}
-        if not shown:
+        passages = {i: self.evidence.passages[i - 1] for i in self.evidence.add(results)}
+        items = {i: ResultItem(i, passage.title, passage.text) for i, passage in passages.items()}
+        if not items:
             self.past.append(SelectLink((), "Nothing was found."))
             return
-        action = await self.optional(SUMMARISE, run, results=tuple(shown.values()))
+        action = await self.optional(SUMMARISE, run, results=tuple(items.values()))
         if not isinstance(action, LinkSelection):
             what = "all results are kept, with their beginnings for a summary"
             run.note("fallback", step=SUMMARISE.name, action=what)
             # their first words, each with its link; bracketed numbers inside a document are no links
-            words = {i: existing(" ".join(link.snippet.split()), ())[0] for i, link in shown.items()}
+            words = {i: existing(" ".join(link.snippet.split()), ())[0] for i, link in items.items()}
             summary = " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
-            action = LinkSelection(summary, tuple(shown))
-        summary = self._existing(action.grounded_summarization, run, known=[*self.links, *shown])
+            action = LinkSelection(summary, tuple(items))
+        summary = self._existing(action.grounded_summarization, run, ids=[*self.links, *items])
         selected = action.selected_link_ids
         self.links |= dict.fromkeys([*selected, *linked(summary)])
-        self.past.append(SelectLink(tuple(shown[i] for i in selected), summary, action.thoughts))
+        self.past.append(SelectLink(tuple(items[i] for i in selected), summary, action.thoughts))
         self.thoughts.append(Thought(text=as_markers(summary), query=search.query, citations=selected))
         if self.counts["drawn"]:  # without a reply of the model there is no answer
-            self.run.propose(self._answer(as_markers(self._found())))
+            self.run.propose(self._answer(as_markers(self._summaries())))
 
     async def answer(self) -> None:
         """Write the answer. If the model gives none, the summaries are the answer."""
@@ -596,38 +596,38 @@ class _Agent:
         text = self._existing(action.answer, self.run) if isinstance(action, GivenAnswer) else ""
         if not text:
             self.run.note("fallback", step=ANSWER.name, action="the summaries are the answer")
-        self.written = text or self._found()
-        self.past.append(GivenAnswer(self.written, action.thoughts if isinstance(action, GivenAnswer) else ""))
+        self.draft = text or self._summaries()
+        self.past.append(GivenAnswer(self.draft, action.thoughts if isinstance(action, GivenAnswer) else ""))
 
     async def check(self, step: Step) -> None:
         """Check the answer, and revise it if it fails. Without a verdict it has passed.
 
         PAST_ACTIONS end with the first answer (listings 5 and 6); ANSWER is the current one.
         """
-        action = await self.optional(step, self.run, answer=self.written)
+        action = await self.optional(step, self.run, answer=self.draft)
         if action is None:
             self.run.note("fallback", step=step.name, action="the answer stands")
         text = self._existing(action.revised_answer, self.run) if isinstance(action, ReviseAnswer) else ""
-        if text and text != self.written:
-            self.run.note("answer revised", by=step.name, before=as_markers(self.written), after=as_markers(text))
-            self.written = text
+        if text and text != self.draft:
+            self.run.note("answer revised", by=step.name, before=as_markers(self.draft), after=as_markers(text))
+            self.draft = text
 
     async def give(self) -> Answer:
         """The answer in the requested form. The earlier form stands if nothing was revised."""
-        if self.given is not None and self.written == self.stated:
-            return self.given
-        text = as_markers(self.written)
+        if self.final is not None and self.draft == self.final_draft:
+            return self.final
+        text = as_markers(self.draft)
         if self.config.form.name != TEXT.name:
-            if self.given is None:
+            if self.final is None:
                 self.run.propose(self._answer(text))
             in_form = await self._finish(text)
-            if in_form is None and self.given is not None:
+            if in_form is None and self.final is not None:
                 self.run.note("fallback", step=FINISH, action="the answer before the checks stands")
-                return self.given
+                return self.final
             text = in_form or text
-        self.stated = self.written
-        self.given = self.run.propose(self._answer(text))
-        return self.given
+        self.final_draft = self.draft
+        self.final = self.run.propose(self._answer(text))
+        return self.final
 
     async def _finish(self, text: str) -> str | None:
         """The text followed by the answer in its form, or only a program or a plan; None without an answer."""
@@ -655,17 +655,17 @@ class _Agent:
 
     def finishing(self) -> Prompt:
         """The prompt of the short answer for the current state."""
-        answer, form = as_markers(self.written) or "x" * 4 * ANSWER.usual, concluded(self.config.form)
+        answer, form = as_markers(self.draft) or "x" * 4 * ANSWER.usual, concluded(self.config.form)
         return render(self.config.prompts.finish, question=self.question, answer=answer, form=form)
 
-    def _existing(self, text: str, run: Run, *, known: list[int] | None = None, plain: bool = True) -> str:
+    def _existing(self, text: str, run: Run, *, ids: list[int] | None = None, plain: bool = True) -> str:
         """The text without links that do not exist; a note names them."""
-        kept, unknown = existing(text, self.links if known is None else known, plain=plain)
+        clean, unknown = existing(text, self.links if ids is None else ids, plain=plain)
         if unknown:
             run.note("unknown links removed", links=list(unknown))
-        return kept
+        return clean
 
-    def _found(self) -> str:
+    def _summaries(self) -> str:
         """The summaries of all selections that are not empty."""
         selections = (past for past in self.past if isinstance(past, SelectLink) and past.selected_links)
         return "\n".join(filter(None, (each.grounded_summarization for each in selections))) or _NOTHING
@@ -673,15 +673,15 @@ class _Agent:
     def _answer(self, text: str) -> Answer:
         return self.evidence.answer(text, self.run, self.config.form, steps=self.thoughts)
 
-    async def optional(self, step: Step, run: Run, **seen: Any) -> Action | None:
+    async def optional(self, step: Step, run: Run, **fields: Any) -> Action | None:
         """As `take`; None also if the step does not fit beside what is kept for the answer."""
         with run.optional():
-            return await self.take(step, run, **seen)
+            return await self.take(step, run, **fields)
         return None
 
-    async def take(self, step: Step, run: Run, **seen: Any) -> Action | None:
-        """The chosen action; None if no sample is usable. seen: what the step's view holds besides the past."""
-        view = View(self.question, tuple(self.past), **seen)
+    async def take(self, step: Step, run: Run, **fields: Any) -> Action | None:
+        """The chosen action; None if no sample is usable. fields: what the step's view holds besides the past."""
+        view = View(self.question, tuple(self.past), **fields)
         attempts = 1 + (self.config.retries if self.config.temperature > 0 else 0)  # greedy samples would be the same
         action = await self._try(step, view, run)
         for _ in range(1, attempts):

@@ -211,23 +211,23 @@ _PASSES = 4
 """Maximum passes over a text. A text that still changes after that is only nested brackets."""
 
 
-def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
-    """The text with known links as [link_id=N] and without unknown ones; and the removed ids.
+def existing(text: str, ids: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
+    """The text with its links to these ids as [link_id=N] and without other links; and the removed ids.
 
     A link is anything labelled as one, in any spelling, and, if `plain` is set, up to three digits in square brackets.
     Code keeps such digits, because they are indices there, and also names that contain link_id.
     """
     unknown: list[int] = []
 
-    def keep(found: re.Match[str]) -> str:
-        whole = found.group()
+    def keep(match: re.Match[str]) -> str:
+        whole = match.group()
         mention = whole.lstrip()
         if "link" not in mention.lower() and not (plain and _PLAIN.fullmatch(mention)):
             return whole
         numbers = [int(number[:9]) for number in re.findall(r"\d+", mention)]
-        unknown.extend(number for number in numbers if number not in known)
-        kept = "".join(f"[link_id={number}]" for number in numbers if number in known)
-        return whole[: len(whole) - len(mention)] + kept if kept else ""
+        unknown.extend(number for number in numbers if number not in ids)
+        links = "".join(f"[link_id={number}]" for number in numbers if number in ids)
+        return whole[: len(whole) - len(mention)] + links if links else ""
 
     for _ in range(_PASSES):  # a removal may create another mention: [link_id=[9]9]
         parts = _CODE.split(text)
@@ -291,9 +291,9 @@ LONGEST = 20_000
 _STARTS = 8
 """Maximum number of starting lines to try. A model that repeats itself writes hundreds."""
 
-_CALLED: Mapping[str, tuple[str, ...]] = {"ActionWrapper": ("thoughts", "action"), **FIELDS}
+_ACTIONS: Mapping[str, tuple[str, ...]] = {"ActionWrapper": ("thoughts", "action"), **FIELDS}
 _START = re.compile(
-    rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_CALLED)})[ \t]*\()",
+    rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_ACTIONS)})[ \t]*\()",
     re.MULTILINE,
 )
 _TOKEN = re.compile(  # an unclosed string takes the rest of its line, so that no text is scanned twice
@@ -325,13 +325,13 @@ def read_action(text: str, *, mend: bool = False) -> tuple[Action, bool]:
         call = next(filter(None, (_call(mended(start) or "") for start in starts)), None)
     if call is None:
         raise ParseError("There is no action in it that is valid Python.")
-    name, given = _name(call), _arguments(call)
+    name, arguments = _name(call), _arguments(call)
     if name == "ActionWrapper":
-        inner = given.get("action")
+        inner = arguments.get("action")
         if not isinstance(inner, ast.Call) or _name(inner) not in ("Search", "Terminate"):
             raise ParseError("The ActionWrapper holds neither Search(...) nor Terminate(...).")
-        name, given = _name(inner), {**given, **_arguments(inner)}
-    return _made(name, given), repaired
+        name, arguments = _name(inner), {**arguments, **_arguments(inner)}
+    return _action(name, arguments), repaired
 
 
 def _from_json(text: str) -> Action | None:
@@ -349,7 +349,7 @@ def _from_json(text: str) -> Action | None:
     for field, value in data.items():
         is_list = isinstance(value, list)
         arguments[field] = ast.List([ast.Constant(each) for each in value]) if is_list else ast.Constant(value)
-    return _made(name, arguments)
+    return _action(name, arguments)
 
 
 def _balanced(text: str) -> str:
@@ -366,7 +366,7 @@ def _call(source: str) -> ast.Call | None:
     """The call of a known name that a source is; None for any other source."""
     body = getattr(parsed(source), "body", None)
     value = body[0].value if body and isinstance(body[0], ast.Expr) else None
-    return value if isinstance(value, ast.Call) and _name(value) in _CALLED else None
+    return value if isinstance(value, ast.Call) and _name(value) in _ACTIONS else None
 
 
 def _name(call: ast.Call) -> str:
@@ -377,7 +377,7 @@ def _name(call: ast.Call) -> str:
 
 def _arguments(call: ast.Call) -> dict[str, ast.expr]:
     """Arguments by name. Positional ones follow the order of the fields; unknown names are ignored."""
-    names = _CALLED[_name(call)]
+    names = _ACTIONS[_name(call)]
     if len(call.args) > len(names) or any(isinstance(value, ast.Starred) for value in call.args):
         raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
     arguments = dict(zip(names, call.args, strict=False))
@@ -388,23 +388,23 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr]:
     return arguments
 
 
-def _made(name: str, given: Mapping[str, ast.expr]) -> Action:
+def _action(name: str, arguments: Mapping[str, ast.expr]) -> Action:
     """The action of this name. Raises ParseError for a field of another kind, or an empty one that says something."""
     (kind,) = (kind for kind, own in NAMES.items() if own == name)
-    fields: dict[str, Any] = {field: _value(field, given.get(field)) for field in FIELDS[name]}
+    fields: dict[str, Any] = {field: _value(field, arguments.get(field)) for field in FIELDS[name]}
     return kind(**fields)
 
 
-def _value(field: str, given: ast.expr | None) -> str | bool | tuple[int, ...]:
+def _value(field: str, node: ast.expr | None) -> str | bool | tuple[int, ...]:
     """A field's value: a literal, not an f-string or an expression. Lone surrogates are replaced."""
-    value = given.value if isinstance(given, ast.Constant) else None
+    value = node.value if isinstance(node, ast.Constant) else None
     if field == "selected_link_ids":
-        return _link_ids(given)
+        return _link_ids(node)
     if field == "passed":
         if not isinstance(value, bool):
             raise ParseError("passed is neither True nor False.")
         return value
-    if field == "thoughts" and given is None:
+    if field == "thoughts" and node is None:
         return ""
     if not isinstance(value, str):
         raise ParseError(f"{field} is missing or no plain string.")

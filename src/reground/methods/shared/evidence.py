@@ -33,16 +33,16 @@ class Evidence:
     """All passages that one question has seen. Each keeps its number, so that [3] means the same everywhere."""
 
     passages: list[Passage] = field(default_factory=list)
-    held: list[int] = field(default_factory=list)
+    in_prompt: list[int] = field(default_factory=list)
     """The markers in the latest filled prompt."""
     _cuts: dict[int, int] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _unknown: set[int] = field(default_factory=set)
 
-    def add(self, found: Iterable[Passage]) -> list[int]:
+    def add(self, passages: Iterable[Passage]) -> list[int]:
         """Number the passages; known ones keep their number. Returns their markers, each once."""
         markers = []
-        for passage in found:
+        for passage in passages:
             if passage.id not in self._numbers:
                 self.passages.append(passage)
                 self._numbers[passage.id] = len(self.passages)
@@ -61,7 +61,7 @@ class Evidence:
     def show(self, markers: Sequence[int], *, tokens: int) -> str:
         """The fenced passages for a prompt, `tokens` tokens each at most, or fewer where `fill` has cut them."""
         cuts = ((marker, min(tokens, self._cuts.get(marker, tokens))) for marker in markers)
-        return "\n".join(fence([self.passages[marker - 1]], markers=[marker], tokens=cut) for marker, cut in cuts)
+        return "\n".join(fence([self.passages[marker - 1]], markers=[marker], tokens=most) for marker, most in cuts)
 
     def fill(
         self,
@@ -74,7 +74,7 @@ class Evidence:
         reply: int = USUAL_REPLY,
         uses: float = 1,
     ) -> str:
-        """A prompt with passages that leave room for the reply. `held` lists the ones that it shows.
+        """A prompt with passages that leave room for the reply. `in_prompt` lists the ones that it shows.
 
         Long passages are cut until all fit, but not below `LEAST_PASSAGE`: instead the last ones are left out. At
         least one stays, if there is any. A passage keeps its first cut, so that the prompts of a question begin alike
@@ -85,8 +85,8 @@ class Evidence:
         """
         limited = run.room() is not None  # without a limit nothing has to be measured
         beside = tokens_of(render(template, passages="", **values)) + reply if limited else 0
-        self.held = self.fit(markers, run, tokens=tokens, beside=beside, uses=uses)
-        return render(template, passages=self.show(self.held, tokens=tokens), **values)
+        self.in_prompt = self.fit(markers, run, tokens=tokens, beside=beside, uses=uses)
+        return render(template, passages=self.show(self.in_prompt, tokens=tokens), **values)
 
     def fit(self, markers: Sequence[int], run: Run, *, tokens: int, beside: int = 0, uses: float = 1) -> list[int]:
         """The markers whose passages, as `show` now cuts them, fit what the run has left after `beside` tokens."""
@@ -107,9 +107,9 @@ class Evidence:
     def _size(self, markers: Sequence[int], length: int) -> int:
         return tokens_of(self.show(markers, tokens=length)) if markers else 0
 
-    def note_unused(self, run: Run, shown: Sequence[int]) -> None:
+    def note_unused(self, run: Run, markers: Sequence[int]) -> None:
         """Note in the trace if passages were found and the text was written from none of them."""
-        if self.passages and not shown:
+        if self.passages and not markers:
             run.note(UNGROUNDED, why="no revision with what was found was kept")
 
     def answer(
@@ -118,31 +118,31 @@ class Evidence:
         run: Run,
         form: AnswerForm,
         *,
-        shown: Iterable[int] | None = None,
+        sources: Iterable[int] | None = None,
         steps: Iterable[Thought] = (),
         quote: bool = False,
     ) -> Answer:
-        """An answer written from the passages `shown`, with its citations. Markers that name no passage are removed.
+        """An answer with its citations. Markers that name no passage are removed.
 
-        shown: by default those that the steps cite.
+        sources: the markers of the passages that it was written from; by default those that the steps cite.
         quote: whether the text may begin with quotations. They become its `quoted` and `misquoted`.
         """
         steps = list(steps)
-        shown = [marker for step in steps for marker in step.citations] if shown is None else list(shown)
-        text, quoted, misquoted = self._unquoted(text, form, shown) if quote else (text, [], [])
+        sources = [marker for step in steps for marker in step.citations] if sources is None else list(sources)
+        text, quotes, misquoted = self._unquoted(text, form, sources) if quote else (text, [], [])
         clean = self.checked(text, run, form)
-        cited = list(dict.fromkeys([*(each.marker for each in quoted), *self.cited(clean, form)]))
+        markers = list(dict.fromkeys([*(each.marker for each in quotes), *self.markers_in(clean, form)]))
         checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
         return Answer(
             text=clean,
-            citations=self._cite(cited),
-            shown=self._cite(dict.fromkeys([*cited, *shown])),
+            citations=self._cite(markers),
+            shown=self._cite(dict.fromkeys([*markers, *sources])),
             steps=tuple(checked),
-            quoted=tuple(quoted),
+            quoted=tuple(quotes),
             misquoted=tuple(misquoted),
         )
 
-    def _unquoted(self, text: str, form: AnswerForm, shown: Sequence[int]) -> tuple[str, list[Citation], list[str]]:
+    def _unquoted(self, text: str, form: AnswerForm, sources: Sequence[int]) -> tuple[str, list[Citation], list[str]]:
         """The text behind its quotations, what they are copied from, and those that no passage has.
 
         A text of nothing else stays. Small models forget quotation marks: before a marked answer a copied sentence
@@ -152,24 +152,24 @@ class Evidence:
         if form.final_pass and not answer and "Answer:" in text:
             head, label, answer = text.rpartition("Answer:")
             answer = label + answer
-        marked, rest = quotations(head)
+        quotes, rest = quotations(head)
         prose = without_unknown(rest, ())[0]
         parts = sentences(prose) if answer else []
         is_prose = len(parts) <= MOST and any(is_long(each, LEAST_BARE) for each in parts)
         bare = [each for each in parts if is_long(each)] if is_prose else []
-        order = dict.fromkeys([*self.cited(head, form), *shown, *self.all])
-        copies = {each: self._copied(each, order) for each in (*marked, *bare)}
-        quoted = list(dict.fromkeys(citation for each in copies.values() for citation in each))
-        misquoted = [each for each in marked if not copies[each]]
+        order = dict.fromkeys([*self.markers_in(head, form), *sources, *self.all])
+        copies = {each: self._copied(each, order) for each in (*quotes, *bare)}
+        citations = list(dict.fromkeys(citation for each in copies.values() for citation in each))
+        misquoted = [each for each in quotes if not copies[each]]
         if (bare and all(copies[each] for each in bare)) or not any(map(str.isalnum, prose)):
             rest = ""
         if not copies or rest == head:
-            return text, quoted, misquoted
-        left = "\n".join(filter(None, (rest.strip(), answer.strip())))
-        if not left:  # a phrase is the answer, in quotation marks
-            return text, [] if form.final_pass else quoted, []
-        stated = "" if rest else marked_answer(left) or ""
-        return (stated if form.extract(stated) == form.extract(left) else left), quoted, misquoted
+            return text, citations, misquoted
+        body = "\n".join(filter(None, (rest.strip(), answer.strip())))
+        if not body:  # a phrase is the answer, in quotation marks
+            return text, [] if form.final_pass else citations, []
+        short = "" if rest else marked_answer(body) or ""
+        return (short if form.extract(short) == form.extract(body) else body), citations, misquoted
 
     def _copied(self, quotation: str, markers: Iterable[int]) -> list[Citation]:
         """What a quotation is copied from: the pieces of the first passage that has it."""
@@ -178,22 +178,22 @@ class Evidence:
                 return [Citation.of(marker, self.passages[marker - 1], piece) for piece in pieces]
         return []
 
-    def cited(self, text: str, form: AnswerForm) -> list[int]:
+    def markers_in(self, text: str, form: AnswerForm) -> list[int]:
         """The markers in a text, in order of first use. Programs have none: brackets there are indices."""
         return [] if form.draft_is_query else cited_markers(text, most=len(self.passages))
 
-    def checked(self, text: str, run: Run, form: AnswerForm, *, known: Collection[int] | None = None) -> str:
-        """The text without markers that name no passage, or none of the `known` ones; a note lists them.
+    def checked(self, text: str, run: Run, form: AnswerForm, *, markers: Collection[int] | None = None) -> str:
+        """The text without markers that name no passage, or are not among `markers`; a note lists them.
 
         Applies only where markers are asked for. A text stays unchanged if its short answer would change: then the
         bracket is a list or an index.
         """
         if form.name not in CITING:
             return text
-        names = range(1, len(self.passages) + 1) if known is None else known
+        names = range(1, len(self.passages) + 1) if markers is None else markers
         cleaned, unknown = without_unknown(text, names)
-        kept = form.extract(cleaned) == form.extract(text) if form.final_pass else any(map(str.isalnum, cleaned))
-        if not unknown or not kept:
+        is_safe = form.extract(cleaned) == form.extract(text) if form.final_pass else any(map(str.isalnum, cleaned))
+        if not unknown or not is_safe:
             return text
         if not self._unknown.issuperset(unknown):
             run.note("unknown markers removed", markers=list(unknown), why="no passage has these numbers")

@@ -123,32 +123,32 @@ class Solving(Generic[C]):
         *,
         name: str,
         uses: int = 1,
-        known: str = "",
-        gone: Collection[str] = (),
+        context: str = "",
+        deletions: Collection[str] = (),
         **values: str,
     ) -> str | None:
         """What the text before becomes; None where it stays because the reply is of no use.
 
-        uses: as in `Evidence.fill`. known: more text whose markers the revision may use. gone: as in `accepted`.
+        uses: as in `Evidence.fill`. context: more text whose markers the revision may use. deletions: as in `accepted`.
         values: the template's places beside question, passages and cite.
         """
         form, size = self.config.form, tokens_of(before)
         values |= {"question": self.question, "cite": cite(form)}
         tokens = self.config.passage_tokens
         prompt = self.evidence.fill(template, values, markers, run, tokens=tokens, uses=uses, reply=size)
-        shown = self.evidence.held
+        sources = self.evidence.in_prompt
         reply = await self.write(prompt, run, name=name, least=size)
-        text = accepted(reply, run, form, template=template, before=before, gone=gone)
+        text = accepted(reply, run, form, template=template, before=before, deletions=deletions)
         if text is None:
             return None
-        self.read += [marker for marker in shown if marker not in self.read]
-        markers_before = self.evidence.cited(f"{known}\n{before}", form)
-        return self.evidence.checked(text, run, form, known=[*shown, *markers_before])
+        self.read += [marker for marker in sources if marker not in self.read]
+        markers_before = self.evidence.markers_in(f"{context}\n{before}", form)
+        return self.evidence.checked(text, run, form, markers=[*sources, *markers_before])
 
     def answer(self, text: str, steps: Sequence[Thought], *, quote: bool = False) -> Answer:
         """The text as an answer, proposed. quote: whether it may begin with quotations."""
-        form, shown = self.config.form, self.read
-        return self.run.propose(self.evidence.answer(text, self.run, form, shown=shown, steps=steps, quote=quote))
+        form, sources = self.config.form, self.read
+        return self.run.propose(self.evidence.answer(text, self.run, form, sources=sources, steps=steps, quote=quote))
 
 
 class SolvingDraft(Solving[D]):
@@ -179,15 +179,15 @@ class SolvingDraft(Solving[D]):
 
 
 def accepted(
-    reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str, gone: Collection[str] = ()
+    reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str, deletions: Collection[str] = ()
 ) -> str | None:
     """The revised text; None if the reply was cut or has no text, and the earlier text stays. A note says why.
 
     It is the text before if nothing has to be changed.
 
     template: the template of the prompt, whose labels small models repeat. before: the text under revision; its lines
-    never count as the template's. Empty where the reply is an answer of its own. gone: the replies that take the text
-    away: `DELETED`, and "" where an empty reply can mean nothing else.
+    never count as the template's. Empty where the reply is an answer of its own. deletions: the replies
+    that take the text away: `DELETED`, and "" where an empty reply can mean nothing else.
     """
     whole = readable(reply, form)
     text, behind = without_echo(whole, template, before)
@@ -195,21 +195,21 @@ def accepted(
         text = _without_remarks(text, before, form)
     elif before.strip() and not code_blocks(before):  # the code before stands in no fence
         text = "\n\n".join(body.strip("\n") for _, body in code_blocks(text)) or text
-    cut = reply.finish_reason == "length" and not behind and whole == reply.text.strip()
+    is_cut = reply.finish_reason == "length" and not behind and whole == reply.text.strip()
     if _deletes(text) or not text:
         word = DELETED if text else ""
-        if word in gone and not reply.reasoning and not cut:
+        if word in deletions and not reply.reasoning and not is_cut:
             run.note("text deleted", text=before)
             return ""
         if not text or before.strip():
             run.note("revision empty", kept="the text before")
             return None
-    if before.strip() and not cut and (_is_unchanged(text, form) or is_remark(text, before, form)):
+    if before.strip() and not is_cut and (_is_unchanged(text, form) or is_remark(text, before, form)):
         run.note("nothing to change", kept="the text before", written=text)
         return before.strip()
     if behind:
         run.note("echo cut", kept=text, left_out=behind)
-    elif cut:
+    elif is_cut:
         run.note("revision cut", kept="the text before", written=text)
         return None
     elif reply.finish_reason == "length":
@@ -275,8 +275,8 @@ def _states(text: str, before: str, form: AnswerForm) -> bool:
     answer = form.extract(text) if form.final_pass else ""
     if not answer or ("answer is" not in text.lower() and "boxed" not in text):
         return answer != "" and len(text.split()) <= 2
-    known = answer in before or answer.casefold() in {"yes", "no"}
-    return known or any(map(str.isupper, answer)) or any(map(str.isdigit, answer))
+    is_known = answer in before or answer.casefold() in {"yes", "no"}
+    return is_known or any(map(str.isupper, answer)) or any(map(str.isdigit, answer))
 
 
 def _without_remarks(text: str, before: str, form: AnswerForm) -> str:
@@ -301,10 +301,10 @@ def readable(reply: Reply, form: AnswerForm) -> str:
 
 def with_lost(text: str, before: str, form: AnswerForm, run: Run, *, first: int) -> str:
     """The revision with the lost ones of the `first` steps of the text before put back in their places."""
-    whole, lost = with_lost_steps(split_steps(before, form), split_steps(text, form), first=first)
-    if lost:
-        run.note("step dropped", steps=[*lost], repair="put back in place")
-    return join_steps(whole) if lost else text
+    whole, missing = with_lost_steps(split_steps(before, form), split_steps(text, form), first=first)
+    if missing:
+        run.note("step dropped", steps=[*missing], repair="put back in place")
+    return join_steps(whole) if missing else text
 
 
 def with_all(text: str, before: str, form: AnswerForm, run: Run) -> str:
@@ -328,8 +328,8 @@ def with_answer(text: str, before: str, form: AnswerForm, run: Run) -> str:
     reasoning, answer = split_answer(before, form)
     line = text.strip().rpartition("\n")[2]
     short = form.name in {"choice", "number"} and form.extract(line) != ""
-    stated = split_answer(text, form)[1] or (line not in reasoning and (short or _states(line, before, form)))
-    if not answer or form.draft_is_query or (stated and squeezed(text) != squeezed(reasoning)):
+    has_answer = split_answer(text, form)[1] or (line not in reasoning and (short or _states(line, before, form)))
+    if not answer or form.draft_is_query or (has_answer and squeezed(text) != squeezed(reasoning)):
         return text
     run.note("answer missing", repair="the answer before put behind it")
     return join_steps([text, answer])
