@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import re
 from pathlib import Path
 
@@ -41,6 +42,7 @@ def test_a_claim_is_printed_with_its_verdict_its_quote_and_its_place(capsys) -> 
     assert f"not found: {OTHER}" in out and "Rivers" not in out
     assert out.endswith("1 of 2 claims supported, 1 not found\n")
     assert told(capsys, "answer.md", code=4) == out
+    assert told(capsys, "--text", "Which river is longer?", code=4).count("\n") == 1, "it claims nothing"
 
 
 def test_what_a_claim_is_contradicted_by_and_where_it_stands_are_shown(capsys) -> None:
@@ -50,11 +52,14 @@ def test_what_a_claim_is_contradicted_by_and_where_it_stands_are_shown(capsys) -
     assert "it cites seine.md" in out and "danube.md:3" in out
 
 
-@pytest.mark.parametrize("how", [("--text", RIGHT), ("answer.md",), ("-",), ()])
+@pytest.mark.parametrize("how", [("--text", RIGHT), ("answer.md",), ("-",), (), ("/dev/fd/{}",)])
 def test_an_answer_comes_from_a_file_standard_input_or_the_command(how: tuple[str, ...], capsys, monkeypatch) -> None:
     Path("answer.md").write_text(RIGHT)
     given(RIGHT, monkeypatch)
-    assert "1 of 1 claims supported" in told(capsys, *how)
+    pipe, entry = os.pipe()
+    os.write(entry, RIGHT.encode())
+    os.close(entry)
+    assert "1 of 1 claims supported" in told(capsys, *(word.format(pipe) for word in how))
 
 
 @pytest.mark.parametrize(
@@ -71,10 +76,6 @@ def test_an_answer_comes_from_a_file_standard_input_or_the_command(how: tuple[st
 )
 def test_the_exit_code_says_whether_enough_is_supported(text: str, least: str | None, code: int, capsys) -> None:
     told(capsys, "--text", text, *(["--fail-under", least] if least else []), code=code)
-
-
-def test_what_claims_nothing_is_told_in_a_line(capsys) -> None:
-    assert told(capsys, "--text", "Which river is longer?", code=4).count("\n") == 1
 
 
 def test_as_json(capsys) -> None:
@@ -113,6 +114,7 @@ def test_many_answers_give_a_table_and_what_fell_in_each(capsys) -> None:
         (["answer.md", "-c", "docs", "--fail-under", "90"], "from 0 to 1"),
         (["answer.md", "-c", "docs", "--support", "none"], "--support none"),
         (["answer.md", "-c", "docs", "--support", "wrods"], "words"),
+        (["answer.md", "-c", "docs", "--support", "critic:no-such-folder"], "no-such-folder"),
         (["--answers", "wrong.jsonl", "-c", "docs"], "wrong.jsonl:2"),
         (["--answers", "empty.md", "-c", "docs"], "no answers"),
         (["-", "-c", "docs"], "empty"),
@@ -149,11 +151,6 @@ async def test_a_folder_that_changes_is_followed(docs: Path) -> None:
             (docs / "vltava.md").write_text(f"# Vltava\n\n{text}\n")
             result = await checked(session, text)
             assert (result.share, result.claims[0].evidence[0].line) == (1.0, 3)
-
-
-def test_a_judge_in_place_of_words_is_opened_as_for_an_answer(docs: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no-such-folder"):
-        reground.check(RIGHT, corpus=docs, support="critic:no-such-folder")
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (360, True)])

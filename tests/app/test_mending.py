@@ -255,7 +255,11 @@ def test_the_command_prints_the_mended_text_alone_and_says_what_changed_beside_i
 @pytest.mark.usefixtures("docs")
 @pytest.mark.parametrize(
     "more",
-    [["--mend", "--method", "rag"], ["--mend", "other.md"], ["--mend", "--method", "rar+non_causal"], ["-o", "x.md"]],
+    [
+        *(["--mend", *given] for given in (["--method", "rag"], ["other.md"], ["--method", "rar+non_causal"])),
+        *(["--mend", option, place] for option in ("-o", "--html") for place in ("docs", "/dev/x", "/proc/x.md")),
+        ["-o", "x.md"],
+    ],
 )
 def test_what_cannot_mend_is_refused(more: list[str]) -> None:
     for name in ("answer.md", "other.md"):

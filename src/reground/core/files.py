@@ -26,6 +26,7 @@ from functools import partial
 from io import FileIO
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import CellType, CodeType, EllipsisType, FunctionType, MethodType
 from typing import IO
 
@@ -86,14 +87,21 @@ def _alone(path: Path) -> Iterator[FileIO]:
                     return
 
 
+def replaceable(path: Path) -> Path:
+    """The path of a file that may be replaced, with its folder. Raises StorageError, DataError where none may be."""
+    if path.is_dir() or os.path.realpath(path.parent) == "/dev":
+        raise StorageError(f"cannot write {path}: it is a folder, or lies among devices")
+    with writing(regular(path)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=path.parent).close()
+    return path
+
+
 def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError, DataError."""
-    if os.path.realpath(path.parent) == "/dev":
-        raise StorageError(f"cannot write {path}: what root writes there would take the place of a device")
     # another process has its own
-    part = regular(path).with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    part = replaceable(path).with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with part.open("wb") as out:
                 out.writelines(lines)

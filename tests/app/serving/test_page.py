@@ -69,10 +69,10 @@ async def test_a_question_its_evidence_and_the_place_in_the_document(docs, width
                 assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
             await page.goto(server.url)
+            await page.locator("#question:focus").fill(f"Which river? {HOSTILE}")
             await page.select_option("select[name=model]", "rat/m@docs")
-            await page.fill("#question", f"Which river? {HOSTILE}")
             await fine()
-            await page.keyboard.press("Enter")
+            await page.press("#question", "Enter")
             await page.wait_for_selector(".steps")
             assert await texts(page, ".answer .supported") == ["The Vltava flows through Prague [1]."]
             assert SHOWN.strip() in await page.text_content(".answer")

@@ -24,7 +24,7 @@ from reground.app.mending import Mending, Outcome
 from reground.app.options import CheckFiles
 from reground.app.session import Session
 from reground.core.errors import EXIT_UNGROUNDED, ConfigurationError, DataError
-from reground.core.files import expanded, regular, replace_lines
+from reground.core.files import expanded, regular, replace_lines, replaceable
 from reground.evaluation.data import fields, read_values
 from reground.retrieval.encodings import Unreadable, decode
 from reground.support.verdicts import MOST_CHARACTERS, Checked, Verdict
@@ -70,7 +70,7 @@ def check(options: CheckFiles, as_json: Json = False, quiet: Quiet = False, conf
 
 
 def _refuse(options: CheckFiles, *, as_json: bool) -> None:
-    """Raise ConfigurationError for options that do not go together."""
+    """Raise ConfigurationError for options that do not go together, and StorageError for what cannot be written."""
     several = options.answers is not None or len(options.files or []) > 1
     if options.fail_under > 1:
         raise ConfigurationError(f"--fail-under is a share from 0 to 1, not {options.fail_under:g}")
@@ -78,6 +78,8 @@ def _refuse(options: CheckFiles, *, as_json: bool) -> None:
         raise ConfigurationError("mend one answer at a time, or print all with --json")
     if options.out is not None and not options.mend:
         raise ConfigurationError("--out is the file for a mended answer: add --mend")
+    for path in filter(None, (options.html, options.out)):
+        replaceable(expanded(path))
 
 
 def _print(results: Results, options: CheckFiles, *, as_json: bool, quiet: bool) -> None:
@@ -107,8 +109,6 @@ async def _checked(answers: Sequence[Answer], options: CheckFiles, *, quiet: boo
                 try:
                     result = await checked(session, text, question=question, k=options.k, progress=on_claim)
                 except ConfigurationError as error:
-                    if len(answers) == 1:
-                        raise
                     raise ConfigurationError(f"{name}: {error}") from error
                 if options.mend:
                     result = await mend(session, result, options, progress.observer(progress.on_event))
@@ -134,7 +134,9 @@ def _read(path: Path) -> str:
     try:
         if str(path) == "-" and sys.stdin.isatty():
             raise ConfigurationError("say what to check: a file with the answer, or --text")
-        with nullcontext(sys.stdin.buffer) if str(path) == "-" else regular(path).open("rb") as file:
+        from_shell = path.is_fifo() and path.is_relative_to("/dev")  # <(command), which has a writer
+        given = path if from_shell else regular(path)
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else given.open("rb") as file:
             return decode(file.read(_LARGEST)).text
     except Unreadable as error:
         raise DataError(f"{error}; give the answer as text", path=path) from None

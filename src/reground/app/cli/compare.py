@@ -68,8 +68,7 @@ def compare(options: Compare, quiet: Quiet = False, config: ConfigFile = None) -
     if baseline not in names:
         raise ConfigurationError("--methods names the methods, the baseline among them")
     out = options.out or Path("runs") / slug("compare", options.task, options.model)
-    cells = cells_of(names, parse_budgets(options.budgets or BUDGETS))
-    return go(Job(options, cells, out, baseline, quiet))
+    return go(Job(options, cells_of(names, parse_budgets(options.budgets or BUDGETS)), out, baseline, quiet))
 
 
 def try_claims(options: Compare, preset: str, *, quiet: bool) -> None:

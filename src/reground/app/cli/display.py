@@ -259,8 +259,7 @@ def show_line(console: Console, number: int, trajectory: Trajectory, about: str 
     style = "red" if trajectory.failure else ""
     console.print(
         Text.assemble(
-            (f"{number:4} ", "dim"),
-            (f"{trajectory.id} ", "dim"),
+            (f"{number:4} {trajectory.id} ", "dim"),
             (f"{trajectory.method:16} ", "bold"),
             plain(short(trajectory.question, 60)),
             "  ",

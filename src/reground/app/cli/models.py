@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -37,14 +38,7 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
         return
     listings = asyncio.run(catalogue.model_listings(options.model_options))
     if as_json:
-        names = ("name", "usable", "why")
-        return print_json(
-            [
-                {name: getattr(entry, name) for name in names} | {"use": _words(entry), "server": entry.server}
-                for entries in listings.values()
-                for entry in entries
-            ]
-        )
+        return print_json([asdict(each) | {"use": _words(each)} for entries in listings.values() for each in entries])
     console, _ = consoles()
 
     def rank(listed: tuple[str, list[Listing]]) -> tuple[bool, bool]:

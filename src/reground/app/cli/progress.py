@@ -128,15 +128,16 @@ class Progress:
 
     def on_event(self, event: Event) -> None:
         """Show the step that a method begins or has finished, and what a model reads and writes meanwhile."""
-        counts = f"{plural(event.usage.calls, 'call')}, {human_tokens(event.usage.tokens)} tokens"
+        counts = f"  {plural(event.usage.calls, 'call')}, {human_tokens(event.usage.tokens)} tokens"
         step = (event.span, event.name)
         if event.type in ("reading", "writing"):
             return self._on_words(event) if step == self._step else None  # of calls at once, the one that began last
         self._step, self._doing, self._words = step, "", []
         if event.type == "begin":
-            self._text, self._counts = f"{event.span.rpartition('/')[2]} {event.name}".strip(), f"  {counts}"
-        elif event.step is not None and self._plain:
-            self._print(f"{event.span} {event.name}: {counts}".lstrip(), "dim")
+            self._text = f"{event.span.rpartition('/')[2]} {event.name}".strip()
+            self._counts = counts if event.usage.calls else ""
+            if self._plain:
+                self._print(f"{self._text} ...{self._counts}", "dim")
 
     def _on_words(self, event: Event) -> None:
         """Show how much is read, or the last lines of what is written: of an answer as many as there is room for."""

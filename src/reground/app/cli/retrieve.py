@@ -23,6 +23,8 @@ def retrieve(options: Retrieve, as_json: Json = False, quiet: Quiet = False, con
     """
     if not names_other(options) and options.corpus is None:
         raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
+    if not options.query.strip():
+        raise ConfigurationError("the query is empty")
     check_searching(options)
     passages = asyncio.run(_search(options, quiet=quiet or as_json))
     if as_json:

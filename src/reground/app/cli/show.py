@@ -224,5 +224,4 @@ def _text(node: Node[Any]) -> str:
         return str(state)
     passage = state.get("passage")
     title = passage.get("title") if isinstance(passage, dict) else None
-    texts = (title, state.get("question") or state.get("text"))
-    return ": ".join(str(text) for text in texts if text)
+    return ": ".join(str(text) for text in (title, state.get("question") or state.get("text")) if text)

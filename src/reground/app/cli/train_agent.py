@@ -230,8 +230,7 @@ def loop(options: AgentLoop, config: ConfigFile = None) -> None:
 
     Example:  reground train agent loop --task hotpotqa_train --config loop.toml
     """
-    failed = run_loop(options)
-    end_if_failed(failed, "the same command tries those again on which nothing was built yet")
+    end_if_failed(run_loop(options), "the same command tries those again on which nothing was built yet")
 
 
 _MAY_CHANGE = frozenset({"out", "dry_run", "quiet", "concurrency", "model_options", "generations", "bases"})

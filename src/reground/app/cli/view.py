@@ -36,8 +36,7 @@ def view(options: View) -> None:
     out = expanded(options.export)
     with consoles()[1].status(f"writing {out}"):
         replace_lines(out, exported(contents))
-    size = out.stat().st_size / 1e6
-    note(f"{len(contents)} questions in {out} ({size:.1f} MB); it opens in a browser without a server")
+    note(f"{len(contents)} questions in {out} ({out.stat().st_size / 1e6:.1f} MB); it opens without a server")
 
 
 async def _serve(app: web.Application, options: View) -> None:

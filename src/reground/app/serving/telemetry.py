@@ -43,10 +43,8 @@ class Metrics:
         )
         self._calls = metric(Counter, "model_calls", "Calls of models; replayed ones are none.", "model")
         self._tokens = metric(Counter, "tokens", "Tokens of those calls, by kind: prompt or completion.", "model kind")
-        working = metric(Gauge, "questions_working", "Questions in work.")
-        working.set_function(lambda: engine.working)
-        waiting = metric(Gauge, "questions_waiting", "Questions that wait for their turn.")
-        waiting.set_function(lambda: engine.waiting)
+        metric(Gauge, "questions_working", "Questions in work.").set_function(lambda: engine.working)
+        metric(Gauge, "questions_waiting", "Questions that wait for their turn.").set_function(lambda: engine.waiting)
 
     def answered(self, path: str, model: str, status: int, seconds: float) -> None:
         """Count a request. path: of a route; model: an offer's name, or nothing."""

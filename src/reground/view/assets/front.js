@@ -35,7 +35,7 @@ function form(fields, name, onsubmit) {
     if (event.key !== "Enter" || !sends || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     made.requestSubmit();
-  } }, fields, el("div", { class: "buttons" }, el("button", {}, name), " ", stop));
+  } }, fields, el("div", { class: "buttons" }, el("button", {}, name), " ", stop, " ", el("span", { class: "soft", "aria-hidden": "true" })));
   return made;
 }
 
@@ -44,6 +44,8 @@ async function working(made, stop, work) {
   const button = made.querySelector("button");
   if (button.disabled) return;
   const ended = new AbortController();
+  const [began, waited] = [Date.now(), made.querySelector(".soft")];
+  const clock = setInterval(() => { waited.textContent = `${Math.round((Date.now() - began) / 1000)} s`; }, 1000);
   stop.onclick = () => ended.abort();
   [button.disabled, stop.hidden] = [true, false];
   say("working…");
@@ -55,6 +57,8 @@ async function working(made, stop, work) {
     const place = made === forms.ask ? answering : checking;
     place.append(el("p", { class: "failure", dir: "auto" }, ended.signal.aborted ? "Stopped." : error.message));
   }
+  clearInterval(clock);
+  waited.textContent = "";
   [button.disabled, stop.hidden] = [false, true];
 }
 

@@ -65,7 +65,10 @@ function focusList() {
   if (row) {
     row.focus({ preventScroll: true });
     row.scrollIntoView({ block: "center" });
-  } else scrollTo(0, 0);
+    return;
+  }
+  scrollTo(0, 0);
+  if (matchMedia("(pointer: fine)").matches) document.getElementById("question")?.focus(); // else a keyboard would cover it
 }
 
 function goUp() {
