@@ -187,8 +187,17 @@ def test_what_the_user_set_counts_everywhere_and_for_least(home: Path, docs: Pat
         assert run(["config", "unset", "model"]) == 0 and run(["config"]) == 0
         kept = capsys.readouterr().out
         assert json.dumps(str(docs)) in kept and f'{home}/reground.toml\nmodel = "openai/here"\n' in kept
-        for wrong in ("set seed soon", "set modle x", "unset model", "set corpus absent", "set where tag=x"):
-            assert run(["config", *wrong.split()]) == 2
+        wrong = [
+            "seed soon",
+            "modle x",
+            "corpus absent",
+            "where tag=x",
+            "model gpt",
+            "rewriter gguf/smolm2",
+            "method rarr",
+        ]
+        for given in ("unset model", *(f"set {each}" for each in wrong)):
+            assert run(["config", *given.split()]) == 2
         assert run(["config"]) == 0 and capsys.readouterr().out == kept
         (home / "reground.toml").write_text('trace = "t"\nk = 2\n[model_options]\nbase_url = "u"\napi_key_env = "K"\n')
         assert run(["config"]) == 0

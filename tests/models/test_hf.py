@@ -5,6 +5,7 @@ with sliding windows; T5 and BART are encoder-decoders, with relative and with a
 """
 
 import asyncio
+import logging
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import torch
 
 from reground.core.concurrency import Job
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
+from reground.core.files import quietly
 from reground.core.language import Grammar, Message, Sampling, hearing
 from reground.models import gguf
 from reground.models.hf import Call, create, load_weights, prompt_ids, prompt_text
@@ -296,6 +298,8 @@ def test_what_no_hub_can_have_is_refused_before_one_is_asked(tmp_path, monkeypat
         with pytest.raises(ConfigurationError, match=f"there is no folder.*{near}") as refused:
             opened()
         assert ("did you mean" in str(refused.value)) == bool(near)
+    with quietly():  # without a network, a hub's library tells of each attempt
+        assert not logging.getLogger("huggingface_hub.utils").isEnabledFor(logging.WARNING)
     for other in ("org/repo", "gpt2", "HERE", "Qwen/Qwen2.5-0.5B", "all-MiniLM-L6-v2", "_a/b_", "HERE/reader"):
         create(other, OPTIONS)  # a hub may have it, or it is here
 

@@ -1,6 +1,7 @@
 """What servers refuse, as providers say it: each request is mended by what is named, and only by that."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,11 @@ async def asked(judge, sampling=RICH, messages=ASK, **attributes):
     return first, second, server.received
 
 
-REFUSALS = json.loads((Path(__file__).parents[1] / "recorded" / "refusals.json").read_text(encoding="utf-8"))
+def recorded(name):
+    return json.loads((Path(__file__).parents[1] / "recorded" / name).read_text(encoding="utf-8"))
+
+
+REFUSALS = recorded("refusals.json")
 IS_TAKEN = {
     "only": lambda value, one: value == one,
     "most": lambda value, most: value <= most,
@@ -271,43 +276,21 @@ async def test_a_stream_that_nobody_asked_for_is_read():
     assert [reply.text for reply in first] == ["é\u2028two"] * 3
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        "This model's maximum context length is 4097 tokens. However, your request has 20120 tokens.",
-        "La requête demande 20120 tokens, le modèle en accepte 4097",
-        "请求共20120个token，超过上限4097",
-        "Range of input length should be [1, 30720]",
-        "'max_tokens' is too large: 20000. This model's maximum context length is 4096 tokens and your request has 100 "
-        "input tokens (20000 > 4096 - 100).",
-        (400, {"error": {"code": 400, "message": "Zu lang", "type": "exceed_context_size_error", "n_ctx": 512}}),
-    ],
-)
-async def test_a_full_context_is_no_parameter_to_leave_out(said):
-    with pytest.raises(ContextLengthExceeded):
-        await asked(lambda body: said)
+ERRORS = recorded("errors.json")
+KINDS = {"context": ContextLengthExceeded, "passing": TransientModelError, "refused": ModelError}
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        (413, {"error": {"message": "Request too large on tokens per minute (TPM): Limit 6000, Requested 7012",
-                         "type": "tokens", "code": "rate_limit_exceeded"}}),
-        (429, {"error": {"message": "Input token count exceeds 4000, you sent 5000 tokens"}}),
-        (400, {"error": {"message": "ThrottlingException: Too many tokens, please wait before trying again."}}),
-    ],
-)  # fmt: skip
-async def test_a_rate_limit_is_no_full_context(said):
-    with pytest.raises(TransientModelError):
-        await asked(lambda body: said)
-
-
-@pytest.mark.parametrize("said", ["The image is broken", "API version 3 is retired", "Bad request"])
-async def test_a_refusal_that_names_nothing_of_the_request_is_an_error_at_once(said):
-    seen = []
-    with pytest.raises(ModelError, match=said):
-        await asked(lambda body: (seen.append(body), said)[1])
-    assert len(seen) == 1
+@pytest.mark.parametrize("error", ERRORS, ids=lambda each: each["provider"])
+async def test_an_error_is_of_its_kind_and_told_in_one_line_of_words(error):
+    body = error["body"] if isinstance(error["body"], str) else json.dumps(error["body"])
+    async with RecordedServer([Recorded(error["status"], body)]) as server:
+        model = OpenAIModel("mock", ModelOptions(base_url=server.url))
+        with pytest.raises(ModelError) as told:
+            await model.generate(ASK, RICH)
+        await model.aclose()
+    assert type(told.value) is KINDS[error["is"]]
+    assert not re.search(r"\n|\{[\"']", str(told.value))
+    assert sum(each.method == "POST" for each in server.asked) <= 2
 
 
 async def test_a_field_that_the_server_wants_can_be_given():

@@ -70,7 +70,7 @@ def refuse(status: int, said: str = "no", **headers: str) -> Callable[[], web.Re
 
 async def ask(server: Server, texts: list[str], **options: Any) -> Any:
     async with server:
-        embedder = EndpointEmbedder("m", base_url=server.url, wait=0.001, **options)
+        embedder = EndpointEmbedder("m", base_url=f"{server.url}/?version=1", wait=0.001, **options)
         try:
             return await embedder.embed(texts)
         finally:
@@ -97,6 +97,7 @@ async def test_texts_go_in_batches_and_vectors_come_back_in_order(monkeypatch: p
         (400, "batch size is invalid, it should not be larger than 10.: input.contents", 10, [40, 20, 10, 10, 10, 10]),
         (422, "batch size 40 > maximum allowed batch size 32", 32, [40, 20, 20]),
         (413, "最多20条文本", 20, [40, 20, 20]),
+        (500, "input is too large to process", 20, [40, 20, 20]),
         (400, "no", 1, [40, 20, 10, 5, 2, *[1] * 40]),
     ],
 )

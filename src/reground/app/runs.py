@@ -499,5 +499,6 @@ def _why(call: GenerateStep) -> str:
     if last.finish_reason == "length":
         doing = "while it was still thinking" if last.reasoning else "before it wrote a word"
         limit = call.sampling.max_tokens + last.room
-        return f"{call.model}'s limit of {limit} tokens ended {doing} (--set max_tokens={4 * limit} allows more)"
+        larger = "a larger max_tokens" if last.room else f"--set max_tokens={4 * limit}"  # the server may take no more
+        return f"{call.model}'s limit of {limit} tokens ended {doing} ({larger} allows more)"
     return f"{call.model}: {_WHYS.get(last.finish_reason, 'its reply has no text')}"

@@ -263,19 +263,18 @@ def quietly() -> Iterator[None]:
     """Silence progress bars and advice while weights are loaded or saved."""
     from transformers.utils import logging as transformers_logging
 
-    encoders = logging.getLogger("sentence_transformers")
-    level, verbosity = encoders.level, transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    encoders.setLevel(logging.ERROR)
-    transformers_logging.set_verbosity_error()
+    loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers", "huggingface_hub")]
+    levels, bars = [each.level for each in loggers], transformers_logging.is_progress_bar_enabled()
+    for each in loggers:
+        each.setLevel(logging.ERROR)
     transformers_logging.disable_progress_bar()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of names that the libraries will change among themselves, and the like
             yield
     finally:
-        encoders.setLevel(level)
-        transformers_logging.set_verbosity(verbosity)
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)
         if bars:
             transformers_logging.enable_progress_bar()
 

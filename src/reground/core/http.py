@@ -51,6 +51,16 @@ def check_address(url: str, what: str = "the base URL", *, instead: str = _MODEL
         )
 
 
+def same_server(url: str, *others: str) -> bool:
+    """Whether a URL has the scheme, the host and the port of one of the others."""
+    ports = {"http": 80, "https": 443}
+    with suppress(ValueError):  # what is no address
+        addresses = map(urlsplit, (url, *others))
+        server, *rest = ((each.scheme, each.hostname, each.port or ports.get(each.scheme)) for each in addresses)
+        return server[1] is not None and server in rest
+    return False
+
+
 def is_http(url: str) -> bool:
     """Whether a text is an address that HTTP can reach: it has a host, and no port that cannot be."""
     try:

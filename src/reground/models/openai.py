@@ -94,7 +94,7 @@ class Provider:
         address.
         """
         if options.api_key_env == ModelOptions().api_key_env:
-            if self.kind == "hosted" and not _is_at(options.base_url, self.base_url):
+            if self.kind == "hosted" and not http.same_server(options.base_url or self.base_url, self.base_url):
                 raise ConfigurationError(
                     f"{self.name}/{model} is at {self.base_url}, and the key in {self.key_env} is sent nowhere else: "
                     "leave the base URL out, or name the variable of that server's key with --api-key-env"
@@ -151,14 +151,6 @@ class Provider:
         if "embed" in model.lower():
             return Listing(name, False, f"{where}; by its name it makes embeddings", None, url)
         return Listing(name, True, where, command_words(name, base_url), url)
-
-
-def _is_at(url: str | None, home: str) -> bool:
-    """Whether a URL, if there is one, has the origin of another."""
-    try:
-        return url is None or URL(url).origin() == URL(home).origin()
-    except ValueError:
-        return False
 
 
 def _openai_url() -> str:

@@ -14,11 +14,11 @@ import os
 import re
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from reground.core import http
 from reground.core.concurrency import PerLoop
@@ -30,7 +30,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.files import expanded, files_fingerprint, model_place, trouble
+from reground.core.files import expanded, files_fingerprint, model_place, quietly, trouble
 from reground.downloads import bring, known_weights
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ class EndpointEmbedder:
         http.check_address(address, "the base URL" if self.base_url else "the base URL in OPENAI_BASE_URL")
         if not re.match(r"https?://[^/@\s]+(/|$)", address):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
-        self._url = address.rstrip("/") + "/embeddings"
+        parts = urlsplit(address)
+        self._url = parts._replace(path=f"{parts.path.rstrip('/')}/embeddings").geturl()
         self.sends_key = self.sends_key or is_of_the_key(address)
         self._sessions = PerLoop(self._session)
 
@@ -152,16 +153,17 @@ class EndpointEmbedder:
 
     async def _ask(self, batch: list[str]) -> list[list[float]]:
         # An empty text is refused by most servers.
-        body = {"model": self.model, "input": [text or " " for text in batch], "encoding_format": "float"}
+        body = {"model": self.model, "input": [text or " " for text in batch]}
         most = min(http.MOST_LIMIT, http.LEAST_LIMIT + len(batch) * _VECTOR_BYTES)
         status, headers, reply = await http.post(await self._sessions.get(), self._url, body, most=most)
-        if status in _REFUSED and len(batch) > 1:
+        is_refused = status in _REFUSED or b"too large to process" in reply  # llama.cpp says that under a 500
+        if is_refused and len(batch) > 1:
             raise _TooMany
         if status == 401 and not self.sends_key:
             raise AuthenticationError(f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it")
         if status != 200:
             error = http.refusal(self._url, status, headers, reply, "OPENAI_API_KEY")
-            if status in _REFUSED and _TOO_LONG.search(str(error).removeprefix(self._url)):
+            if is_refused and _TOO_LONG.search(str(error).removeprefix(self._url)):
                 raise ContextLengthExceeded(f"a passage is too long; choose fewer --chunk-tokens ({error})")
             raise error
         rows = partial(_rows, reply, len(batch), self._url)
@@ -177,13 +179,7 @@ class EndpointEmbedder:
 
 def is_of_the_key(url: str) -> bool:
     """Whether a server is the one that OPENAI_API_KEY is for."""
-    from yarl import URL
-
-    own = os.environ.get("OPENAI_BASE_URL", "").strip()
-    with suppress(ValueError):  # what is no address
-        server, *others = ((each.scheme, each.host, each.port) for each in map(URL, (url, _BASE_URL, own)))
-        return server[1] is not None and server in others
-    return False
+    return http.same_server(url, _BASE_URL, os.environ.get("OPENAI_BASE_URL", "").strip())
 
 
 def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
@@ -254,13 +250,12 @@ def sentence_transformer(model: str) -> Embedder:
     def load() -> _Loaded:
         try:
             from sentence_transformers import SentenceTransformer
-            from transformers.utils import logging as transformers_logging
         except ImportError:
             raise MissingExtra(f"the embedder {name}", "embed") from None
-        transformers_logging.disable_progress_bar()
         place = model_place(model, f"embedder {name}")
         try:
-            loaded = SentenceTransformer(place)
+            with quietly():
+                loaded = SentenceTransformer(place)
         except Exception as error:  # each library has its own errors for damaged weights
             raise ConfigurationError(f"cannot load the embedder {name}: {trouble(error, place)}") from None
 

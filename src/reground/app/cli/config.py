@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from reground.app import catalogue
 from reground.app.cli import flags
 from reground.app.cli.console import note, say
 from reground.core.errors import ConfigurationError
 from reground.core.files import config_file, expanded, replace_lines
+from reground.models.pull import check
+from reground.retrieval.embedders import create_embedder
 from reground.retrieval.filters import where
 
+_CHECKS: dict[str, Callable[[str], object]] = {"method": catalogue.method, "embedder": create_embedder, "where": where}
+_CHECKS |= dict.fromkeys(("model", "rewriter"), catalogue.provider_module)
+"""What refuses a value that no command can use."""
 config_app = typer.Typer(add_completion=False)
 Key = Annotated[str, typer.Argument(help="The name of an option, such as model, corpus or budget_tokens.")]
 
@@ -51,8 +58,9 @@ def set_value(context: typer.Context, key: Key, value: Annotated[str, typer.Argu
     is_path = isinstance(parsed, str) and key in ("corpus", "data", "home") and expanded(parsed).exists()
     if key == "corpus" and not is_path and not {"=", ":"} & {*value}:  # an address, or a name with a folder
         raise ConfigurationError(f"{value}: there is no such folder or file")
-    if key == "where":
-        where(value)
+    _CHECKS.get(key, str)(value)
+    if key in ("model", "rewriter") and value.startswith("gguf/"):
+        check(value.removeprefix("gguf/"))
     _write(context, key, json.dumps(str(expanded(value).resolve()) if is_path else parsed, ensure_ascii=False))
 
 

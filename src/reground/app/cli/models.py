@@ -47,7 +47,7 @@ def models(context: typer.Context, options: Served, as_json: Json = False) -> No
 
     for provider, entries in sorted(listings.items(), key=rank):
         entries.sort(key=lambda entry: not entry.usable)
-        console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
+        console.print(Text(catalogue.providers()[provider].summary or provider, "bold"))
         for entry in entries[:_MOST_LINES]:
             mark = ("yes ", "green") if entry.usable else ("no  ", "red")
             default = " (the default)" if entry.name == DEFAULT_MODEL else ""
